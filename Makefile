@@ -1,0 +1,73 @@
+# Two commands do everything: `make run` and `make test`. Neither asks a question.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+UV_VERSION := 0.13.7
+UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
+BIN := .venv/bin
+export UV_PYTHON_DOWNLOADS := never
+export UV_LINK_MODE := copy
+
+.PHONY: help setup setup-dev run test test-full lint format bench lock clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.tools/bin/uv:
+	@echo "uv not found: installing it into .tools"
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools uv==$(UV_VERSION)
+
+.venv/bin/python: | $(filter .tools/bin/uv,$(UV))
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Interlock needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@$(UV) venv --quiet --python $(PYTHON) .venv
+
+define install_interlock
+	@$(UV) pip install --quiet --python .venv --no-deps --build-constraints requirements-dev.lock --editable .
+	@$(BIN)/python -m compileall -q src
+endef
+
+# The dev environment contains the run-time one, so it satisfies both stamps.
+.venv/.installed: requirements.lock pyproject.toml | .venv/bin/python
+	@echo "setting up .venv"
+	@$(UV) pip sync --quiet --python .venv --compile-bytecode requirements.lock
+	$(install_interlock)
+	@rm -f .venv/.installed-dev && touch $@
+
+.venv/.installed-dev: requirements.lock requirements-dev.lock pyproject.toml | .venv/bin/python
+	@echo "setting up .venv with the development tools"
+	@$(UV) pip sync --quiet --python .venv --compile-bytecode requirements-dev.lock
+	$(install_interlock)
+	@touch .venv/.installed $@
+
+setup: .venv/.installed ## make .venv from the locks and install Interlock into it
+
+setup-dev: .venv/.installed-dev
+
+run: setup ## start Interlock on its embedded defaults
+	@$(BIN)/interlock policy matrix
+
+test: setup-dev ## the whole test suite
+	@$(BIN)/python -m pytest -m "not full"
+
+test-full: setup-dev ## the whole test suite and the long matrix
+	@$(BIN)/python -m pytest
+
+lint: setup-dev ## ruff, mypy, import-linter
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: setup-dev ## let ruff rewrite what it can
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+bench: setup-dev ## measure, beside plain code in the same run
+	@$(BIN)/python -m bench
+
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml
+
+lock: | $(filter .tools/bin/uv,$(UV)) ## renew the pins
+	@$(LOCK) --all-extras --output-file requirements.lock
+	@$(LOCK) --all-extras --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean: ## remove what setup made
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
