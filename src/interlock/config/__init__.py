@@ -1,0 +1,5 @@
+"""What the operator decided before the process started: modes and settings.
+
+The lowest layer, beside `infra`. It reads the environment and knows nothing of stores, tools or
+sessions, and it never guesses: a value it cannot understand stops the start.
+"""

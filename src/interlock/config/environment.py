@@ -1,0 +1,82 @@
+"""Where a setting's raw value comes from: its own name, its alias in the specifications, or a file.
+
+Nothing is read from a file that nobody named: a stray `.env` in a working directory must not be able
+to open a mode or switch the sandbox off.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+SPEC_PREFIX = "AUTONOUS_"
+SECRET_FILE_SUFFIX = "_FILE"  # noqa: S105 - a suffix of variable names
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A raw value and the words that tell a person where it came from."""
+
+    value: str
+    origin: str
+
+
+def variable_name(settings_class: type[BaseSettings], field: str) -> str:
+    """The one canonical variable of a field, for example SESSION_DEFAULT_MODE."""
+    alias = settings_class.model_fields[field].validation_alias
+    if isinstance(alias, str):
+        return alias
+    return f"{settings_class.model_config.get('env_prefix', '')}{field}".upper()
+
+
+def is_secret(field: FieldInfo) -> bool:
+    return "SecretStr" in str(field.annotation)
+
+
+def look_up(
+    name: str, *, secret: bool = False, environment: Mapping[str, str] | None = None
+) -> Found | None:
+    """The value of `name`, if any way of giving it was used; two ways that differ are an error."""
+    environ = os.environ if environment is None else environment
+    candidates = [
+        Found(environ[variable], variable)
+        for variable in (name, SPEC_PREFIX + name)
+        if variable in environ and (variable == name or name.startswith("TOOL_"))
+    ]
+    file_variable = name + SECRET_FILE_SUFFIX
+    if secret and environ.get(file_variable):
+        path = Path(environ[file_variable])
+        try:
+            candidates.append(Found(path.read_text().strip(), f"{file_variable} ({path})"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise ValueError(f"{file_variable}: cannot read {path}: {reason}") from None
+    if len({found.value for found in candidates}) > 1:
+        names = " and ".join(found.origin for found in candidates)
+        raise ValueError(f"{names} are both set and differ; keep one")
+    return candidates[0] if candidates else None
+
+
+class EnvironmentSource(PydanticBaseSettingsSource):
+    """Feeds a settings class from the environment, by canonical names only."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        found = look_up(variable_name(self.settings_cls, field_name), secret=is_secret(field))
+        return (found.value if found else None), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = {
+            name: self.get_field_value(field, name)[0]
+            for name, field in self.settings_cls.model_fields.items()
+            if not _is_group(field)
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_group(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseSettings)
+

@@ -1,0 +1,47 @@
+"""The permission axis: which modes exist, how they are named and which of two is stricter."""
+
+from enum import StrEnum
+
+
+class ToolGroup(StrEnum):
+    """What a tool is about. For display and audit only: a group never grants anything."""
+
+    code = "code"
+    memory = "memory"
+    world = "world"
+    ui = "ui"
+    media = "media"
+    mcp = "mcp"
+
+
+class ToolMode(StrEnum):
+    """What a session may do. `chat_safe` is the default and where every doubt falls back to."""
+
+    chat_safe = "chat_safe"
+    chat = "chat"
+    plan = "plan"
+    coding = "coding"
+
+
+MODE_ALIASES = {"build": ToolMode.coding}
+ALL_MODES = frozenset(ToolMode)
+
+# `chat` and `plan` differ in what they are for, not in what they allow.
+_STRICTNESS = {ToolMode.chat_safe: 0, ToolMode.chat: 1, ToolMode.plan: 1, ToolMode.coding: 2}
+
+
+def parse_mode(value: str) -> ToolMode:
+    """The mode a person or a setting named, by its own name or its alias."""
+    name = value.strip()
+    if name in MODE_ALIASES:
+        return MODE_ALIASES[name]
+    try:
+        return ToolMode(name)
+    except ValueError:
+        known = ", ".join([*ToolMode, *MODE_ALIASES])
+        raise ValueError(f"'{value}' is not a mode (known: {known})") from None
+
+
+def stricter(at_start: ToolMode, present: ToolMode) -> ToolMode:
+    """The mode a resumed task gets; of two equally strict ones, the session's present mode."""
+    return at_start if _STRICTNESS[at_start] < _STRICTNESS[present] else present

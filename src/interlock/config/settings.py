@@ -1,0 +1,286 @@
+"""Every setting, in groups, composed in one root `Settings`.
+
+A wrong value stops the start with a sentence that names its variable. Settings are the operator's: they
+are read once, from the environment, and nothing at run time can widen them.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from interlock.config.environment import EnvironmentSource, is_secret, variable_name
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.errors import ConfigurationError
+
+PositiveInt = Annotated[int, Field(gt=0)]
+Port = Annotated[int, Field(gt=0, lt=65536)]
+Words = Annotated[tuple[str, ...], NoDecode]
+
+PROTECTED_NAMES = (
+    ".git/hooks",
+    ".git/config",
+    ".mcp.json",
+    ".vscode",
+    ".bashrc",
+    ".bash_profile",
+    ".profile",
+    ".zshrc",
+    ".zprofile",
+    ".zshenv",
+)
+
+
+class SettingsGroup(BaseSettings):
+    """One group of variables with a common prefix. Unset and unknown variables are ignored."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, EnvironmentSource(settings_cls)
+
+
+def _split(value: Any) -> Any:
+    """A comma separated variable as its parts, without the blank ones."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+class DatabaseSettings(SettingsGroup):
+    model_config = SettingsConfigDict(env_prefix="DATABASE_")
+
+    url: SecretStr | None = None
+    busy_timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
+    synchronous: Literal["full", "normal"] = "full"
+
+    @field_validator("url", mode="after")
+    @classmethod
+    def _known_database(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value():
+            return None
+        scheme = value.get_secret_value().split(":", 1)[0]
+        if scheme not in {"sqlite", "postgresql"}:
+            raise ValueError(f"'{scheme}' is not supported; use sqlite:///PATH or postgresql://…")
+        return value
+
+
+class OpenAISettings(SettingsGroup):
+    model_config = SettingsConfigDict(env_prefix="OPENAI_")
+
+    api_key: SecretStr | None = None
+    base_url: str = "https://api.openai.com/v1"
+    model: str | None = None
+
+
+class GatewaySettings(SettingsGroup):
+    model_config = SettingsConfigDict(env_prefix="GATEWAY_")
+
+    host: str = "127.0.0.1"
+    port: Port = 8420
+    allowed_origins: Words = ()
+    allowed_hosts: Words = ()
+
+    _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(_split)
+
+
+class SessionSettings(SettingsGroup):
+    model_config = SettingsConfigDict(env_prefix="SESSION_")
+
+    default_mode: str = ToolMode.chat_safe.value
+    open_modes: Annotated[frozenset[ToolMode], NoDecode] = frozenset({ToolMode.chat_safe})
+    queue_limit: PositiveInt = 20
+    lease_seconds: Annotated[float, Field(ge=1)] = 30.0
+
+    @field_validator("default_mode")
+    @classmethod
+    def _new_sessions_start_safe(cls, value: str) -> str:
+        if value != ToolMode.chat_safe:
+            raise ValueError(
+                f"SESSION_DEFAULT_MODE must be 'chat_safe' (got '{value}'). See ADR 0025. "
+                "To make another mode reachable, list it in SESSION_OPEN_MODES."
+            )
+        return value
+
+    @field_validator("open_modes", mode="before")
+    @classmethod
+    def _chat_safe_is_always_open(cls, value: Any) -> Any:
+        named = _split(value)
+        if not isinstance(named, list | tuple | set | frozenset):
+            return value
+        return frozenset(parse_mode(str(name)) for name in named) | {ToolMode.chat_safe}
+
+
+class ToolSettings(SettingsGroup):
+    """Limits and the operator's ceiling over the stored tool policy (unset: no ceiling)."""
+
+    model_config = SettingsConfigDict(env_prefix="TOOL_")
+
+    allowed_roots: Annotated[tuple[Path, ...] | None, NoDecode] = None
+    readable_paths: Annotated[tuple[Path, ...], NoDecode] = ()
+    protected_names: Words = PROTECTED_NAMES
+    sandbox: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
+    bash_denylist: Words = ()
+
+    timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
+    max_timeout_seconds: Annotated[float, Field(gt=0)] = 600.0
+    max_output_lines: PositiveInt = 2000
+    max_output_bytes: PositiveInt = 51200
+
+    fs_enabled: bool | None = None
+    max_read_bytes: PositiveInt | None = None
+    max_write_bytes: PositiveInt | None = None
+    shell_enabled: bool | None = None
+    shell_network: bool = False
+    network_ports: Annotated[frozenset[Port], NoDecode] = frozenset({80, 443})
+    mcp_enabled: bool | None = None
+    mcp_servers: Annotated[frozenset[str] | None, NoDecode] = None
+    memory_enabled: bool | None = None
+    image_enabled: bool | None = None
+    denied: Annotated[frozenset[str], NoDecode] = frozenset()
+
+    _split_words = field_validator(
+        "protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", mode="before"
+    )(_split)
+
+    @field_validator("allowed_roots", "readable_paths", mode="before")
+    @classmethod
+    def _folders(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        return tuple(dict.fromkeys(_existing_folder(Path(part)) for part in _split(value)))
+
+    @field_validator("allowed_roots")
+    @classmethod
+    def _at_least_one_root(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
+        if value == ():
+            raise ValueError("is set but names no folder; unset it or list absolute folders")
+        return value
+
+    @model_validator(mode="after")
+    def _timeout_within_maximum(self) -> "ToolSettings":
+        if self.timeout_seconds > self.max_timeout_seconds:
+            raise ValueError("TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS")
+        return self
+
+
+def _existing_folder(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError(f"'{path}' is not an absolute path")
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        raise ValueError(f"'{path}' cannot be used: {error.strerror}") from None
+    if not resolved.is_dir():
+        raise ValueError(f"'{path}' is not a folder")
+    return resolved
+
+
+def default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    home = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
+    return home / "interlock"
+
+
+class Settings(SettingsGroup):
+    """The root: all groups, and the rules that hold between them."""
+
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    openai: OpenAISettings = Field(default_factory=OpenAISettings)
+    gateway: GatewaySettings = Field(default_factory=GatewaySettings)
+    session: SessionSettings = Field(default_factory=SessionSettings)
+    tool: ToolSettings = Field(default_factory=ToolSettings)
+    workspace_dir: Path = Path("workspace")
+    state_dir: Path = Field(
+        default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR"
+    )
+    model: str = "demo"
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+
+    model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)
+
+    @field_validator("state_dir", "workspace_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return Path(os.path.normpath(Path.cwd() / value.expanduser()))
+
+    @model_validator(mode="after")
+    def _nothing_precious_in_reach(self) -> "Settings":
+        precious = {
+            "INTERLOCK_STATE_DIR": self.state_dir,
+            "agents folder": self.workspace_dir / "agents",
+            "workflows folder": self.workspace_dir / "workflows",
+            "memory folder": self.workspace_dir / "memory",
+        }
+        for root in self.tool.allowed_roots or ():
+            for what, folder in precious.items():
+                real = folder.resolve()
+                if real.is_relative_to(root) or root.is_relative_to(real):
+                    raise ValueError(
+                        f"TOOL_ALLOWED_ROOTS: {root} and the {what} ({real}) lie inside one another; "
+                        "an agent must not reach its own audit, policy or definitions"
+                    )
+        return self
+
+    @property
+    def database_url(self) -> str:
+        if self.database.url is not None:
+            return self.database.url.get_secret_value()
+        return f"sqlite:///{self.state_dir / 'interlock.db'}"
+
+
+def load_settings() -> Settings:
+    """The settings of this process, or one clear sentence for each variable that is wrong."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise ConfigurationError("; ".join(_sentences(error))) from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+_GROUPS: dict[str, type[SettingsGroup]] = {
+    group.__name__: group
+    for group in (
+        Settings,
+        DatabaseSettings,
+        OpenAISettings,
+        GatewaySettings,
+        SessionSettings,
+        ToolSettings,
+    )
+}
+
+
+def _sentences(error: ValidationError) -> list[str]:
+    group = _GROUPS[error.title]
+    return [_sentence(group, problem) for problem in error.errors(include_url=False)]
+
+
+def _sentence(group: type[SettingsGroup], problem: ErrorDetails) -> str:
+    text = problem["msg"].removeprefix("Value error, ")
+    field = str(problem["loc"][0]) if problem["loc"] else ""
+    if field not in group.model_fields:
+        return text if not field or text.startswith(field) else f"{field}: {text}"
+    name = variable_name(group, field)
+    sentence = text if text.startswith(name) else f"{name}: {text}"
+    given = problem["input"]
+    if isinstance(given, str) and "'" not in text and not is_secret(group.model_fields[field]):
+        sentence += f" (got '{given}')"
+    return sentence

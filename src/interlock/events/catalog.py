@@ -1,0 +1,204 @@
+"""Every kind of event, as frozen dataclasses. docs/events.md lists them; a test keeps it complete.
+
+A kind that has been released keeps its name, and its fields only grow: old rows stay readable. A reader
+that meets a kind it does not know gets `UnknownEvent`.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import orjson
+
+SYSTEM_STREAM = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A fact. Its fields are its payload."""
+
+    kind: ClassVar[str]
+
+    def payload(self) -> bytes:
+        return orjson.dumps({name: getattr(self, name) for name in _names(type(self))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCreated(Event):
+    kind = "session.created"
+    session_kind: str
+    title: str
+    mode: str
+    opened_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionModeChanged(Event):
+    kind = "session.mode_changed"
+    who: str
+    from_mode: str
+    to_mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRenamed(Event):
+    kind = "session.renamed"
+    who: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionArchived(Event):
+    kind = "session.archived"
+    who: str
+    archived: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDeleted(Event):
+    """Everything said in the session up to `erased_through_seq` has been erased; the hashes stay."""
+
+    kind = "session.deleted"
+    who: str
+    erased_through_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageAppended(Event):
+    """Points at the transcript row with the same number and vouches for its content."""
+
+    kind = "message.appended"
+    role: str
+    content_hash: str
+    tool_call_id: str | None = None
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChanged(Event):
+    """`changes` maps each changed field to its old and new value."""
+
+    kind = "settings.changed"
+    who: str
+    version: int
+    changes: dict[str, list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCheckpoint(Event):
+    """The heads of all streams that grew since the checkpoint before, as (stream, seq, hash)."""
+
+    kind = "log.checkpoint"
+    store_id: str
+    previous_checkpoint_seq: int
+    through: str
+    heads: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallEvent(Event):
+    """What every event about a tool call carries."""
+
+    call_id: str
+    tool_name: str
+    mode: str
+    authority_digest: str
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStarted(ToolCallEvent):
+    """The intent. It is durable before the tool has any effect."""
+
+    kind = "tool_call.started"
+    requested_name: str
+    arguments: Any
+    effect: str
+    timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallCompleted(ToolCallEvent):
+    kind = "tool_call.completed"
+    latency_ms: float
+    exit_code: int
+    truncated_lines: bool
+    truncated_bytes: bool
+    output_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallFailed(ToolCallEvent):
+    kind = "tool_call.failed"
+    requested_name: str
+    error: str
+    error_code: str
+    error_class: str
+    latency_ms: float
+    next_action: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDenied(ToolCallFailed):
+    """Refused by a policy: nothing was intended, so no `started` stands before it."""
+
+    kind = "tool_call.denied"
+    layer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallInterrupted(ToolCallEvent):
+    """An intent without an outcome, found after a crash: whether it took effect is unknown."""
+
+    kind = "tool_call.interrupted"
+    effect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownEvent(Event):
+    """A kind of another version of Interlock, kept as it was written."""
+
+    kind = "unknown"
+    written_kind: str
+    fields: dict[str, Any]
+
+
+KINDS: dict[str, type[Event]] = {
+    event.kind: event
+    for event in (
+        SessionCreated,
+        SessionModeChanged,
+        SessionRenamed,
+        SessionArchived,
+        SessionDeleted,
+        MessageAppended,
+        SettingsChanged,
+        LogCheckpoint,
+        ToolCallStarted,
+        ToolCallCompleted,
+        ToolCallFailed,
+        ToolCallDenied,
+        ToolCallInterrupted,
+    )
+}
+
+_FIELD_NAMES: dict[type[Event], tuple[str, ...]] = {}
+
+
+def _names(event: type[Event]) -> tuple[str, ...]:
+    names = _FIELD_NAMES.get(event)
+    if names is None:
+        names = _FIELD_NAMES[event] = tuple(field.name for field in fields(event))
+    return names
+
+
+def decode(kind: str, payload: str | bytes) -> Event:
+    """The event a row holds; fields that this version does not know are left out."""
+    stored = orjson.loads(payload)
+    event = KINDS.get(kind)
+    if event is None or not isinstance(stored, dict):
+        return UnknownEvent(written_kind=kind, fields={"payload": stored})
+    known = {name: stored[name] for name in _names(event) if name in stored}
+    try:
+        return event(**known)
+    except TypeError:
+        return UnknownEvent(written_kind=kind, fields=stored)

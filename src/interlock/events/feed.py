@@ -1,0 +1,117 @@
+"""Reads the log back: one stream by its numbers, or all streams behind one cursor.
+
+A cursor over all streams never passes an open transaction: on PostgreSQL rows become visible in another
+order than they were numbered in, and a reader that went by number alone would skip some for ever.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from interlock.events.catalog import Event, decode
+from interlock.events.chain import Header
+from interlock.infra.errors import PersonError
+from interlock.store.driver import Connection, Row
+
+_COLUMNS = """
+    id, time_us, stream, seq, task, parent, kind, payload, payload_hash, prev_hash, hash,
+    coalesce(txid, 0), position
+"""
+
+READ_STREAM = f"""
+SELECT {_COLUMNS} FROM events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?
+"""  # noqa: S608 - the columns are a constant
+
+READ_ALL = {
+    "sqlite": f"""
+SELECT {_COLUMNS} FROM events WHERE 0 >= ? AND position > ? ORDER BY position LIMIT ?
+""",  # noqa: S608
+    "postgresql": f"""
+SELECT {_COLUMNS} FROM events
+WHERE (txid, position) > (?, ?)
+  AND txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
+ORDER BY txid, position LIMIT ?
+""",  # noqa: S608
+}
+
+LAST_POSITION = {
+    "sqlite": "SELECT 0, coalesce(max(position), 0) FROM events",
+    "postgresql": """
+SELECT txid, position FROM events
+WHERE txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
+ORDER BY txid DESC, position DESC LIMIT 1
+""",
+}
+
+PAGE = 2000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """A place in the order of all events; to be kept and given back, not to be read."""
+
+    txid: int = 0
+    position: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.txid}.{self.position}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Cursor":
+        txid, dot, position = text.partition(".")
+        if not (dot and txid.isascii() and txid.isdigit() and position.isascii() and position.isdigit()):
+            raise PersonError(f"'{text}' is not a cursor; use one that `events tail` printed")
+        return cls(int(txid), int(position))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """One row of the log. `payload` is None once it has been erased."""
+
+    header: Header
+    payload: str | None
+    payload_hash: bytes
+    prev_hash: bytes
+    hash: bytes
+    cursor: Cursor
+
+    def event(self) -> Event | None:
+        return None if self.payload is None else decode(self.header.kind, self.payload)
+
+
+def _stored(row: Row) -> StoredEvent:
+    return StoredEvent(
+        header=Header(*row[:7]),
+        payload=row[7],
+        payload_hash=bytes(row[8]),
+        prev_hash=bytes(row[9]),
+        hash=bytes(row[10]),
+        cursor=Cursor(row[11], row[12]),
+    )
+
+
+def read_stream(
+    connection: Connection, stream: str, *, after_seq: int = 0, limit: int = PAGE
+) -> list[StoredEvent]:
+    return [_stored(row) for row in connection.query(READ_STREAM, (stream, after_seq, limit))]
+
+
+def whole_stream(connection: Connection, stream: str) -> Iterator[StoredEvent]:
+    """A stream from its beginning, a page at a time."""
+    after = 0
+    while page := read_stream(connection, stream, after_seq=after):
+        yield from page
+        after = page[-1].header.seq
+
+
+def read_all(
+    connection: Connection, *, after: Cursor = Cursor(), limit: int = PAGE
+) -> list[StoredEvent]:
+    sql = READ_ALL[connection.dialect]
+    rows = connection.query(sql, (after.txid, after.position, limit))
+    return [_stored(row) for row in rows]
+
+
+def end_of_log(connection: Connection) -> Cursor:
+    """The cursor behind the last event that is safe to have seen."""
+    rows = connection.query(LAST_POSITION[connection.dialect])
+    return Cursor(*rows[0]) if rows else Cursor()

@@ -1,0 +1,191 @@
+"""Chains events onto their streams inside one open transaction, many at a time.
+
+Each stream's head advances by compare-and-set. Where a unit brings a lease token, the same statement
+checks, by the database's clock, that this lease is still the one in force.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from interlock.events.catalog import Event
+from interlock.events.chain import GENESIS, Header, link, new_id, now_us
+from interlock.infra.errors import SessionFenced, SessionNotFound
+from interlock.store.driver import Connection, RetryTransaction
+
+READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? {FOR_UPDATE}"
+
+OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"
+
+ADVANCE_HEAD = """
+UPDATE stream_heads SET seq = ?, hash = ?, time_us = ? WHERE stream = ? AND seq = ? AND hash = ?
+"""
+
+# The lease row stays share-locked until the commit: nobody can take the session over in between.
+ADVANCE_HEAD_UNDER_LEASE = """
+UPDATE stream_heads SET seq = ?, hash = ?, time_us = ? WHERE stream = ? AND seq = ? AND hash = ?
+AND EXISTS (
+    SELECT 1 FROM session_leases
+    WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS} {FOR_SHARE}
+)
+"""
+
+INSERT_EVENTS = """
+INSERT INTO events
+    (id, stream, seq, time_us, task, parent, kind, payload, payload_hash, prev_hash, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where in the tree of causes an event stands: its task and the event that encloses it."""
+
+    task: str | None = None
+    parent: str | None = None
+
+
+NO_SCOPE = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where an event came to stand."""
+
+    id: str
+    seq: int
+    time_us: int
+    hash: bytes
+
+
+class Draft:
+    """An event made ready by its caller's thread, so that the writer only has to chain it."""
+
+    __slots__ = ("id", "kind", "payload", "payload_hash", "scope")
+
+    def __init__(self, event: Event, scope: Scope, redact: Callable[[str], str]) -> None:
+        payload = redact(event.payload().decode())
+        self.id = new_id()
+        self.kind = event.kind
+        self.payload = payload
+        self.payload_hash = sha256(payload.encode()).digest()
+        self.scope = scope
+
+
+@dataclass(slots=True)
+class Head:
+    seq: int
+    hash: bytes
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What one stream is to gain in the next flush, and who must hear if it is refused."""
+
+    stream: str
+    token: int | None
+    before: Head
+    time_us: int
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    refused: list[Callable[[SessionFenced], None]] = field(default_factory=list)
+
+    def advance(self) -> tuple[Any, ...]:
+        """The parameters of the statement that moves this stream's head."""
+        last = self.rows[-1]
+        move = (last[2], last[-1], self.time_us, self.stream, self.before.seq, self.before.hash)
+        return move if self.token is None else (*move, self.stream, self.token)
+
+
+class Ledger:
+    """The heads and the not yet written rows of one transaction."""
+
+    def __init__(self, connection: Connection, heads: dict[str, Head]) -> None:
+        self._connection = connection
+        self._heads = heads
+        self._pending: dict[str, _Pending] = {}
+
+    def head(self, stream: str) -> Head:
+        head = self._heads.get(stream)
+        if head is None:
+            rows = self._connection.query(READ_HEAD, (stream,))
+            if not rows:
+                raise SessionNotFound(f"there is no session {stream}")
+            head = self._heads[stream] = Head(rows[0][0], bytes(rows[0][1]))
+        return head
+
+    def open_stream(self, stream: str) -> None:
+        self._connection.change(OPEN_STREAM, (stream, GENESIS, now_us()))
+        self._heads[stream] = Head(0, GENESIS)
+
+    def forget(self, stream: str) -> None:
+        """What was done to this stream has been rolled back."""
+        self._heads.pop(stream, None)
+        self._pending.pop(stream, None)
+
+    def add(
+        self,
+        stream: str,
+        token: int | None,
+        drafts: Sequence[Draft],
+        refused: Callable[[SessionFenced], None],
+    ) -> list[Recorded]:
+        """Chain the drafts onto the stream; they are written, or refused, by the next flush."""
+        pending = self._pending.get(stream)
+        if pending is not None and pending.token != token:
+            self.flush()
+            pending = None
+        head = self.head(stream)
+        if pending is None:
+            pending = self._pending[stream] = _Pending(stream, token, head, now_us())
+        pending.refused.append(refused)
+        recorded = []
+        for draft in drafts:
+            head = _chain(head, draft, stream, pending)
+            recorded.append(Recorded(draft.id, head.seq, pending.time_us, head.hash))
+        self._heads[stream] = head
+        return recorded
+
+    def flush(self) -> None:
+        """Move the heads and write the rows. Who lost its lease is told; the others are written."""
+        waiting = [pending for pending in self._pending.values() if pending.rows]
+        self._pending.clear()
+        if not waiting:
+            return
+        free = [pending.advance() for pending in waiting if pending.token is None]
+        leased = [pending.advance() for pending in waiting if pending.token is not None]
+        moved = self._connection.change_many(ADVANCE_HEAD, free)
+        moved += self._connection.change_many(ADVANCE_HEAD_UNDER_LEASE, leased)
+        if moved != len(waiting):
+            waiting = [pending for pending in waiting if self._has_moved(pending)]
+        rows = [row for pending in waiting for row in pending.rows]
+        self._connection.change_many(INSERT_EVENTS, rows)
+
+    def _has_moved(self, pending: _Pending) -> bool:
+        self._heads.pop(pending.stream, None)
+        present = self.head(pending.stream)
+        if present.hash == pending.rows[-1][-1]:
+            return True
+        if present != pending.before:
+            # Another process appended since this one last looked: chain the whole group again.
+            self._heads.clear()
+            raise RetryTransaction(f"the head of {pending.stream} has moved on")
+        fenced = SessionFenced(
+            f"the lease on session {pending.stream} is no longer held; nothing was written"
+        )
+        for tell in pending.refused:
+            tell(fenced)
+        return False
+
+
+def _chain(head: Head, draft: Draft, stream: str, pending: _Pending) -> Head:
+    seq, scope = head.seq + 1, draft.scope
+    header = Header(draft.id, pending.time_us, stream, seq, scope.task, scope.parent, draft.kind)
+    chained = link(head.hash, header.encoded(), draft.payload_hash)
+    pending.rows.append(
+        (
+            *(draft.id, stream, seq, pending.time_us, scope.task, scope.parent, draft.kind),
+            *(draft.payload, draft.payload_hash, head.hash, chained),
+        )
+    )
+    return Head(seq, chained)

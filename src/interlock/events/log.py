@@ -1,0 +1,150 @@
+"""The write-ahead log and, with it, the only way to change the store.
+
+A unit of work belongs to one stream. Its changes and the events that tell them share a transaction, and
+many units share a commit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from interlock.events.catalog import Event
+from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, Scope
+from interlock.infra.errors import SessionFenced, StoreError
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import Database
+from interlock.store.driver import Connection, RetryTransaction
+from interlock.store.writer import GroupCommitWriter, Outcome
+
+Result = TypeVar("Result")
+
+
+class Transaction:
+    """What one unit of work may do: query, change, and record what it changed."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        ledger: Ledger,
+        *,
+        stream: str,
+        token: int | None,
+        redactor: Redactor,
+    ) -> None:
+        self.connection = connection
+        self._ledger = ledger
+        self._stream = stream
+        self._token = token
+        self._redactor = redactor
+
+    def open_stream(self) -> None:
+        """Begin a new stream; it fails if there is one of that name."""
+        self._ledger.open_stream(self._stream)
+
+    def next_seq(self) -> int:
+        """The number the next event will have. From here on nobody else can append to the stream."""
+        return self._ledger.head(self._stream).seq + 1
+
+    def record(self, event: Event, scope: Scope = NO_SCOPE) -> Recorded:
+        draft = Draft(event, scope, self._redactor.text)
+        recorded = self._ledger.add(self._stream, self._token, [draft], _raise)
+        self._ledger.flush()
+        return recorded[0]
+
+
+def _raise(fenced: SessionFenced) -> None:
+    raise fenced
+
+
+Work = Callable[[Transaction], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Either drafts to append or work to carry out, on one stream."""
+
+    stream: str
+    token: int | None
+    drafts: Sequence[Draft] = ()
+    work: Work[Any] | None = None
+
+
+class EventLog:
+    """Appends to streams and carries out changes, durably and in groups."""
+
+    def __init__(self, database: Database, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._heads: dict[str, Head] = {}
+        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
+            database.config.connect, self._apply
+        )
+
+    async def append(
+        self,
+        stream: str,
+        *events: Event,
+        scope: Scope = NO_SCOPE,
+        token: int | None = None,
+    ) -> list[Recorded]:
+        """Record facts; it returns when they are on disk."""
+        drafts = [Draft(event, scope, self._redactor.text) for event in events]
+        result: list[Recorded] = await self._writer.submit(_Unit(stream, token, drafts))
+        return result
+
+    async def transact(
+        self, stream: str, work: Work[Result], *, token: int | None = None
+    ) -> Result:
+        """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
+        result: Result = await self._writer.submit(_Unit(stream, token, work=work))
+        return result
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _apply(self, connection: Connection, units: Sequence[_Unit]) -> list[Outcome]:
+        ledger = Ledger(connection, self._heads)
+        outcomes = [Outcome() for _ in units]
+        for index in _order(connection, units):
+            self._apply_unit(connection, ledger, units[index], outcomes[index])
+        ledger.flush()
+        return outcomes
+
+    def _apply_unit(
+        self, connection: Connection, ledger: Ledger, unit: _Unit, outcome: Outcome
+    ) -> None:
+        try:
+            if unit.work is None:
+                outcome.result = ledger.add(
+                    unit.stream, unit.token, unit.drafts, outcome.fail
+                )
+            else:
+                outcome.result = self._isolated(connection, ledger, unit, unit.work)
+        except (StoreError, RetryTransaction):
+            raise
+        except Exception as error:  # noqa: BLE001 - it is this unit's own and goes to its caller
+            outcome.fail(error)
+
+    def _isolated(
+        self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]
+    ) -> Result:
+        """A unit that fails half-way must not take the rest of its group along."""
+        ledger.flush()
+        connection.change("SAVEPOINT unit")
+        transaction = Transaction(
+            connection, ledger, stream=unit.stream, token=unit.token, redactor=self._redactor
+        )
+        try:
+            return work(transaction)
+        except Exception:
+            connection.change("ROLLBACK TO SAVEPOINT unit")
+            ledger.forget(unit.stream)
+            raise
+        finally:
+            connection.change("RELEASE SAVEPOINT unit")
+
+
+def _order(connection: Connection, units: Sequence[_Unit]) -> Sequence[int]:
+    """Groups of several processes lock the same heads: always in one order, or they deadlock."""
+    if connection.dialect == "sqlite":
+        return range(len(units))
+    return sorted(range(len(units)), key=lambda index: units[index].stream)

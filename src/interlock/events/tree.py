@@ -1,0 +1,53 @@
+"""Rebuilds the tree of causes from the log: who enclosed what."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from interlock.events.feed import StoredEvent
+
+
+@dataclass(slots=True)
+class Node:
+    stored: StoredEvent
+    children: list["Node"] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**event_json(self.stored), "children": [child.as_json() for child in self.children]}
+
+    def walk(self, depth: int = 0) -> Iterator[tuple[int, StoredEvent]]:
+        yield depth, self.stored
+        for child in self.children:
+            yield from child.walk(depth + 1)
+
+
+def build_tree(events: Iterable[StoredEvent]) -> list[Node]:
+    """The roots, in order. An event whose parent is not among the given ones is a root itself."""
+    nodes: dict[str, Node] = {}
+    roots: list[Node] = []
+    for stored in events:
+        node = nodes[stored.header.id] = Node(stored)
+        parent = nodes.get(stored.header.parent) if stored.header.parent else None
+        (parent.children if parent else roots).append(node)
+    return roots
+
+
+def event_json(stored: StoredEvent) -> dict[str, Any]:
+    """One event as the command line, exports and frames show it."""
+    header = stored.header
+    return {
+        "id": header.id,
+        "time_us": header.time_us,
+        "stream": header.stream,
+        "seq": header.seq,
+        "task": header.task,
+        "parent": header.parent,
+        "kind": header.kind,
+        "payload": None if stored.payload is None else orjson.loads(stored.payload),
+        "payload_hash": stored.payload_hash.hex(),
+        "prev_hash": stored.prev_hash.hex(),
+        "hash": stored.hash.hex(),
+        "cursor": str(stored.cursor),
+    }

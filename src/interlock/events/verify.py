@@ -1,0 +1,181 @@
+"""Checks the whole log and says where it first fails: what was broken, is missing, or was cut off."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from interlock.events.catalog import (
+    SYSTEM_STREAM,
+    LogCheckpoint,
+    MessageAppended,
+    SessionDeleted,
+    decode,
+)
+from interlock.events.chain import GENESIS, link
+from interlock.events.checkpoint import HASH_AT, Anchor, store_id
+from interlock.events.feed import StoredEvent, whole_stream
+from interlock.events.transcript import READ_MESSAGE, content_hash
+from interlock.store.driver import Connection
+
+STREAMS = """
+SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT session_id FROM messages
+ORDER BY 1
+"""
+HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
+ERASURES = "SELECT payload FROM events WHERE stream = ? AND kind = 'session.deleted'"
+UNTOLD_MESSAGES = """
+SELECT m.seq FROM messages m LEFT JOIN events e
+    ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
+WHERE m.session_id = ? AND e.seq IS NULL ORDER BY m.seq LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first thing wrong in a stream. `what` is broken, missing or cut."""
+
+    stream: str
+    seq: int
+    what: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.stream} #{self.seq}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Report:
+    streams: int = 0
+    events: int = 0
+    messages: int = 0
+    erased: int = 0
+    checkpoints: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults
+
+
+def verify(
+    connection: Connection, *, anchor: Anchor | None = None, only: str | None = None
+) -> Report:
+    """Check every stream (or one). Each stream contributes at most its first fault."""
+    report = Report()
+    streams = [only] if only else [str(row[0]) for row in connection.query(STREAMS)]
+    for stream in streams:
+        report.streams += 1
+        fault = next(_faults_of(connection, stream, report), None)
+        if fault is not None:
+            report.faults.append(fault)
+    if anchor is not None:
+        report.faults.extend(_faults_of_anchor(connection, anchor))
+    return report
+
+
+def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[Fault]:
+    erased_through = _erased_through(connection, stream)
+    expected_seq, chained = 0, GENESIS
+    for stored in whole_stream(connection, stream):
+        header = stored.header
+        expected_seq += 1
+        if header.seq != expected_seq:
+            yield Fault(stream, expected_seq, "missing", f"the next event there is #{header.seq}")
+        report.events += 1
+        yield from _faults_of_event(stored, chained, erased_through)
+        yield from _faults_of_content(connection, stored, report)
+        chained = stored.hash
+    yield from _faults_of_head(connection, stream, expected_seq, chained)
+    for row in connection.query(UNTOLD_MESSAGES, (stream,)):
+        yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
+
+
+def _erased_through(connection: Connection, stream: str) -> int:
+    erased = 0
+    for (payload,) in connection.query(ERASURES, (stream,)):
+        event = decode(SessionDeleted.kind, payload) if payload else None
+        if isinstance(event, SessionDeleted):
+            erased = max(erased, event.erased_through_seq)
+    return erased
+
+
+def _faults_of_event(stored: StoredEvent, chained: bytes, erased_through: int) -> Iterator[Fault]:
+    header = stored.header
+    if stored.prev_hash != chained:
+        yield Fault(header.stream, header.seq, "broken", "it does not follow from the event before")
+    if link(stored.prev_hash, header.encoded(), stored.payload_hash) != stored.hash:
+        yield Fault(header.stream, header.seq, "broken", "its hash does not match its header")
+    if stored.payload is None:
+        if header.seq > erased_through:
+            yield Fault(
+                header.stream, header.seq, "broken", "its payload is gone and no erasure is on record"
+            )
+    elif sha256(stored.payload.encode()).digest() != stored.payload_hash:
+        yield Fault(header.stream, header.seq, "broken", "its payload was changed")
+
+
+def _faults_of_content(
+    connection: Connection, stored: StoredEvent, report: Report
+) -> Iterator[Fault]:
+    """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
+    if stored.payload is None:
+        report.erased += 1
+        return
+    event = stored.event()
+    if isinstance(event, MessageAppended):
+        report.messages += 1
+        yield from _faults_of_message(connection, stored, event)
+    elif isinstance(event, LogCheckpoint):
+        report.checkpoints += 1
+        yield from _faults_of_checkpoint(connection, stored, event)
+
+
+def _faults_of_message(
+    connection: Connection, stored: StoredEvent, event: MessageAppended
+) -> Iterator[Fault]:
+    stream, seq = stored.header.stream, stored.header.seq
+    rows = connection.query(READ_MESSAGE, (stream, seq))
+    if not rows:
+        yield Fault(stream, seq, "missing", "its transcript row is gone")
+    elif content_hash(*rows[0]).hex() != event.content_hash:
+        yield Fault(stream, seq, "broken", "its transcript row was changed")
+
+
+def _faults_of_checkpoint(
+    connection: Connection, stored: StoredEvent, event: LogCheckpoint
+) -> Iterator[Fault]:
+    for stream, seq, expected in event.heads:
+        rows = connection.query(HASH_AT, (stream, seq))
+        if not rows:
+            yield Fault(
+                stream, seq, "cut", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw it"
+            )
+        elif bytes(rows[0][0]).hex() != expected:
+            yield Fault(
+                stream, seq, "broken", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw another"
+            )
+
+
+def _faults_of_head(
+    connection: Connection, stream: str, last_seq: int, chained: bytes
+) -> Iterator[Fault]:
+    rows = connection.query(HEAD, (stream,))
+    if not rows:
+        yield Fault(stream, last_seq, "missing", "the stream has no head row")
+        return
+    seq, head_hash = rows[0]
+    if seq > last_seq:
+        yield Fault(stream, last_seq + 1, "cut", f"the head says that #{seq} was the last event")
+    elif seq < last_seq or bytes(head_hash) != chained:
+        yield Fault(stream, last_seq, "broken", "the head does not match the last event")
+
+
+def _faults_of_anchor(connection: Connection, anchor: Anchor) -> Iterator[Fault]:
+    if store_id(connection) != anchor.store_id:
+        yield Fault(SYSTEM_STREAM, anchor.seq, "broken", "the anchor belongs to another store")
+        return
+    rows = connection.query(HASH_AT, (SYSTEM_STREAM, anchor.seq))
+    if not rows:
+        yield Fault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is gone")
+    elif bytes(rows[0][0]) != anchor.hash:
+        yield Fault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint was another one")

@@ -1,0 +1,1 @@
+"""Errors and process logs, used by every layer and knowing none of them."""

@@ -1,0 +1,160 @@
+"""Every error Interlock raises on purpose, and who is told about it.
+
+    InterlockError
+    ├── ToolError                told to the model: one tool call failed, the task goes on
+    ├── PersonError              told to the person: this request cannot be done
+    │   ├── SessionNotFound
+    │   ├── SessionFenced        another worker holds the session now: write nothing more
+    │   ├── SessionBusy
+    │   ├── ModeNotOpen          the operator has not opened that mode
+    │   └── InvalidSettings      a change of the stored settings was refused
+    ├── StoreConflict            two writers wanted the same row: told to whoever asked
+    ├── AuditUnavailable         ends the task: what cannot be recorded is not done
+    └── StopsProcess             told to the operator, in one line, with a non-zero exit
+        ├── ConfigurationError
+        └── StoreError
+            ├── StoreUnwritable  ├── StoreLocked  ├── StoreFull
+            └── StoreCorrupt     ├── StoreForeign └── StoreTooNew
+
+Foreign errors are mapped at one edge each: database errors in `store/driver.py`, validation errors of
+settings in `config/settings.py`, anything a tool raises in `gates/runner.py`.
+"""
+
+from enum import StrEnum
+
+
+class ErrorClass(StrEnum):
+    """The five classes that limits, retries and audits count by."""
+
+    validation = "validation"
+    policy = "policy"
+    timeout = "timeout"
+    tool_exec = "tool_exec"
+    unknown = "unknown"
+
+
+class ErrorCode(StrEnum):
+    """Why a tool call gave no result."""
+
+    TOOL_NOT_FOUND = "TOOL_NOT_FOUND"
+    MODE_DENIED = "MODE_DENIED"
+    TOOL_NOT_AVAILABLE = "TOOL_NOT_AVAILABLE"
+    PATH_DENIED = "PATH_DENIED"
+    COMMAND_DENIED = "COMMAND_DENIED"
+    LIMIT_EXCEEDED = "LIMIT_EXCEEDED"
+    INVALID_ARGS = "INVALID_ARGS"
+    READ_REQUIRED = "READ_REQUIRED"
+    STALE_READ = "STALE_READ"
+    STALE_CURSOR = "STALE_CURSOR"
+    REDACTED_CONTENT = "REDACTED_CONTENT"
+    TIMEOUT = "TIMEOUT"
+    EXECUTION_ERROR = "EXECUTION_ERROR"
+    CANCELLED = "CANCELLED"
+    INTERRUPTED = "INTERRUPTED"
+
+    @property
+    def error_class(self) -> ErrorClass:
+        return _CLASS_OF[self]
+
+
+_CLASS_OF = {
+    ErrorCode.TOOL_NOT_FOUND: ErrorClass.validation,
+    ErrorCode.MODE_DENIED: ErrorClass.policy,
+    ErrorCode.TOOL_NOT_AVAILABLE: ErrorClass.policy,
+    ErrorCode.PATH_DENIED: ErrorClass.policy,
+    ErrorCode.COMMAND_DENIED: ErrorClass.policy,
+    ErrorCode.LIMIT_EXCEEDED: ErrorClass.policy,
+    ErrorCode.INVALID_ARGS: ErrorClass.validation,
+    ErrorCode.READ_REQUIRED: ErrorClass.validation,
+    ErrorCode.STALE_READ: ErrorClass.validation,
+    ErrorCode.STALE_CURSOR: ErrorClass.validation,
+    ErrorCode.REDACTED_CONTENT: ErrorClass.validation,
+    ErrorCode.TIMEOUT: ErrorClass.timeout,
+    ErrorCode.EXECUTION_ERROR: ErrorClass.tool_exec,
+    ErrorCode.CANCELLED: ErrorClass.tool_exec,
+    ErrorCode.INTERRUPTED: ErrorClass.tool_exec,
+}
+
+
+class InterlockError(Exception):
+    """The root: its text is always one sentence a person can act on."""
+
+    code = "INTERNAL_ERROR"
+
+
+class ToolError(InterlockError):
+    """A tool says why it could not do what it was asked; the model reads the text."""
+
+    def __init__(self, error_code: ErrorCode, message: str, next_action: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+        self.next_action = next_action
+
+
+class PersonError(InterlockError):
+    code = "INVALID_PARAMS"
+
+
+class SessionNotFound(PersonError):
+    code = "SESSION_NOT_FOUND"
+
+
+class SessionFenced(PersonError):
+    code = "SESSION_FENCED"
+
+
+class SessionBusy(PersonError):
+    code = "SESSION_BUSY"
+
+
+class ModeNotOpen(PersonError):
+    code = "MODE_NOT_OPEN"
+
+
+class InvalidSettings(PersonError):
+    code = "INVALID_SETTINGS"
+
+
+class StoreConflict(InterlockError):
+    code = "CONFLICT"
+
+
+class AuditUnavailable(InterlockError):
+    code = "AUDIT_UNAVAILABLE"
+
+
+class StopsProcess(InterlockError):
+    code = "CANNOT_START"
+
+
+class ConfigurationError(StopsProcess):
+    code = "INVALID_CONFIGURATION"
+
+
+class StoreError(StopsProcess):
+    code = "STORE_ERROR"
+
+
+class StoreUnwritable(StoreError):
+    code = "STORE_UNWRITABLE"
+
+
+class StoreLocked(StoreError):
+    code = "STORE_LOCKED"
+
+
+class StoreFull(StoreError):
+    code = "STORE_FULL"
+
+
+class StoreCorrupt(StoreError):
+    code = "STORE_CORRUPT"
+
+
+class StoreForeign(StoreError):
+    code = "STORE_FOREIGN"
+
+
+class StoreTooNew(StoreError):
+    code = "STORE_TOO_NEW"

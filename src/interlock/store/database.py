@@ -1,0 +1,188 @@
+"""Opens the store: finds out what is there, refuses what it does not know, lends connections."""
+
+import asyncio
+import os
+import queue
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from interlock.infra.errors import (
+    ConfigurationError,
+    StoreError,
+    StoreForeign,
+    StoreTooNew,
+    StoreUnwritable,
+)
+from interlock.store.driver import Connection, PostgresConnection, SqliteConnection
+
+Result = TypeVar("Result")
+
+# The newest migration this program knows; a test holds it equal to the last file in migrations/.
+SCHEMA_REVISION = "0004"
+
+SQLITE_HEADER = b"SQLite format 3\0"
+MAX_READERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where the store is and how patient and how durable to be with it."""
+
+    url: str
+    busy_timeout_seconds: float = 10.0
+    synchronous: str = "full"
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite:")
+
+    @property
+    def path(self) -> Path:
+        """The SQLite file."""
+        location = self.url.removeprefix("sqlite:///")
+        if not self.is_sqlite or not location:
+            raise ConfigurationError("DATABASE_URL: write sqlite:///PATH with a file's path")
+        return Path(location)
+
+    def connect(self, *, as_found: bool = False) -> Connection:
+        """A connection; `as_found` leaves a file that may not be ours exactly as it is."""
+        if self.is_sqlite:
+            return SqliteConnection(
+                self.path,
+                busy_timeout_seconds=self.busy_timeout_seconds,
+                synchronous=self.synchronous,
+                as_found=as_found,
+            )
+        return PostgresConnection(self.url, busy_timeout_seconds=self.busy_timeout_seconds)
+
+
+class Database:
+    """A store that was checked: reads from a few lent connections, in threads of their own."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        self.config = config
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="interlock-reader")
+
+    @property
+    def dialect(self) -> str:
+        return "sqlite" if self.config.is_sqlite else "postgresql"
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection in one consistent, read-only snapshot."""
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self.config.connect()
+        try:
+            connection.begin(write=False)
+            yield connection
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+
+    async def read(self, work: Callable[[Connection], Result]) -> Result:
+        def run() -> Result:
+            with self.reading() as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        while not self._idle.empty():
+            self._idle.get().close()
+
+
+def open_database(config: StoreConfig) -> Database:
+    """The store, ready to use. The embedded one creates and upgrades itself; PostgreSQL never does."""
+    if config.is_sqlite:
+        prepare_folder(config.path)
+        if stored_revision(config) != SCHEMA_REVISION:
+            from interlock.store.upgrade import upgrade
+
+            upgrade(config)
+    elif (revision := stored_revision(config)) != SCHEMA_REVISION:
+        state = "is empty" if revision is None else f"has schema {revision}"
+        raise StoreError(
+            f"the database {state}, this program needs schema {SCHEMA_REVISION}: "
+            "run `interlock db upgrade`"
+        )
+    return Database(config)
+
+
+def prepare_folder(path: Path) -> None:
+    """The state folder, for its owner alone; and proof that it can be written to."""
+    folder = path.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnwritable(f"the state folder {folder} cannot be made: {error.strerror}") from None
+    if not os.access(folder, os.W_OK | os.X_OK) or not _can_create_in(folder):
+        raise StoreUnwritable(f"the state folder {folder} is not writable")
+    if not path.exists():
+        path.touch(mode=0o600)
+
+
+def _can_create_in(folder: Path) -> bool:
+    # os.access says yes to root even on a read-only file system.
+    return not os.statvfs(folder).f_flag & os.ST_RDONLY
+
+
+def stored_revision(config: StoreConfig) -> str | None:
+    """The schema the store has; None when there is nothing yet. Anything not ours is refused."""
+    if config.is_sqlite:
+        _refuse_other_files(config.path)
+    connection = config.connect(as_found=True)
+    try:
+        tables = _table_names(connection)
+        if not tables:
+            return None
+        if not {"alembic_version", "store_info"} <= tables:
+            raise StoreForeign(
+                f"{_name(config)} holds another program's tables; it was left untouched"
+            )
+        rows = connection.query("SELECT version_num FROM alembic_version")
+        revision = str(rows[0][0]) if len(rows) == 1 else ""
+    finally:
+        connection.close()
+    if not re.fullmatch(r"\d{4}", revision):
+        raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was left untouched")
+    if revision > SCHEMA_REVISION:
+        raise StoreTooNew(
+            f"{_name(config)} has schema {revision}, newer than this program's {SCHEMA_REVISION}; "
+            "use a newer Interlock. Nothing was changed"
+        )
+    return revision
+
+
+def _refuse_other_files(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            header = file.read(len(SQLITE_HEADER))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be read: {error.strerror}") from None
+    if header not in {b"", SQLITE_HEADER}:
+        raise StoreForeign(f"{path} is not an Interlock database; it was left untouched")
+
+
+def _table_names(connection: Connection) -> set[str]:
+    if connection.dialect == "sqlite":
+        sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    else:
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+    return {str(row[0]) for row in connection.query(sql)}
+
+
+def _name(config: StoreConfig) -> str:
+    return str(config.path) if config.is_sqlite else "the PostgreSQL database"

@@ -1,0 +1,264 @@
+"""One connection to either database, speaking the same named SQL, and the edge where its errors end.
+
+Statements are written once, with `?` parameters and three words that differ by database: `{NOW_MS}` (the
+database's own clock) and the row locks `{FOR_UPDATE}` and `{FOR_SHARE}`, which SQLite does not need: its
+one writer holds the whole file.
+"""
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.infra.errors import (
+    InterlockError,
+    StoreConflict,
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreLocked,
+    StoreUnwritable,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = tuple[Any, ...]
+Parameters = Sequence[Any]
+
+
+class RetryTransaction(Exception):  # noqa: N818 - a request to run the same units again, not a fault
+    """The database gave this transaction up in favour of another one; nothing of it was written."""
+
+
+class Connection(ABC):
+    """A connection in which every transaction is begun and ended in so many words."""
+
+    dialect: str
+
+    @abstractmethod
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]: ...
+
+    @abstractmethod
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run a statement that writes; how many rows it touched."""
+
+    @abstractmethod
+    def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
+        """Run it once for each of `rows`; how many rows it touched in all."""
+
+    @abstractmethod
+    def begin(self, *, write: bool) -> None: ...
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def rollback(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+# -- SQLite ------------------------------------------------------------------------------------------
+
+_SQLITE_WORDS = {
+    "{NOW_MS}": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
+    "{FOR_UPDATE}": "",
+    "{FOR_SHARE}": "",
+}
+
+
+@lru_cache(maxsize=256)
+def _sqlite_sql(sql: str) -> str:
+    for word, meaning in _SQLITE_WORDS.items():
+        sql = sql.replace(word, meaning)
+    return sql
+
+
+class SqliteConnection(Connection):
+    dialect = "sqlite"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_timeout_seconds: float,
+        synchronous: str,
+        as_found: bool = False,
+    ) -> None:
+        self._path = path
+        try:
+            self._raw = sqlite3.connect(
+                path,
+                timeout=busy_timeout_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+            self._raw.execute("PRAGMA trusted_schema=OFF")
+            if not as_found:
+                self._raw.execute("PRAGMA journal_mode=WAL")
+                self._raw.execute(f"PRAGMA synchronous={synchronous}")
+        except sqlite3.Error as error:
+            raise sqlite_error(error, path) from error
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        try:
+            return self._raw.execute(_sqlite_sql(sql), parameters).fetchall()
+        except sqlite3.Error as error:
+            raise sqlite_error(error, self._path) from error
+
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        try:
+            return self._raw.execute(_sqlite_sql(sql), parameters).rowcount
+        except sqlite3.Error as error:
+            raise sqlite_error(error, self._path) from error
+
+    def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
+        if not rows:
+            return 0
+        try:
+            return self._raw.executemany(_sqlite_sql(sql), rows).rowcount
+        except sqlite3.Error as error:
+            raise sqlite_error(error, self._path) from error
+
+    def begin(self, *, write: bool) -> None:
+        self.query("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    def commit(self) -> None:
+        self.query("COMMIT")
+
+    def rollback(self) -> None:
+        # A full disk may already have ended the transaction.
+        if self._raw.in_transaction:
+            self.query("ROLLBACK")
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def copy_into(self, target: Path) -> None:
+        """A consistent copy of the whole database, made while others may be writing."""
+        try:
+            copy = sqlite3.connect(target)
+            try:
+                self._raw.backup(copy)
+            finally:
+                copy.close()
+        except sqlite3.Error as error:
+            raise sqlite_error(error, target) from error
+
+
+def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return StoreConflict(f"{error}")
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreLocked(f"{path} is locked by another process; try again when it has finished")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"no space left for {path}; nothing was written")
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+        return StoreUnwritable(f"{path} cannot be opened for writing; check its folder's rights")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreForeign(f"{path} is not an Interlock database; it was left untouched")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreCorrupt(f"{path} is damaged ({error}); restore a backup with `interlock restore`")
+    return StoreError(f"{path}: {error}")
+
+
+# -- PostgreSQL --------------------------------------------------------------------------------------
+
+_POSTGRES_WORDS = {
+    "{NOW_MS}": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
+    "{FOR_UPDATE}": "FOR UPDATE",
+    "{FOR_SHARE}": "FOR SHARE",
+}
+_RETRY_STATES = frozenset({"40001", "40P01"})
+
+
+@lru_cache(maxsize=256)
+def _postgres_sql(sql: str) -> str:
+    for word, meaning in _POSTGRES_WORDS.items():
+        sql = sql.replace(word, meaning)
+    return sql.replace("%", "%%").replace("?", "%s")
+
+
+class PostgresConnection(Connection):
+    dialect = "postgresql"
+
+    def __init__(self, url: str, *, busy_timeout_seconds: float) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise StoreError(
+                "DATABASE_URL names PostgreSQL, but its driver is not installed: "
+                "pip install 'interlock-runtime[postgres]'"
+            ) from None
+        self._errors = psycopg.Error
+        milliseconds = int(busy_timeout_seconds * 1000)
+        try:
+            self._raw: psycopg.Connection[Row] = psycopg.connect(
+                url,
+                autocommit=True,
+                connect_timeout=max(2, int(busy_timeout_seconds)),
+                application_name="interlock",
+                # A process that is stopped in a transaction must not hold a session for ever.
+                options=f"-c lock_timeout={milliseconds} "
+                f"-c idle_in_transaction_session_timeout={milliseconds}",
+            )
+        except psycopg.Error as error:
+            raise postgres_error(error) from error
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        try:
+            return self._raw.execute(_postgres_sql(sql), parameters).fetchall()  # type: ignore[arg-type]
+        except self._errors as error:
+            raise postgres_error(error) from error
+
+    def change(self, sql: str, parameters: Parameters = ()) -> int:
+        try:
+            return self._raw.execute(_postgres_sql(sql), parameters).rowcount  # type: ignore[arg-type]
+        except self._errors as error:
+            raise postgres_error(error) from error
+
+    def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
+        if not rows:
+            return 0
+        try:
+            with self._raw.cursor() as cursor:
+                cursor.executemany(_postgres_sql(sql), rows)  # type: ignore[arg-type]
+                return cursor.rowcount
+        except self._errors as error:
+            raise postgres_error(error) from error
+
+    def begin(self, *, write: bool) -> None:
+        self.change("BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def commit(self) -> None:
+        self.change("COMMIT")
+
+    def rollback(self) -> None:
+        if not self._raw.closed:
+            self.change("ROLLBACK")
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def postgres_error(error: Exception) -> Exception:
+    state = getattr(error, "sqlstate", None)
+    sentence = " ".join(str(error).split())
+    if state in _RETRY_STATES:
+        return RetryTransaction(sentence)
+    if state is not None and state.startswith("23"):
+        return StoreConflict(sentence)
+    if state == "55P03":
+        return StoreLocked(f"the database is locked by another process: {sentence}")
+    if state == "53100":
+        return StoreFull(f"the database has no space left: {sentence}")
+    if state in {"25006", "42501"}:
+        return StoreUnwritable(f"the database does not let Interlock write: {sentence}")
+    return StoreError(f"PostgreSQL: {sentence}")

@@ -1,0 +1,1 @@
+"""The steps a store took to its present schema. A step that has been released is never edited."""

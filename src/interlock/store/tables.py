@@ -1,0 +1,99 @@
+"""The schema as it is now; `migrations/` is how a store gets here, and a test holds the two equal."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+# SQLite numbers rows by itself only for a column declared exactly INTEGER PRIMARY KEY.
+RowNumber = BigInteger().with_variant(Integer, "sqlite")
+
+store_info = Table(
+    "store_info",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("opened_by", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("archived_us", BigInteger),
+    Column("deleted_us", BigInteger),
+    Column("mode", Text, nullable=False, server_default=text("'chat_safe'")),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("content", Text),
+    Column("tool_calls", Text),
+    Column("tool_call_id", Text),
+    Column("time_us", BigInteger, nullable=False),
+)
+
+stream_heads = Table(
+    "stream_heads",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("time_us", BigInteger, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("position", RowNumber, primary_key=True, autoincrement=True),
+    # PostgreSQL fills this in, so that a reader of all streams can stop before open transactions.
+    Column("txid", BigInteger),
+    Column("id", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("time_us", BigInteger, nullable=False),
+    Column("task", Text),
+    Column("parent", Text),
+    Column("kind", Text, nullable=False),
+    Column("payload", Text),
+    Column("payload_hash", LargeBinary, nullable=False),
+    Column("prev_hash", LargeBinary, nullable=False),
+    Column("hash", LargeBinary, nullable=False),
+    UniqueConstraint("stream", "seq", name="events_stream_seq"),
+    Index("events_txid_position", "txid", "position").ddl_if(dialect="postgresql"),
+)
+
+session_leases = Table(
+    "session_leases",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("token", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+)
+
+settings_versions = Table(
+    "settings_versions",
+    metadata,
+    Column("version", RowNumber, primary_key=True, autoincrement=False),
+    Column("document", Text, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("time_us", BigInteger, nullable=False),
+)

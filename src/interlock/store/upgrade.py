@@ -1,0 +1,114 @@
+"""Brings a store to this program's schema: all steps or none, after a copy of what was there."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy
+from alembic import command
+from alembic.config import Config
+
+from interlock.infra.errors import StoreError
+from interlock.store.database import SCHEMA_REVISION, StoreConfig, prepare_folder, stored_revision
+from interlock.store.driver import SqliteConnection, postgres_error, sqlite_error
+
+KEPT_COPIES = 5
+_UPGRADE_LOCK_KEY = 0x494C4B31
+
+
+def upgrade(config: StoreConfig, revision: str = "head") -> str:
+    """Upgrade under a lock, so that two processes that start together do it once."""
+    if config.is_sqlite:
+        prepare_folder(config.path)
+    with _only_one(config):
+        present = stored_revision(config)
+        if present != SCHEMA_REVISION:
+            if config.is_sqlite and present is not None:
+                _keep_copy(config, present)
+            _run(config, revision)
+    return stored_revision(config) or ""
+
+
+def engine_for(config: StoreConfig) -> sqlalchemy.Engine:
+    if not config.is_sqlite:
+        return sqlalchemy.create_engine(
+            config.url.replace("postgresql://", "postgresql+psycopg://", 1),
+            poolclass=sqlalchemy.NullPool,
+        )
+    engine = sqlalchemy.create_engine(
+        f"sqlite:///{config.path}",
+        connect_args={"timeout": config.busy_timeout_seconds},
+        poolclass=sqlalchemy.NullPool,
+    )
+
+    # Python's sqlite3 would commit before every CREATE TABLE; a half-done upgrade must not exist.
+    @sqlalchemy.event.listens_for(engine, "connect")
+    def _no_implicit_commits(raw: object, _record: object) -> None:
+        raw.isolation_level = None  # type: ignore[attr-defined]
+
+    @sqlalchemy.event.listens_for(engine, "begin")
+    def _begin_immediate(connection: sqlalchemy.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def alembic_config(connection: sqlalchemy.Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _run(config: StoreConfig, revision: str) -> None:
+    engine = engine_for(config)
+    try:
+        with engine.begin() as connection:
+            command.upgrade(alembic_config(connection), revision)
+    except sqlalchemy.exc.DBAPIError as error:
+        original = error.orig
+        if config.is_sqlite:
+            raise sqlite_error(original, config.path) from error  # type: ignore[arg-type]
+        raise postgres_error(original or error) from error
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _only_one(config: StoreConfig) -> Iterator[None]:
+    if not config.is_sqlite:
+        connection = config.connect()
+        try:
+            connection.query("SELECT pg_advisory_lock(?)", (_UPGRADE_LOCK_KEY,))
+            yield
+        finally:
+            connection.close()
+        return
+    lock = config.path.with_suffix(".upgrade-lock")
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep_copy(config: StoreConfig, revision: str) -> Path:
+    folder = config.path.parent / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = folder / f"{config.path.stem}-schema{revision}-{stamp}.db"
+    connection = config.connect()
+    if not isinstance(connection, SqliteConnection):
+        raise StoreError("only the embedded store is copied before an upgrade")
+    try:
+        target.touch(mode=0o600)
+        connection.copy_into(target)
+    finally:
+        connection.close()
+    for old in sorted(folder.glob(f"{config.path.stem}-schema*.db"))[:-KEPT_COPIES]:
+        old.unlink()
+    return target
