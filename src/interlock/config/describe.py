@@ -4,7 +4,6 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import SecretStr
@@ -21,6 +20,7 @@ from interlock.config.settings import Settings
 
 MASK = "********"
 OWN_PREFIXES = ("TOOL_", "SESSION_", "INTERLOCK_", "GATEWAY_", "DATABASE_", SPEC_PREFIX)
+
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
@@ -65,9 +65,7 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str,
         | {SPEC_PREFIX + name for name in known if name.startswith("TOOL_")}
         | {name + SECRET_FILE_SUFFIX for name, _, secret in _walk(Settings) if secret}
     )
-    suspects = sorted(
-        name for name in environ if name.startswith(OWN_PREFIXES) and name not in accepted
-    )
+    suspects = sorted(name for name in environ if name.startswith(OWN_PREFIXES) and name not in accepted)
     return {
         name: next(iter(difflib.get_close_matches(name, accepted, n=1, cutoff=0.75)), None)
         for name in suspects
@@ -85,22 +83,22 @@ def _walk(
             yield variable_name(group, field_name), (*path, field_name), is_secret(field)
 
 
-def _shown(name: str, value: object, settings: Settings) -> str:
+def _shown(name: str, value: object, settings: Settings) -> str:  # noqa: PLR0911 - one line a type
     if name == "DATABASE_URL":
         return without_password(settings.database_url)
-    if isinstance(value, SecretStr):
-        return MASK
-    if value is None:
-        return "(unset)"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, frozenset):
-        return ",".join(sorted(str(item) for item in value))
-    if isinstance(value, tuple):
-        return ",".join(str(item) for item in value)
-    if isinstance(value, Path):
-        return str(value)
-    return str(value)
+    match value:
+        case SecretStr():
+            return MASK
+        case None:
+            return "(unset)"
+        case bool():
+            return "true" if value else "false"
+        case frozenset():
+            return ",".join(str(item) for item in sorted(value))
+        case tuple():
+            return ",".join(str(item) for item in value)
+        case _:
+            return str(value)
 
 
 def without_password(url: str) -> str:

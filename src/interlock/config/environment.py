@@ -79,4 +79,3 @@ class EnvironmentSource(PydanticBaseSettingsSource):
 
 def _is_group(field: FieldInfo) -> bool:
     return isinstance(field.annotation, type) and issubclass(field.annotation, BaseSettings)
-

@@ -207,9 +207,7 @@ class Settings(SettingsGroup):
     session: SessionSettings = Field(default_factory=SessionSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     workspace_dir: Path = Path("workspace")
-    state_dir: Path = Field(
-        default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR"
-    )
+    state_dir: Path = Field(default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR")
     model: str = "demo"
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 

@@ -44,7 +44,7 @@ def new_id() -> str:
     Unique, not secret: a system call for each id would hand the interpreter to another thread.
     """
     milliseconds = time.time_ns() // 1_000_000
-    return f"{milliseconds:012x}{random.getrandbits(80):020x}"  # noqa: S311
+    return f"{milliseconds:012x}{random.getrandbits(80):020x}"
 
 
 def now_us() -> int:

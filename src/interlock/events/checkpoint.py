@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 
+import orjson
+
 from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint
-from interlock.events.feed import Cursor, end_of_log, read_all
+from interlock.events.feed import START, Cursor, end_of_log, read_all
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import PersonError
 from interlock.store.driver import Connection
@@ -69,9 +71,7 @@ async def write_checkpoint(log: EventLog) -> Anchor:
 def _last_checkpoint(connection: Connection) -> tuple[int, Cursor]:
     rows = connection.query(LAST_CHECKPOINT)
     if not rows:
-        return 0, Cursor()
-    import orjson
-
+        return 0, START
     return int(rows[0][0]), Cursor.parse(orjson.loads(rows[0][1])["through"])
 
 

@@ -63,6 +63,9 @@ class Cursor:
         return cls(int(txid), int(position))
 
 
+START = Cursor()
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
     """One row of the log. `payload` is None once it has been erased."""
@@ -103,9 +106,7 @@ def whole_stream(connection: Connection, stream: str) -> Iterator[StoredEvent]:
         after = page[-1].header.seq
 
 
-def read_all(
-    connection: Connection, *, after: Cursor = Cursor(), limit: int = PAGE
-) -> list[StoredEvent]:
+def read_all(connection: Connection, *, after: Cursor = START, limit: int = PAGE) -> list[StoredEvent]:
     sql = READ_ALL[connection.dialect]
     rows = connection.query(sql, (after.txid, after.position, limit))
     return [_stored(row) for row in rows]
@@ -114,4 +115,4 @@ def read_all(
 def end_of_log(connection: Connection) -> Cursor:
     """The cursor behind the last event that is safe to have seen."""
     rows = connection.query(LAST_POSITION[connection.dialect])
-    return Cursor(*rows[0]) if rows else Cursor()
+    return Cursor(*rows[0]) if rows else START

@@ -75,9 +75,7 @@ class EventLog:
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._redactor = redactor
         self._heads: dict[str, Head] = {}
-        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
-            database.config.connect, self._apply
-        )
+        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(database.config.connect, self._apply)
 
     async def append(
         self,
@@ -91,9 +89,7 @@ class EventLog:
         result: list[Recorded] = await self._writer.submit(_Unit(stream, token, drafts))
         return result
 
-    async def transact(
-        self, stream: str, work: Work[Result], *, token: int | None = None
-    ) -> Result:
+    async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
         result: Result = await self._writer.submit(_Unit(stream, token, work=work))
         return result
@@ -109,14 +105,10 @@ class EventLog:
         ledger.flush()
         return outcomes
 
-    def _apply_unit(
-        self, connection: Connection, ledger: Ledger, unit: _Unit, outcome: Outcome
-    ) -> None:
+    def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit, outcome: Outcome) -> None:
         try:
             if unit.work is None:
-                outcome.result = ledger.add(
-                    unit.stream, unit.token, unit.drafts, outcome.fail
-                )
+                outcome.result = ledger.add(unit.stream, unit.token, unit.drafts, outcome.fail)
             else:
                 outcome.result = self._isolated(connection, ledger, unit, unit.work)
         except (StoreError, RetryTransaction):

@@ -57,9 +57,7 @@ class Report:
         return not self.faults
 
 
-def verify(
-    connection: Connection, *, anchor: Anchor | None = None, only: str | None = None
-) -> Report:
+def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | None = None) -> Report:
     """Check every stream (or one). Each stream contributes at most its first fault."""
     report = Report()
     streams = [only] if only else [str(row[0]) for row in connection.query(STREAMS)]
@@ -108,15 +106,16 @@ def _faults_of_event(stored: StoredEvent, chained: bytes, erased_through: int) -
     if stored.payload is None:
         if header.seq > erased_through:
             yield Fault(
-                header.stream, header.seq, "broken", "its payload is gone and no erasure is on record"
+                header.stream,
+                header.seq,
+                "broken",
+                "its payload is gone and no erasure is on record",
             )
     elif sha256(stored.payload.encode()).digest() != stored.payload_hash:
         yield Fault(header.stream, header.seq, "broken", "its payload was changed")
 
 
-def _faults_of_content(
-    connection: Connection, stored: StoredEvent, report: Report
-) -> Iterator[Fault]:
+def _faults_of_content(connection: Connection, stored: StoredEvent, report: Report) -> Iterator[Fault]:
     """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
     if stored.payload is None:
         report.erased += 1
@@ -152,7 +151,10 @@ def _faults_of_checkpoint(
             )
         elif bytes(rows[0][0]).hex() != expected:
             yield Fault(
-                stream, seq, "broken", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw another"
+                stream,
+                seq,
+                "broken",
+                f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw another",
             )
 
 

@@ -147,9 +147,7 @@ def stored_revision(config: StoreConfig) -> str | None:
         if not tables:
             return None
         if not {"alembic_version", "store_info"} <= tables:
-            raise StoreForeign(
-                f"{_name(config)} holds another program's tables; it was left untouched"
-            )
+            raise StoreForeign(f"{_name(config)} holds another program's tables; it was left untouched")
         rows = connection.query("SELECT version_num FROM alembic_version")
         revision = str(rows[0][0]) if len(rows) == 1 else ""
     finally:

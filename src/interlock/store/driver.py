@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.infra.errors import (
     InterlockError,
@@ -23,14 +23,11 @@ from interlock.infra.errors import (
     StoreUnwritable,
 )
 
-if TYPE_CHECKING:
-    import psycopg
-
 Row = tuple[Any, ...]
 Parameters = Sequence[Any]
 
 
-class RetryTransaction(Exception):  # noqa: N818 - a request to run the same units again, not a fault
+class RetryTransaction(Exception):
     """The database gave this transaction up in favour of another one; nothing of it was written."""
 
 
@@ -103,6 +100,8 @@ class SqliteConnection(Connection):
             if not as_found:
                 self._raw.execute("PRAGMA journal_mode=WAL")
                 self._raw.execute(f"PRAGMA synchronous={synchronous}")
+                # What is erased must be gone from the file, not only from the tables.
+                self._raw.execute("PRAGMA secure_delete=ON")
         except sqlite3.Error as error:
             raise sqlite_error(error, path) from error
 
@@ -152,7 +151,7 @@ class SqliteConnection(Connection):
             raise sqlite_error(error, target) from error
 
 
-def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:
+def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:  # noqa: PLR0911 - a table of codes
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_CONSTRAINT:
         return StoreConflict(f"{error}")
@@ -214,13 +213,13 @@ class PostgresConnection(Connection):
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         try:
-            return self._raw.execute(_postgres_sql(sql), parameters).fetchall()  # type: ignore[arg-type]
+            return self._raw.execute(_postgres_sql(sql), parameters).fetchall()
         except self._errors as error:
             raise postgres_error(error) from error
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         try:
-            return self._raw.execute(_postgres_sql(sql), parameters).rowcount  # type: ignore[arg-type]
+            return self._raw.execute(_postgres_sql(sql), parameters).rowcount
         except self._errors as error:
             raise postgres_error(error) from error
 
@@ -229,7 +228,7 @@ class PostgresConnection(Connection):
             return 0
         try:
             with self._raw.cursor() as cursor:
-                cursor.executemany(_postgres_sql(sql), rows)  # type: ignore[arg-type]
+                cursor.executemany(_postgres_sql(sql), rows)
                 return cursor.rowcount
         except self._errors as error:
             raise postgres_error(error) from error

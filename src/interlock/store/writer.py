@@ -82,9 +82,7 @@ class GroupCommitWriter(Generic[Unit]):
     def _start(self) -> None:
         with self._start_lock:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="interlock-writer", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:

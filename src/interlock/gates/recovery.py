@@ -1,0 +1,75 @@
+"""After a crash: every intent without an outcome is told, so that nothing is repeated unawares."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from interlock.events.catalog import (
+    ToolCallCompleted,
+    ToolCallDenied,
+    ToolCallFailed,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from interlock.events.ledger import Scope
+from interlock.events.log import EventLog, Transaction
+from interlock.store.driver import Connection
+from interlock.tools.base import Effect
+
+READ_CALLS = """
+SELECT id, kind, task, parent, payload FROM events
+WHERE stream = ? AND kind LIKE 'tool_call.%' ORDER BY seq
+"""
+
+_OUTCOMES = frozenset(
+    event.kind for event in (ToolCallCompleted, ToolCallFailed, ToolCallDenied, ToolCallInterrupted)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptedCall:
+    """A call whose outcome nobody knows. Only one that merely reads may be run again."""
+
+    call_id: str
+    tool_name: str
+    may_run_again: bool
+
+
+async def settle_interrupted_calls(
+    log: EventLog, session_id: str, *, token: int | None
+) -> list[InterruptedCall]:
+    """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless."""
+
+    def work(transaction: Transaction) -> list[InterruptedCall]:
+        transaction.next_seq()
+        settled = []
+        for intent_id, task, payload in _open_intents(transaction.connection, session_id):
+            fields = orjson.loads(payload)
+            transaction.record(
+                ToolCallInterrupted(
+                    call_id=fields["call_id"],
+                    tool_name=fields["tool_name"],
+                    mode=fields["mode"],
+                    authority_digest=fields["authority_digest"],
+                    effect=fields["effect"],
+                ),
+                Scope(task, intent_id),
+            )
+            settled.append(
+                InterruptedCall(
+                    fields["call_id"], fields["tool_name"], may_run_again=fields["effect"] == Effect.read
+                )
+            )
+        return settled
+
+    return await log.transact(session_id, work, token=token)
+
+
+def _open_intents(connection: Connection, session_id: str) -> list[tuple[str, str | None, str]]:
+    open_intents: dict[str, tuple[str, str | None, str]] = {}
+    for event_id, kind, task, parent, payload in connection.query(READ_CALLS, (session_id,)):
+        if kind == ToolCallStarted.kind and payload is not None:
+            open_intents[event_id] = (event_id, task, payload)
+        elif kind in _OUTCOMES:
+            open_intents.pop(parent, None)
+    return list(open_intents.values())

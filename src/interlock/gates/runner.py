@@ -1,0 +1,304 @@
+"""The only way to run a tool, for every entry path.
+
+    judge → record the intent → execute under a time-out → bound → redact → record the outcome → return
+
+The intent is on disk before the tool has any effect, and the outcome before anyone is shown it. A call
+whose intent cannot be recorded does not run.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import structlog
+
+from interlock.events.catalog import (
+    Event,
+    ToolCallCompleted,
+    ToolCallDenied,
+    ToolCallFailed,
+    ToolCallStarted,
+)
+from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.log import EventLog
+from interlock.gates.authority import Authority
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.verdict import Layer
+from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
+from interlock.redaction.redactor import Redactor
+from interlock.tools.base import ToolContext
+from interlock.tools.output import bound_text
+from interlock.tools.result import ToolFailure, ToolResult
+
+_log = structlog.get_logger(__name__)
+
+# How long a tool that was told to stop may take to do so before it is left behind.
+GRACE_SECONDS = 1.0
+
+MAX_RECORDED_ARGUMENT_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """On whose behalf a call is made, and where in the log it belongs."""
+
+    session_id: str
+    scope: Scope = NO_SCOPE
+    lease_token: int | None = None
+    report_progress: Callable[[str], None] = lambda _text: None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A result that is ready to be shown, and what the log says about how it came about."""
+
+    result: ToolResult
+    latency_ms: float
+    redacted: bool
+
+
+class ToolRunner:
+    def __init__(self, log: EventLog, redactor: Redactor) -> None:
+        self._log = log
+        self._redactor = redactor
+
+    async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
+        judged = judge(call, authority)
+        if isinstance(judged, Refusal):
+            return await self._refuse(call, judged, authority, context)
+        inside = await self._record_intent(judged, context)
+        try:
+            outcome = await self._execute(judged, context)
+        except asyncio.CancelledError:
+            await self._record_outcome(judged, _cancelled(judged), inside)
+            raise
+        await self._record_outcome(judged, outcome, inside)
+        return outcome.result
+
+    async def _refuse(
+        self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
+    ) -> ToolResult:
+        failure = self._redacted_failure(refusal.failure)
+        fields: dict[str, Any] = {
+            "call_id": call.call_id,
+            "mode": authority.mode.value,
+            "authority_digest": authority.digest,
+            "latency_ms": 0.0,
+            "redacted": failure != refusal.failure,
+            **_failure_fields(failure),
+        }
+        event = _failure_event(fields, call.name[:64], failure, refusal.layer)
+        await self._append(event, context)
+        return replace(refusal, failure=failure).result()
+
+    async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
+        """The context whose scope is the call itself, once the intent is durable."""
+        arguments = self._redactor.checked(cleared.arguments)
+        started = ToolCallStarted(
+            call_id=cleared.call_id,
+            tool_name=cleared.tool.name,
+            mode=cleared.authority.mode.value,
+            authority_digest=cleared.authority.digest,
+            redacted=arguments.changed,
+            requested_name=cleared.requested_name,
+            arguments=_shortened(arguments.value),
+            effect=cleared.tool.effect.value,
+            timeout_seconds=cleared.authority.limits.timeout_seconds,
+        )
+        writing = asyncio.ensure_future(self._append(started, context))
+        try:
+            parent = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The intent may be on disk already: end it, so that nobody has to wonder about it.
+            parent = await writing
+            inside = replace(context, scope=Scope(context.scope.task, parent))
+            await self._record_outcome(cleared, _cancelled(cleared), inside)
+            raise
+        return replace(context, scope=Scope(context.scope.task, parent))
+
+    async def _execute(self, cleared: ClearedCall, context: CallContext) -> _Outcome:
+        began = time.perf_counter()
+        limits = cleared.authority.limits
+        tool_context = ToolContext(
+            session_id=context.session_id,
+            call_id=cleared.call_id,
+            mode=cleared.authority.mode,
+            limits=limits,
+            profile=cleared.authority.profile,
+            report_progress=context.report_progress,
+        )
+        running = asyncio.ensure_future(cleared.tool.execute(cleared.arguments, tool_context))
+        try:
+            await asyncio.wait({running}, timeout=limits.timeout_seconds)
+            if not running.done():
+                await _stop(running, cleared)
+                result = _failed(
+                    cleared,
+                    ErrorCode.TIMEOUT,
+                    f"it did not finish within {limits.timeout_seconds:g} seconds and was stopped",
+                    "Ask for less at a time, or for a longer time-out where the tool offers one.",
+                )
+            else:
+                result = _result_of(running, cleared)
+        except asyncio.CancelledError:
+            await _stop(running, cleared)
+            raise
+        return self._presentable(cleared, result, (time.perf_counter() - began) * 1000)
+
+    def _presentable(self, cleared: ClearedCall, result: ToolResult, latency_ms: float) -> _Outcome:
+        """Bounded and free of secrets: from here on it may be stored, shown and sent."""
+        limits = cleared.authority.limits
+        failure = self._redacted_failure(result.failure) if result.failure else None
+        stdout, stderr = self._redactor.text(result.stdout), self._redactor.text(result.stderr)
+        meta = self._redactor.checked(dict(result.meta))
+        changed = (stdout, stderr, failure) != (result.stdout, result.stderr, result.failure)
+        out = bound_text(stdout, max_lines=limits.max_output_lines, max_bytes=limits.max_output_bytes)
+        err = bound_text(stderr, max_lines=limits.max_output_lines, max_bytes=limits.max_output_bytes)
+        shown = replace(
+            result,
+            stdout=out.text,
+            stderr=err.text,
+            truncated_lines=result.truncated_lines or out.truncated_lines or err.truncated_lines,
+            truncated_bytes=result.truncated_bytes or out.truncated_bytes or err.truncated_bytes,
+            meta=meta.value,
+            failure=failure,
+        )
+        return _Outcome(shown, round(latency_ms, 3), changed or meta.changed)
+
+    async def _record_outcome(
+        self, cleared: ClearedCall, outcome: _Outcome, context: CallContext
+    ) -> None:
+        fields: dict[str, Any] = {
+            "call_id": cleared.call_id,
+            "tool_name": cleared.tool.name,
+            "mode": cleared.authority.mode.value,
+            "authority_digest": cleared.authority.digest,
+            "redacted": outcome.redacted,
+            "latency_ms": outcome.latency_ms,
+        }
+        result = outcome.result
+        event: Event
+        if result.failure is None:
+            event = ToolCallCompleted(
+                **fields,
+                exit_code=result.exit_code,
+                truncated_lines=result.truncated_lines,
+                truncated_bytes=result.truncated_bytes,
+                output_hash=sha256(result.stdout.encode() + b"\0" + result.stderr.encode()).hexdigest(),
+            )
+        else:
+            fields |= _failure_fields(result.failure)
+            event = _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
+        await asyncio.shield(asyncio.ensure_future(self._append(event, context)))
+
+    async def _append(self, event: Event, context: CallContext) -> str:
+        try:
+            recorded = await self._log.append(
+                context.session_id, event, scope=context.scope, token=context.lease_token
+            )
+        except StoreError as error:
+            raise AuditUnavailable(f"{event.kind} could not be recorded: {error}") from error
+        return recorded[0].id
+
+    def _redacted_failure(self, failure: ToolFailure) -> ToolFailure:
+        return replace(
+            failure,
+            message=self._redactor.text(failure.message),
+            next_action=self._redactor.text(failure.next_action),
+        )
+
+
+def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:
+    """What a finished tool gave; whatever it raised becomes a failure that tells no internals."""
+    if running.cancelled():
+        return _failed(
+            cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if it is still needed."
+        )
+    error = running.exception()
+    if isinstance(error, ToolError):
+        return _failed(cleared, error.error_code, error.message, error.next_action)
+    if error is not None:
+        _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
+        return _failed(
+            cleared,
+            ErrorCode.EXECUTION_ERROR,
+            f"it failed unexpectedly ({type(error).__name__})",
+            "Try another way, or tell the person that the tool has a fault.",
+            error_class=ErrorClass.unknown,
+        )
+    result: object = running.result()
+    if isinstance(result, ToolResult):
+        return result
+    _log.error("tool_returned_no_result", tool_name=cleared.tool.name, returned=type(result).__name__)
+    return _failed(
+        cleared,
+        ErrorCode.EXECUTION_ERROR,
+        "it gave back something that is not a tool result",
+        "Try another way, or tell the person that the tool has a fault.",
+        error_class=ErrorClass.unknown,
+    )
+
+
+async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
+    running.cancel()
+    await asyncio.wait({running}, timeout=GRACE_SECONDS)
+    if not running.done():
+        _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.call_id)
+    elif not running.cancelled() and (error := running.exception()) is not None:
+        _log.warning("tool_raised_while_stopping", tool_name=cleared.tool.name, exc_info=error)
+
+
+def _cancelled(cleared: ClearedCall) -> _Outcome:
+    result = _failed(cleared, ErrorCode.CANCELLED, "it was cancelled", "Nothing: the task was stopped.")
+    return _Outcome(result, 0.0, redacted=False)
+
+
+def _failed(
+    cleared: ClearedCall,
+    code: ErrorCode,
+    reason: str,
+    next_action: str,
+    *,
+    error_class: ErrorClass | None = None,
+) -> ToolResult:
+    failure = ToolFailure(
+        error_code=code,
+        error_class=error_class or code.error_class,
+        tool_name=cleared.tool.name,
+        mode=cleared.authority.mode.value,
+        message=f"{cleared.tool.name}: {reason}",
+        next_action=next_action,
+    )
+    return ToolResult(exit_code=1, failure=failure)
+
+
+def _failure_event(
+    fields: dict[str, Any], requested_name: str, failure: ToolFailure, layer: Layer
+) -> Event:
+    if failure.is_denial:
+        return ToolCallDenied(**fields, requested_name=requested_name, layer=layer.value)
+    return ToolCallFailed(**fields, requested_name=requested_name)
+
+
+def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
+    return {
+        "tool_name": failure.tool_name,
+        "error": failure.message,
+        "error_code": failure.error_code.value,
+        "error_class": failure.error_class.value,
+        "next_action": failure.next_action,
+    }
+
+
+def _shortened(value: Any) -> Any:
+    """The arguments as the log keeps them: long texts cut, with a note of how long they were."""
+    if isinstance(value, str) and len(value) > MAX_RECORDED_ARGUMENT_CHARS:
+        return f"{value[:MAX_RECORDED_ARGUMENT_CHARS]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    return value

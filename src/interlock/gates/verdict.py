@@ -1,0 +1,128 @@
+"""What was decided about a tool, by which layer, in words for the model and for people.
+
+The sentences are fixed: the same refusal always reads the same, and `next_action` names only steps that
+can be taken on this deployment.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import ErrorClass, ErrorCode
+
+
+class Layer(StrEnum):
+    """Who can say no, in the order in which they are asked. The first no decides."""
+
+    declaration = "declaration"
+    override = "override"
+    mode = "mode"
+    environment = "environment"
+    settings = "settings"
+    agent = "agent"
+    node = "node"
+    capability = "capability"
+    arguments = "arguments"
+
+
+LAYER_NAMES = {
+    Layer.declaration: "the tool's own declaration",
+    Layer.override: "the registry's override",
+    Layer.mode: "the modes the operator opened",
+    Layer.environment: "the operator's environment settings",
+    Layer.settings: "the stored settings",
+    Layer.agent: "the agent's policy",
+    Layer.node: "the workflow step's policy",
+    Layer.capability: "what works on this machine",
+    Layer.arguments: "the rules for this call's arguments",
+}
+
+_WHO_CAN_CHANGE = {
+    Layer.environment: "Only the operator can change this, where Interlock is started.",
+    Layer.settings: "A person can change this in the settings (Tools).",
+    Layer.agent: "A person can change this in the agent's definition.",
+    Layer.node: "A person can change this in the workflow's definition.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    tool_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    tool_name: str
+    error_code: ErrorCode
+    layer: Layer
+    message: str
+    next_action: str
+
+    @property
+    def error_class(self) -> ErrorClass:
+        return self.error_code.error_class
+
+
+Verdict = Allowed | Denied
+
+
+def denied_by_mode(
+    tool_name: str,
+    mode: ToolMode,
+    layer: Layer,
+    allowing: Iterable[ToolMode],
+    open_modes: frozenset[ToolMode],
+) -> Denied:
+    """Registered, but not in this mode."""
+    wanted = sorted(allowing, key=list(ToolMode).index)
+    reachable = [name for name in wanted if name in open_modes]
+    if not wanted:
+        step = "No mode offers it. Go on without it."
+    elif reachable:
+        step = (
+            f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode. "
+            f"The person can switch with /mode {reachable[0]}; the model cannot."
+        )
+    else:
+        step = (
+            f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode, which is not "
+            "open on this deployment. Tell the person, and go on without it."
+        )
+    message = f"{tool_name} is not allowed in {mode} mode"
+    return Denied(tool_name, ErrorCode.MODE_DENIED, layer, message, step)
+
+
+def mode_not_open(tool_name: str, mode: ToolMode) -> Denied:
+    return Denied(
+        tool_name,
+        ErrorCode.MODE_DENIED,
+        Layer.mode,
+        f"{tool_name} is not allowed in {mode} mode",
+        f"{mode} mode is not open on this deployment. Tell the person, and go on without it.",
+    )
+
+
+def switched_off(tool_name: str, layer: Layer, reason: str) -> Denied:
+    return Denied(
+        tool_name,
+        ErrorCode.TOOL_NOT_AVAILABLE,
+        layer,
+        f"{tool_name} is not available: {reason} in {LAYER_NAMES[layer]}",
+        f"{_WHO_CAN_CHANGE[layer]} Go on without it.",
+    )
+
+
+def cannot_work(tool_name: str, reason: str) -> Denied:
+    return Denied(
+        tool_name,
+        ErrorCode.TOOL_NOT_AVAILABLE,
+        Layer.capability,
+        f"{tool_name} is not available here: {reason}",
+        "Tell the person what is missing, and go on without it.",
+    )
+
+
+def _one_of(modes: list[ToolMode]) -> str:
+    names = [mode.value for mode in modes]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

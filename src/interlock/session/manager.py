@@ -1,0 +1,263 @@
+"""Creates sessions, appends to them and reads them back; answers which mode a session is in.
+
+There is no way to change a mode here. Everything doubtful about a mode is answered `chat_safe`.
+"""
+
+import re
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import structlog
+
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import (
+    SYSTEM_STREAM,
+    MessageAppended,
+    SessionArchived,
+    SessionCreated,
+    SessionDeleted,
+    SessionRenamed,
+)
+from interlock.events.chain import now_us
+from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.log import EventLog, Transaction
+from interlock.events.transcript import INSERT_MESSAGE, READ_MESSAGES, content_hash
+from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
+from interlock.redaction.redactor import Redactor
+from interlock.session.models import Message, Role, Session, SessionKind
+from interlock.store.database import Database
+from interlock.store.driver import Connection, Row
+
+_log = structlog.get_logger(__name__)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MAX_TITLE = 200
+
+INSERT_SESSION = """
+INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES (?, ?, ?, ?, ?, ?)
+"""
+READ_MODE = "SELECT mode FROM sessions WHERE id = ?"
+IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
+
+_SESSION_COLUMNS = """
+SELECT s.id, s.kind, s.title, s.mode, s.opened_by, s.created_us, h.time_us, h.seq, s.archived_us
+FROM sessions s JOIN stream_heads h ON h.stream = s.id
+WHERE s.deleted_us IS NULL
+"""
+READ_SESSION = f"{_SESSION_COLUMNS} AND s.id = ?"
+LIST_SESSIONS = f"""
+{_SESSION_COLUMNS} AND (1 = ? OR s.archived_us IS NULL)
+ORDER BY h.time_us DESC, s.id LIMIT ? OFFSET ?
+"""
+
+RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
+ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
+MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
+ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
+ERASE_PAYLOADS = "UPDATE events SET payload = NULL WHERE stream = ? AND seq < ?"
+FENCE_OUT = "UPDATE session_leases SET token = token + 1, expires_ms = 0 WHERE session_id = ?"
+
+
+class SessionManager:
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        redactor: Redactor,
+        *,
+        default_mode: ToolMode,
+        open_modes: frozenset[ToolMode],
+    ) -> None:
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+        self._default_mode = default_mode
+        self._open_modes = open_modes | {ToolMode.chat_safe}
+
+    # -- life cycle --
+
+    async def create(
+        self,
+        *,
+        opened_by: str,
+        kind: SessionKind = SessionKind.chat,
+        title: str = "",
+        mode: ToolMode | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """A new conversation. Only a mode that is open in this process can be asked for."""
+        identity = session_id or f"s_{secrets.token_hex(8)}"
+        if not _ID.fullmatch(identity) or identity == SYSTEM_STREAM:
+            raise PersonError(f"'{identity}' cannot be a session's id")
+        first_mode = mode or self._default_mode
+        if first_mode not in self._open_modes:
+            raise ModeNotOpen(f"{first_mode} mode is not open on this deployment")
+        safe_title = self._title(title)
+
+        def work(transaction: Transaction) -> None:
+            transaction.open_stream()
+            transaction.connection.change(
+                INSERT_SESSION, (identity, kind.value, safe_title, opened_by, now_us(), first_mode.value)
+            )
+            transaction.record(
+                SessionCreated(
+                    session_kind=kind.value, title=safe_title, mode=first_mode.value, opened_by=opened_by
+                )
+            )
+
+        await self._events.transact(identity, work)
+        return await self.get(identity)
+
+    async def get(self, session_id: str) -> Session:
+        rows = await self._database.read(lambda db: db.query(READ_SESSION, (session_id,)))
+        if not rows:
+            raise SessionNotFound(f"there is no session {session_id}")
+        return _session(rows[0])
+
+    async def list_sessions(
+        self, *, archived: bool = False, limit: int = 100, offset: int = 0
+    ) -> Sequence[Session]:
+        """Sessions by their last activity; archived ones only when asked for."""
+        rows = await self._database.read(
+            lambda db: db.query(LIST_SESSIONS, (1 if archived else 0, limit, offset))
+        )
+        return [_session(row) for row in rows]
+
+    async def rename(self, session_id: str, title: str, *, who: str) -> None:
+        safe_title = self._title(title)
+
+        def work(transaction: Transaction) -> None:
+            _must_be_there(transaction.connection, session_id)
+            transaction.connection.change(RENAME, (safe_title, session_id))
+            transaction.record(SessionRenamed(who=who, title=safe_title))
+
+        await self._events.transact(session_id, work)
+
+    async def archive(self, session_id: str, *, who: str, archived: bool = True) -> None:
+        def work(transaction: Transaction) -> None:
+            _must_be_there(transaction.connection, session_id)
+            transaction.connection.change(ARCHIVE, (now_us() if archived else None, session_id))
+            transaction.record(SessionArchived(who=who, archived=archived))
+
+        await self._events.transact(session_id, work)
+
+    async def delete(self, session_id: str, *, who: str) -> None:
+        """Erase everything that was said. The chain of hashes stays and still verifies."""
+
+        def work(transaction: Transaction) -> None:
+            connection = transaction.connection
+            _must_be_there(connection, session_id)
+            seq = transaction.next_seq()
+            connection.change(FENCE_OUT, (session_id,))
+            connection.change(MARK_DELETED, (now_us(), session_id))
+            connection.change(ERASE_MESSAGES, (session_id,))
+            connection.change(ERASE_PAYLOADS, (session_id, seq))
+            transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
+
+        await self._events.transact(session_id, work)
+
+    # -- what was said --
+
+    async def append_message(
+        self,
+        session_id: str,
+        role: Role,
+        content: str,
+        *,
+        tool_calls: Sequence[dict[str, Any]] | None = None,
+        tool_call_id: str | None = None,
+        scope: Scope = NO_SCOPE,
+        token: int | None = None,
+    ) -> Message:
+        """Add to the transcript: numbered, fenced, and told by an event, all or nothing."""
+        text = self._redactor.text(content)
+        calls = self._redactor.value(list(tool_calls)) if tool_calls else None
+        encoded_calls = orjson.dumps(calls).decode() if calls else None
+        redacted = text != content or (calls is not None and calls != list(tool_calls or ()))
+        event = MessageAppended(
+            role=role.value,
+            content_hash=content_hash(role.value, text, encoded_calls, tool_call_id).hex(),
+            tool_call_id=tool_call_id,
+            redacted=redacted,
+        )
+
+        def work(transaction: Transaction) -> Message:
+            _must_be_there(transaction.connection, session_id)
+            recorded = transaction.record(event, scope)
+            transaction.connection.change(
+                INSERT_MESSAGE,
+                (
+                    *(session_id, recorded.seq, role.value, text),
+                    *(encoded_calls, tool_call_id, recorded.time_us),
+                ),
+            )
+            return Message(recorded.seq, role, text, recorded.time_us, calls, tool_call_id)
+
+        return await self._events.transact(session_id, work, token=token)
+
+    async def transcript(
+        self, session_id: str, *, after_seq: int = 0, limit: int = 100_000
+    ) -> list[Message]:
+        """What the model sees: every message, tool results and denials included."""
+
+        def read(connection: Connection) -> list[Row]:
+            _must_be_there(connection, session_id)
+            return connection.query(READ_MESSAGES, (session_id, after_seq, limit))
+
+        return [_message(row) for row in await self._database.read(read)]
+
+    async def history(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
+        """What people see: what was said to one another, without the machinery between."""
+        messages = await self.transcript(session_id, after_seq=after_seq)
+        return [message for message in messages if message.role is not Role.tool and message.content]
+
+    # -- the mode --
+
+    async def get_mode(self, session_id: str) -> ToolMode:
+        """The session's mode within the modes that are open here; `chat_safe` in every doubt."""
+        try:
+            rows = await self._database.read(lambda db: db.query(READ_MODE, (session_id,)))
+        except Exception as error:  # noqa: BLE001 - a mode that cannot be read must not stop a request
+            _log.warning("mode_read_error", session_id=session_id, error=type(error).__name__)
+            return ToolMode.chat_safe
+        if not rows:
+            _log.warning("mode_read_error", session_id=session_id, error="no such session")
+            return ToolMode.chat_safe
+        value = rows[0][0]
+        try:
+            mode = ToolMode(value)
+        except ValueError:
+            _log.warning("invalid_mode_value", session_id=session_id, value=value)
+            return ToolMode.chat_safe
+        if mode not in self._open_modes:
+            _log.warning(
+                "mode_downgraded",
+                session_id=session_id,
+                value=mode.value,
+                reason=f"{mode.value} mode is not open on this deployment",
+            )
+            return ToolMode.chat_safe
+        return mode
+
+    def _title(self, title: str) -> str:
+        return self._redactor.text(" ".join(title.split()))[:MAX_TITLE]
+
+
+def _must_be_there(connection: Connection, session_id: str) -> None:
+    if not connection.query(IS_THERE, (session_id,)):
+        raise SessionNotFound(f"there is no session {session_id}")
+
+
+def _session(row: Row) -> Session:
+    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us = row
+    return Session(
+        *(identity, kind, title, mode, opened_by), created_us, updated_us, seq, archived_us is not None
+    )
+
+
+def _message(row: Row) -> Message:
+    seq, role, content, tool_calls, tool_call_id, time_us = row
+    calls = orjson.loads(tool_calls) if tool_calls else None
+    return Message(seq, Role(role), content, time_us, calls, tool_call_id)

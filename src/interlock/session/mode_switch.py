@@ -1,0 +1,36 @@
+"""Switches a session's mode: for people, among the modes the operator opened, and told by an event."""
+
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import SessionModeChanged
+from interlock.events.log import EventLog, Transaction
+from interlock.infra.errors import ModeNotOpen, SessionNotFound
+
+PRESENT_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
+STORE_MODE = "UPDATE sessions SET mode = ? WHERE id = ?"
+
+
+class ModeSwitch:
+    def __init__(self, log: EventLog, *, open_modes: frozenset[ToolMode]) -> None:
+        self._events = log
+        self._open_modes = open_modes | {ToolMode.chat_safe}
+
+    async def switch(self, session_id: str, mode: ToolMode, *, who: str) -> ToolMode:
+        """Store the mode for the session's next task; a task that runs keeps the mode it began with."""
+        if mode not in self._open_modes:
+            names = ", ".join(name for name in ToolMode if name in self._open_modes)
+            raise ModeNotOpen(
+                f"{mode} mode is not open on this deployment (open: {names}); "
+                "the operator opens modes with SESSION_OPEN_MODES"
+            )
+
+        def work(transaction: Transaction) -> ToolMode:
+            rows = transaction.connection.query(PRESENT_MODE, (session_id,))
+            if not rows:
+                raise SessionNotFound(f"there is no session {session_id}")
+            before = str(rows[0][0])
+            if before != mode.value:
+                transaction.connection.change(STORE_MODE, (mode.value, session_id))
+                transaction.record(SessionModeChanged(who=who, from_mode=before, to_mode=mode.value))
+            return mode
+
+        return await self._events.transact(session_id, work)

@@ -1,0 +1,194 @@
+"""The stored settings: what people change at run time, below the operator's ceiling.
+
+Every version is kept. An update changes exactly the fields it names: a field that is missing or null is
+left alone, an emptied one returns to its default, and a field nobody knows is refused.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from interlock.events.catalog import SYSTEM_STREAM, SettingsChanged
+from interlock.events.chain import now_us
+from interlock.events.log import EventLog, Transaction
+from interlock.gates.policy import (
+    DEFAULT_MAX_READ_BYTES,
+    DEFAULT_MAX_WRITE_BYTES,
+    FsPolicy,
+    ImagePolicy,
+    McpPolicy,
+    MemoryPolicy,
+    ShellPolicy,
+    ToolPolicy,
+)
+from interlock.infra.errors import InvalidSettings
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+
+NEWEST = "SELECT version, document FROM settings_versions ORDER BY version DESC LIMIT 1"
+INSERT_VERSION = """
+INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?, ?, ?, ?)
+"""
+
+Document = dict[str, Any]
+
+
+class StoredSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: ToolPolicy = ToolPolicy(
+        fs=FsPolicy(
+            enabled=True,
+            max_read_bytes=DEFAULT_MAX_READ_BYTES,
+            max_write_bytes=DEFAULT_MAX_WRITE_BYTES,
+        ),
+        shell=ShellPolicy(enabled=True, network=True),
+        mcp=McpPolicy(enabled=False),
+        memory=MemoryPolicy(enabled=True),
+        image=ImagePolicy(enabled=True),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsVersion:
+    """Version 0 is the defaults, before anybody changed anything."""
+
+    version: int
+    settings: StoredSettings
+
+
+class SettingsStore:
+    def __init__(self, database: Database, log: EventLog) -> None:
+        self._database = database
+        self._events = log
+
+    async def current(self) -> SettingsVersion:
+        return await self._database.read(_newest)
+
+    async def update(self, patch: Mapping[str, Any], *, who: str) -> SettingsVersion:
+        """Apply a nested patch such as `{"tools": {"fs": {"enabled": false}}}`."""
+
+        def work(transaction: Transaction) -> SettingsVersion:
+            # Two updates at once: the second waits here and builds on the first.
+            transaction.next_seq()
+            present = _newest(transaction.connection)
+            before = to_document(present.settings)
+            settings = _validated(_patched(before, patch, to_document(StoredSettings())))
+            after = to_document(settings)
+            changes = dict(_differences(before, after))
+            if not changes:
+                return present
+            version = present.version + 1
+            transaction.connection.change(
+                INSERT_VERSION, (version, orjson.dumps(after).decode(), who, now_us())
+            )
+            transaction.record(SettingsChanged(who=who, version=version, changes=changes))
+            return SettingsVersion(version, settings)
+
+        return await self._events.transact(SYSTEM_STREAM, work)
+
+
+def to_document(settings: BaseModel) -> Document:
+    """Nested plain values; sets as sorted lists."""
+    document: Document = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, BaseModel):
+            document[name] = to_document(value)
+        else:
+            document[name] = sorted(value) if isinstance(value, frozenset) else value
+    return document
+
+
+def patch_for(path: str, value: Any) -> Document:
+    """The patch that sets one field, named with dots: `tools.fs.enabled`."""
+    patch: Any = value
+    for step in reversed(path.split(".")):
+        patch = {step: patch}
+    return dict(patch)
+
+
+def field_paths(settings: BaseModel | None = None) -> list[str]:
+    return [path for path, _ in _leaves(to_document(settings or StoredSettings()))]
+
+
+def _newest(connection: Connection) -> SettingsVersion:
+    rows = connection.query(NEWEST)
+    if not rows:
+        return SettingsVersion(0, StoredSettings())
+    version, text = rows[0]
+    filled = _filled(orjson.loads(text), to_document(StoredSettings()))
+    return SettingsVersion(version, _validated(filled))
+
+
+def _filled(stored: object, defaults: Document) -> Document:
+    """A stored document with its gaps filled; fields of another version of Interlock are passed over."""
+    given = stored if isinstance(stored, dict) else {}
+    filled: Document = {}
+    for name, default in defaults.items():
+        value = given.get(name)
+        if isinstance(default, dict):
+            filled[name] = _filled(value, default)
+        else:
+            filled[name] = default if value is None else value
+    return filled
+
+
+def _patched(
+    present: Document, patch: Mapping[str, Any], defaults: Document, path: str = ""
+) -> Document:
+    result = dict(present)
+    for name, value in patch.items():
+        where = f"{path}{name}"
+        if name not in defaults:
+            raise _unknown(where, [f"{path}{known}" for known in defaults])
+        if value is None:
+            continue
+        default = defaults[name]
+        if isinstance(default, dict):
+            if not isinstance(value, Mapping):
+                raise InvalidSettings(f"{where}: it is a group of settings, give an object")
+            result[name] = _patched(present[name], value, default, f"{where}.")
+        elif value == "" and not isinstance(default, bool):
+            result[name] = default
+        else:
+            result[name] = value
+    return result
+
+
+def _unknown(where: str, known: list[str]) -> InvalidSettings:
+    near = difflib.get_close_matches(where, known, n=1) or difflib.get_close_matches(
+        where, field_paths(), n=1, cutoff=0.5
+    )
+    hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(known)})"
+    return InvalidSettings(f"{where}: there is no such setting{hint}")
+
+
+def _validated(document: Document) -> StoredSettings:
+    try:
+        return StoredSettings.model_validate(document)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        ]
+        raise InvalidSettings("; ".join(problems)) from None
+
+
+def _leaves(document: Document, path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in document.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
+
+
+def _differences(before: Document, after: Document) -> Iterator[tuple[str, list[Any]]]:
+    old = dict(_leaves(before))
+    for path, value in _leaves(after):
+        if value != old[path]:
+            yield path, [old[path], value]

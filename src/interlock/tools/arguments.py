@@ -1,0 +1,86 @@
+"""Arguments as a model gave them become checked arguments, or faults that name their place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from interlock.infra.errors import ErrorCode, ToolError
+
+MAX_FAULTS_TOLD = 5
+MAX_ARGUMENT_BYTES = 8 * 1024 * 1024
+
+
+def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema a model is shown: an object that takes no key it does not name."""
+    schema = dict(parameters)
+    if schema.get("type") != "object":
+        raise ValueError("parameters must be a JSON Schema with type 'object'")
+    if schema.get("additionalProperties", False) is not False:
+        raise ValueError("parameters must not allow additionalProperties")
+    return schema | {"properties": schema.get("properties", {}), "additionalProperties": False}
+
+
+class ArgumentValidator:
+    """Holds one compiled schema."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        try:
+            jsonschema_rs.meta.validate(dict(schema))
+            self._validator = jsonschema_rs.validator_for(dict(schema))
+        except (jsonschema_rs.ValidationError, ValueError) as error:
+            raise ValueError(f"parameters are not a valid JSON Schema: {error}") from None
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        if self._validator.is_valid(arguments):
+            return
+        faults = [_fault(error) for error in self._validator.iter_errors(arguments)]
+        told = "; ".join(faults[:MAX_FAULTS_TOLD])
+        if len(faults) > MAX_FAULTS_TOLD:
+            told += f"; and {len(faults) - MAX_FAULTS_TOLD} more"
+        raise _invalid(told)
+
+
+def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as an object. Text that is not JSON is a fault, never an empty object."""
+    if isinstance(raw, Mapping):
+        return dict(raw)
+    if len(raw) > MAX_ARGUMENT_BYTES:
+        raise _invalid(f"the arguments are larger than {MAX_ARGUMENT_BYTES} bytes")
+    if not raw.strip():
+        return {}
+    try:
+        decoded = orjson.loads(raw)
+    except (orjson.JSONDecodeError, UnicodeEncodeError) as error:
+        raise _invalid(f"the arguments are not valid JSON: {error}") from None
+    if not isinstance(decoded, dict):
+        raise _invalid(f"the arguments must be a JSON object, not {_json_type(decoded)}")
+    return decoded
+
+
+def _fault(error: jsonschema_rs.ValidationError) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
+    return f"{path.lstrip('.') or 'arguments'}: {error.message}"
+
+
+def _invalid(message: str) -> ToolError:
+    return ToolError(
+        ErrorCode.INVALID_ARGS,
+        message,
+        "Correct the arguments to fit the tool's schema and call it again.",
+    )
+
+
+def _json_type(value: object) -> str:
+    match value:
+        case list():
+            return "an array"
+        case str():
+            return "a string"
+        case bool():
+            return "a boolean"
+        case None:
+            return "null"
+        case _:
+            return "a number"

@@ -1,0 +1,123 @@
+"""What a tool says about itself. Everything it leaves unsaid is closed."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from interlock.config.modes import ToolGroup, ToolMode
+from interlock.infra.errors import ToolError
+from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.result import ToolResult
+
+__all__ = [
+    "BaseTool",
+    "Effect",
+    "PolicySwitch",
+    "ToolContext",
+    "ToolGroup",
+    "ToolLimits",
+    "ToolMode",
+]
+
+
+class Effect(StrEnum):
+    """What a call can do to the world; after a crash only a `read` may simply be done again."""
+
+    read = "read"
+    ask = "ask"
+    write = "write"
+    exec = "exec"
+    special = "special"
+
+
+class PolicySwitch(StrEnum):
+    """The switches of a tool policy. A tool is off when any switch it names is off."""
+
+    fs = "fs"
+    shell = "shell"
+    mcp = "mcp"
+    memory = "memory"
+    image = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLimits:
+    """How much one call may touch, show and take."""
+
+    max_read_bytes: int
+    max_write_bytes: int
+    max_output_lines: int
+    max_output_bytes: int
+    timeout_seconds: float
+    max_timeout_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of the call it serves."""
+
+    session_id: str
+    call_id: str
+    mode: ToolMode
+    limits: ToolLimits
+    profile: SandboxProfile
+    report_progress: Callable[[str], None]
+
+
+class BaseTool(ABC):
+    """A tool. `allowed_modes` is the only source of permission, and by default there is none."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def description(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Any]:
+        """A JSON Schema of type object. Keys it does not name are refused."""
+
+    @abstractmethod
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Do it. Arguments have been validated; a `ToolError` tells the model why it failed."""
+
+    @property
+    def group(self) -> ToolGroup:
+        """For display and audit; it never grants anything."""
+        return ToolGroup.code
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return frozenset()
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that models trained elsewhere use; resolved before anything is judged."""
+        return ()
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.exec
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Capabilities without which this tool cannot work here, such as `roots` or `program:rg`."""
+        return frozenset()
+
+    @property
+    def mcp_server(self) -> str | None:
+        """The MCP server that offers this tool, which the policy must list."""
+        return None
+
+    def refusal_of(self, arguments: Mapping[str, Any], limits: ToolLimits) -> ToolError | None:  # noqa: ARG002
+        """Why these arguments must not be carried out, judged before anything happens."""
+        return None

@@ -1,0 +1,64 @@
+"""Tells the date and time."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from interlock.config.modes import ALL_MODES
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.tools.result import ToolResult
+
+
+class CurrentTimeTool(BaseTool):
+    @property
+    def name(self) -> str:
+        return "current_time"
+
+    @property
+    def description(self) -> str:
+        return "Tell the current date and time, in UTC or in a named time zone."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "timezone": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 64,
+                    "description": "An IANA name such as Europe/Zurich or Asia/Shanghai. Default: UTC.",
+                }
+            },
+        }
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.world
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return ALL_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.read
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:  # noqa: ARG002
+        name = arguments.get("timezone", "UTC")
+        now = datetime.now(UTC if name == "UTC" else _zone(name))
+        text = f"{now.isoformat(timespec='seconds')} {name} ({now:%A})"
+        return ToolResult(stdout=text, meta={"unix_seconds": int(now.timestamp())})
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ToolError(
+            ErrorCode.INVALID_ARGS,
+            f"timezone: there is no time zone named '{name}'",
+            "Use an IANA name such as Europe/Zurich, or leave it out for UTC.",
+        ) from None

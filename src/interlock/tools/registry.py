@@ -1,0 +1,130 @@
+"""Holds the tools and answers, for each, in which modes it may be used at all."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from interlock.config.modes import ALL_MODES, ToolMode, parse_mode
+from interlock.tools.arguments import ArgumentValidator, closed_schema
+from interlock.tools.base import BaseTool
+
+_log = structlog.get_logger(__name__)
+
+_NAME = re.compile(r"[a-z][a-zA-Z0-9_]{0,63}")
+_ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    """A tool with what was worked out once, when it was registered."""
+
+    tool: BaseTool
+    schema: Mapping[str, Any]
+    validator: ArgumentValidator
+
+
+class ToolRegistry:
+    """Names are unique, aliases included; an override can only take modes away."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, RegisteredTool] = {}
+        self._aliases: dict[str, str] = {}
+        self._mode_overrides: dict[str, frozenset[ToolMode]] = {}
+        self.version = 0
+
+    def register(self, tool: BaseTool) -> None:
+        if not _NAME.fullmatch(tool.name):
+            raise ValueError(f"'{tool.name}' cannot be a tool's name")
+        for name in (tool.name, *tool.aliases):
+            if not _ALIAS.fullmatch(name):
+                raise ValueError(f"'{name}' cannot be an alias of {tool.name}")
+            if name in self._tools or name in self._aliases:
+                raise ValueError(f"a tool named '{name}' is already registered")
+        if not tool.allowed_modes <= ALL_MODES:
+            raise ValueError(f"{tool.name} names a mode that does not exist")
+        schema = closed_schema(tool.parameters)
+        registered = RegisteredTool(tool, schema, ArgumentValidator(schema))
+        if not tool.allowed_modes:
+            _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
+        self._tools[tool.name] = registered
+        self._aliases |= dict.fromkeys(tool.aliases, tool.name)
+        self.version += 1
+
+    def set_mode_override(self, tool_name: str, modes: frozenset[ToolMode]) -> None:
+        """Restrict a tool to fewer modes than it declares. The last override wins."""
+        declared = self._tools[tool_name].tool.allowed_modes
+        if wider := frozenset(modes) - declared:
+            raise ValueError(
+                f"an override can only tighten: {tool_name} does not declare {', '.join(sorted(wider))}"
+            )
+        self._mode_overrides[tool_name] = frozenset(modes)
+        self.version += 1
+
+    def canonical_name(self, name: str) -> str | None:
+        """The tool's own name for a name or an alias; None where nothing is called that."""
+        return name if name in self._tools else self._aliases.get(name)
+
+    def aliases(self) -> Mapping[str, str]:
+        return dict(self._aliases)
+
+    def get(self, tool_name: str) -> RegisteredTool | None:
+        canonical = self.canonical_name(tool_name)
+        return None if canonical is None else self._tools[canonical]
+
+    def override_of(self, tool_name: str) -> frozenset[ToolMode] | None:
+        return self._mode_overrides.get(tool_name)
+
+    def __iter__(self) -> Iterator[RegisteredTool]:
+        """All tools by name: an order that does not depend on how they were registered."""
+        return (self._tools[name] for name in sorted(self._tools))
+
+    def get_effective_modes(self, tool_name: str) -> frozenset[ToolMode]:
+        declared = self._tools[tool_name].tool.allowed_modes
+        return declared & self._mode_overrides.get(tool_name, declared)
+
+    def check_mode(self, tool_name: str, mode: ToolMode) -> bool:
+        """Whether the tool may be used in that mode; False for a tool or a mode that does not exist."""
+        canonical = self.canonical_name(tool_name)
+        try:
+            return canonical is not None and parse_mode(mode) in self.get_effective_modes(canonical)
+        except (ValueError, AttributeError):
+            return False
+
+    def list_tools(self, mode: ToolMode) -> list[BaseTool]:
+        known = _mode(mode)
+        return [entry.tool for entry in self if self.check_mode(entry.tool.name, known)]
+
+    def get_tools_schema(self, mode: ToolMode) -> list[dict[str, Any]]:
+        return [function_schema(self._tools[tool.name]) for tool in self.list_tools(mode)]
+
+    def allowed_tool_names(self, mode: ToolMode) -> list[str]:
+        """The names for that mode; a value that is no mode gets those of `chat_safe`."""
+        try:
+            known = _mode(mode)
+        except ValueError:
+            known = ToolMode.chat_safe
+            _log.warning("unknown_mode", value=str(mode), fallback=known.value)
+        names = [tool.name for tool in self.list_tools(known)]
+        _log.info("tool_capability", mode=known.value, allowed=names, registered=len(self._tools))
+        return names
+
+
+def _mode(value: object) -> ToolMode:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a mode")
+    return parse_mode(value)
+
+
+def function_schema(entry: RegisteredTool) -> dict[str, Any]:
+    """A tool in the form in which models are told of functions."""
+    return {
+        "type": "function",
+        "function": {
+            "name": entry.tool.name,
+            "description": entry.tool.description,
+            "parameters": entry.schema,
+        },
+    }

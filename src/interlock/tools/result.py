@@ -1,0 +1,74 @@
+"""The one envelope that every tool call returns, whatever became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.infra.errors import ErrorClass, ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """Why there is no result. A failure of class `policy` is a denial."""
+
+    error_code: ErrorCode
+    error_class: ErrorClass
+    tool_name: str
+    mode: str
+    message: str
+    next_action: str
+
+    @property
+    def is_denial(self) -> bool:
+        return self.error_class is ErrorClass.policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call came to. `exit_code` is 0 on success; a command that ran and failed keeps its own."""
+
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    truncated_lines: bool = False
+    truncated_bytes: bool = False
+    next_page_cursor: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    failure: ToolFailure | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.failure is None
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the model and the command line are given; a denial has exactly six fields."""
+        failure = self.failure
+        if failure is not None and failure.is_denial:
+            return {
+                "ok": False,
+                "error_code": failure.error_code.value,
+                "tool_name": failure.tool_name,
+                "mode": failure.mode,
+                "message": failure.message,
+                "next_action": failure.next_action,
+            }
+        envelope: dict[str, Any] = {
+            "ok": self.ok,
+            "exit_code": self.exit_code,
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "truncated_lines": self.truncated_lines,
+            "truncated_bytes": self.truncated_bytes,
+        }
+        if self.next_page_cursor is not None:
+            envelope["next_page_cursor"] = self.next_page_cursor
+        if self.meta:
+            envelope["meta"] = dict(self.meta)
+        if failure is not None:
+            envelope |= {
+                "error_code": failure.error_code.value,
+                "error_class": failure.error_class.value,
+                "message": failure.message,
+                "next_action": failure.next_action,
+            }
+        return envelope
