@@ -33,12 +33,12 @@ ORDER BY txid, position LIMIT ?
 """,  # noqa: S608
 }
 
-LAST_POSITION = {
-    "sqlite": "SELECT 0, coalesce(max(position), 0) FROM events",
+LAST_CURSORS = {
+    "sqlite": "SELECT 0, position FROM events ORDER BY position DESC LIMIT ?",
     "postgresql": """
 SELECT txid, position FROM events
 WHERE txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
-ORDER BY txid DESC, position DESC LIMIT 1
+ORDER BY txid DESC, position DESC LIMIT ?
 """,
 }
 
@@ -112,7 +112,12 @@ def read_all(connection: Connection, *, after: Cursor = START, limit: int = PAGE
     return [_stored(row) for row in rows]
 
 
+def last_cursors(connection: Connection, count: int) -> list[Cursor]:
+    """The places of the newest events that are safe to have seen, newest first."""
+    rows = connection.query(LAST_CURSORS[connection.dialect], (count,))
+    return [Cursor(txid, position) for txid, position in rows]
+
+
 def end_of_log(connection: Connection) -> Cursor:
-    """The cursor behind the last event that is safe to have seen."""
-    rows = connection.query(LAST_POSITION[connection.dialect])
-    return Cursor(*rows[0]) if rows else START
+    cursors = last_cursors(connection, 1)
+    return cursors[0] if cursors else START

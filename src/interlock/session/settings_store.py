@@ -113,7 +113,7 @@ def patch_for(path: str, value: Any) -> Document:
 
 
 def field_paths(settings: BaseModel | None = None) -> list[str]:
-    return [path for path, _ in _leaves(to_document(settings or StoredSettings()))]
+    return [path for path, _ in leaves(to_document(settings or StoredSettings()))]
 
 
 def _newest(connection: Connection) -> SettingsVersion:
@@ -179,16 +179,17 @@ def _validated(document: Document) -> StoredSettings:
         raise InvalidSettings("; ".join(problems)) from None
 
 
-def _leaves(document: Document, path: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(document: Document, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single field by its dotted name."""
     for name, value in document.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{path}{name}.")
+            yield from leaves(value, f"{path}{name}.")
         else:
             yield f"{path}{name}", value
 
 
 def _differences(before: Document, after: Document) -> Iterator[tuple[str, list[Any]]]:
-    old = dict(_leaves(before))
-    for path, value in _leaves(after):
+    old = dict(leaves(before))
+    for path, value in leaves(after):
         if value != old[path]:
             yield path, [old[path], value]

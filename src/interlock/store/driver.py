@@ -7,7 +7,7 @@ one writer holds the whole file.
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ class Connection(ABC):
     @abstractmethod
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
         """Run it once for each of `rows`; how many rows it touched in all."""
+
+    @abstractmethod
+    def stream(self, sql: str) -> Iterator[Row]:
+        """The rows one by one, without holding them all."""
 
     @abstractmethod
     def begin(self, *, write: bool) -> None: ...
@@ -125,6 +129,12 @@ class SqliteConnection(Connection):
         except sqlite3.Error as error:
             raise sqlite_error(error, self._path) from error
 
+    def stream(self, sql: str) -> Iterator[Row]:
+        try:
+            yield from self._raw.execute(_sqlite_sql(sql))
+        except sqlite3.Error as error:
+            raise sqlite_error(error, self._path) from error
+
     def begin(self, *, write: bool) -> None:
         self.query("BEGIN IMMEDIATE" if write else "BEGIN")
 
@@ -138,6 +148,15 @@ class SqliteConnection(Connection):
 
     def close(self) -> None:
         self._raw.close()
+
+    def check_pages(self) -> list[str]:
+        """What SQLite finds wrong with the file itself; nothing when it is sound."""
+        found = [str(row[0]) for row in self.query("PRAGMA quick_check(10)")]
+        return [] if found == ["ok"] else found
+
+    def leave_wal(self) -> None:
+        """Fold the write-ahead file back in. It fails while any other process has the file open."""
+        self.query("PRAGMA journal_mode=DELETE")
 
     def copy_into(self, target: Path) -> None:
         """A consistent copy of the whole database, made while others may be writing."""
@@ -230,6 +249,13 @@ class PostgresConnection(Connection):
             with self._raw.cursor() as cursor:
                 cursor.executemany(_postgres_sql(sql), rows)
                 return cursor.rowcount
+        except self._errors as error:
+            raise postgres_error(error) from error
+
+    def stream(self, sql: str) -> Iterator[Row]:
+        try:
+            with self._raw.cursor("interlock_stream") as cursor:
+                yield from cursor.execute(_postgres_sql(sql))
         except self._errors as error:
             raise postgres_error(error) from error
 

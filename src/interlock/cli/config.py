@@ -1,0 +1,29 @@
+"""`interlock config`: the operator's settings."""
+
+from dataclasses import asdict
+
+from cyclopts import App
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json, print_table
+
+app = App(
+    name="config", help="Show the operator's settings and where they came from.", help_format="plaintext"
+)
+
+
+@app.command
+def show(*, json: AsJson = False) -> int:
+    """Print every setting's effective value, with secrets masked, and where it came from."""
+    from interlock.config.describe import describe, unknown_variables
+    from interlock.config.settings import load_settings
+
+    rows = describe(load_settings())
+    unknown = unknown_variables()
+    if json:
+        print_json({"settings": [asdict(row) for row in rows], "unknown": unknown})
+        return Exit.ok
+    print_table(["setting", "value", "from"], [[row.name, row.value, row.origin] for row in rows])
+    for name, near in unknown.items():
+        note(f"warning: {name} is set but is no setting" + (f"; did you mean {near}?" if near else ""))
+    return Exit.ok

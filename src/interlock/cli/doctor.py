@@ -1,0 +1,134 @@
+"""`interlock doctor`: looks at everything that can be wrong with an installation, and says so."""
+
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.config.settings import Settings
+
+GOOD, WARNING, BAD = "ok", "warning", "failed"
+_STYLE = {GOOD: "green", WARNING: "yellow", BAD: "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    state: str
+    detail: str
+
+
+def doctor(*, json: AsJson = False) -> int:
+    """Check this installation and say what is wrong."""
+    from interlock.config.settings import load_settings
+    from interlock.infra.errors import InterlockError
+
+    findings = [_python()]
+    try:
+        settings = load_settings()
+    except InterlockError as error:
+        findings.append(Finding("settings", BAD, str(error)))
+    else:
+        findings.append(Finding("settings", GOOD, "every variable is understood"))
+        findings += _typos()
+        for check in (_state_folder, _database, _log, _policy):
+            findings.append(_tried(check, settings))
+            if findings[-1].state == BAD:
+                break
+    if json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        rows = [
+            [f.what, f"[{_STYLE[f.state]}]{f.state}[/]", f.detail.replace("[", "\\[")] for f in findings
+        ]
+        print_table(["check", "state", "detail"], rows, styles=True)
+    return Exit.failed if any(finding.state == BAD for finding in findings) else Exit.ok
+
+
+def _tried(check: "Callable[[Settings], Finding]", settings: "Settings") -> Finding:
+    from interlock.infra.errors import InterlockError
+
+    try:
+        return check(settings)
+    except InterlockError as error:
+        return Finding(check.__name__.strip("_").replace("_", " "), BAD, " ".join(str(error).split()))
+
+
+def _python() -> Finding:
+    import sqlite3
+
+    detail = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {sys.platform}"
+    return Finding("python", GOOD, detail)
+
+
+def _typos() -> list[Finding]:
+    from interlock.config.describe import unknown_variables
+
+    return [
+        Finding(
+            "settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else "")
+        )
+        for name, near in unknown_variables().items()
+    ]
+
+
+def _state_folder(settings: "Settings") -> Finding:
+    from interlock.store.database import prepare_folder
+    from interlock.wiring import store_config
+
+    config = store_config(settings)
+    if not config.is_sqlite:
+        return Finding("state folder", GOOD, str(settings.state_dir))
+    prepare_folder(config.path)
+    folder = config.path.parent
+    if folder.stat().st_mode & 0o077:
+        return Finding("state folder", WARNING, f"{folder} can be read by others; chmod 700 {folder}")
+    return Finding("state folder", GOOD, str(folder))
+
+
+def _database(settings: "Settings") -> Finding:
+    from interlock.store.database import SCHEMA_REVISION, open_database
+    from interlock.store.driver import SqliteConnection
+    from interlock.wiring import store_config
+
+    database = open_database(store_config(settings))
+    try:
+        with database.reading() as connection:
+            faults = connection.check_pages() if isinstance(connection, SqliteConnection) else []
+    finally:
+        database.close()
+    if faults:
+        return Finding("database", BAD, f"the file is damaged: {faults[0]}; restore a backup")
+    return Finding("database", GOOD, f"{database.dialect}, schema {SCHEMA_REVISION}")
+
+
+def _log(settings: "Settings") -> Finding:
+    from interlock.events.verify import verify
+    from interlock.store.database import open_database
+    from interlock.wiring import store_config
+
+    database = open_database(store_config(settings))
+    try:
+        with database.reading() as connection:
+            report = verify(connection)
+    finally:
+        database.close()
+    if report.ok:
+        return Finding("log", GOOD, f"{report.events} events in {report.streams} streams verify")
+    return Finding("log", BAD, str(report.faults[0]))
+
+
+def _policy(settings: "Settings") -> Finding:
+    from interlock.config.modes import ToolMode
+
+    opened = ", ".join(mode for mode in ToolMode if mode in settings.session.open_modes)
+    roots = ", ".join(str(root) for root in settings.tool.allowed_roots or ()) or "none"
+    if settings.tool.sandbox == "off":
+        return Finding("policy", WARNING, f"TOOL_SANDBOX=off; open modes: {opened}; roots: {roots}")
+    return Finding("policy", GOOD, f"open modes: {opened}; roots: {roots}")

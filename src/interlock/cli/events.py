@@ -1,0 +1,215 @@
+"""`interlock events`: the log as a tree, as a tail, verified, and anchored."""
+
+import asyncio
+from typing import Any
+
+from cyclopts import App
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, local_time, note, print_json, print_json_line, print_line
+from interlock.cli.runtime import opened_runtime
+
+app = App(
+    name="events", help="Read and verify the log of everything that happened.", help_format="plaintext"
+)
+
+POLL_SECONDS = 0.25
+
+
+@app.command
+async def tree(session: str, *, task: str | None = None, json: AsJson = False) -> int:
+    """Show what caused what in a session (or `system`).
+
+    Parameters
+    ----------
+    session
+        The session's id, or `system` for facts that belong to no session.
+    task
+        Only the events of this task.
+    """
+    from interlock.events.feed import whole_stream
+    from interlock.events.tree import build_tree
+    from interlock.infra.errors import SessionNotFound
+
+    async with opened_runtime() as runtime:
+        stored = await runtime.database.read(lambda db: list(whole_stream(db, session)))
+    if not stored:
+        raise SessionNotFound(f"there is nothing in the log about {session}")
+    roots = build_tree(event for event in stored if task is None or event.header.task == task)
+    if json:
+        print_json([root.as_json() for root in roots])
+        return Exit.ok
+    for root in roots:
+        for depth, event in root.walk():
+            print_line(f"{event.header.seq:>6}  {'  ' * depth}{_summary(event)}")
+    return Exit.ok
+
+
+@app.command
+async def tail(
+    session: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int = 50,
+    follow: bool = False,
+    json: AsJson = False,
+) -> int:
+    """Print events as they were written, of one session or of all.
+
+    Parameters
+    ----------
+    session
+        The session's id, or `system`. Without it, all of them.
+    after
+        Begin behind this place: a number within a session, a cursor (shown with --json) over all.
+    limit
+        At most so many of the newest, unless --after is given.
+    follow
+        Go on as new events arrive.
+    """
+    from interlock.events.feed import Cursor, read_all, read_stream
+    from interlock.infra.errors import PersonError
+
+    async with opened_runtime() as runtime:
+        reader: Any
+        if session is None:
+            place: Any = Cursor.parse(after) if after else await runtime.database.read(_back_all(limit))
+
+            def reader(db: Any) -> Any:
+                return read_all(db, after=place)
+        else:
+            if after is not None and not after.isdecimal():
+                raise PersonError(f"--after {after}: within a session it is an event's number")
+            place = int(after) if after else await runtime.database.read(_back_one(session, limit))
+
+            def reader(db: Any) -> Any:
+                return read_stream(db, session, after_seq=place)
+
+        while True:
+            events = await runtime.database.read(reader)
+            for event in events:
+                _print_event(event, all_streams=session is None, json=json)
+                place = event.cursor if session is None else event.header.seq
+            if not events:
+                if not follow:
+                    return Exit.ok
+                await asyncio.sleep(POLL_SECONDS)
+
+
+@app.command
+async def verify(*, session: str | None = None, anchor: str | None = None, json: AsJson = False) -> int:
+    """Check the whole log and name the first event that is broken, missing or cut off.
+
+    Parameters
+    ----------
+    session
+        Only this session.
+    anchor
+        Also check against a line that `events anchor` printed earlier.
+    """
+    from interlock.events.checkpoint import Anchor
+    from interlock.events.verify import verify as check
+
+    known = Anchor.parse(anchor) if anchor else None
+    async with opened_runtime() as runtime:
+        report = await runtime.database.read(lambda db: check(db, anchor=known, only=session))
+    if json:
+        print_json(
+            {
+                "ok": report.ok,
+                "streams": report.streams,
+                "events": report.events,
+                "messages": report.messages,
+                "erased": report.erased,
+                "checkpoints": report.checkpoints,
+                "faults": [
+                    {"stream": f.stream, "seq": f.seq, "what": f.what, "detail": f.detail}
+                    for f in report.faults
+                ],
+            }
+        )
+    else:
+        for fault in report.faults:
+            print_line(str(fault))
+        print_line(
+            f"{'verified' if report.ok else 'NOT VERIFIED'}: {report.events} events in {report.streams} "
+            f"streams, {report.messages} messages, {report.checkpoints} checkpoints, "
+            f"{report.erased} erased payloads"
+        )
+        if report.ok and known is None:
+            note("against being replaced as a whole, keep a line of `interlock events anchor` elsewhere")
+    return Exit.ok if report.ok else Exit.failed
+
+
+@app.command
+async def anchor(*, json: AsJson = False) -> int:
+    """Record a checkpoint over all streams and print the line to keep elsewhere."""
+    from interlock.events.checkpoint import write_checkpoint
+
+    async with opened_runtime() as runtime:
+        line = str(await write_checkpoint(runtime.log))
+    if json:
+        print_json({"anchor": line})
+    else:
+        print_line(line)
+        note(
+            "keep this line where this machine cannot change it; check with: events verify --anchor LINE"
+        )
+    return Exit.ok
+
+
+def _back_all(limit: int) -> Any:
+    from interlock.events.feed import START, Cursor, last_cursors
+
+    def read(db: Any) -> Cursor:
+        cursors = last_cursors(db, limit + 1)
+        return cursors[-1] if len(cursors) > limit else START
+
+    return read
+
+
+def _back_one(session: str, limit: int) -> Any:
+    from interlock.events.verify import HEAD
+    from interlock.infra.errors import SessionNotFound
+
+    def read(db: Any) -> int:
+        rows = db.query(HEAD, (session,))
+        if not rows:
+            raise SessionNotFound(f"there is nothing in the log about {session}")
+        return max(0, int(rows[0][0]) - limit)
+
+    return read
+
+
+def _print_event(event: Any, *, all_streams: bool, json: bool) -> None:
+    from interlock.events.tree import event_json
+
+    if json:
+        print_json_line(event_json(event))
+        return
+    stream = f"{event.header.stream:<20} " if all_streams else ""
+    print_line(f"{stream}{event.header.seq:>6}  {_summary(event)}")
+
+
+def _summary(event: Any) -> str:
+    """One line that tells an event: when, what kind, and what matters about it."""
+    import orjson
+
+    when = local_time(event.header.time_us)
+    if event.payload is None:
+        return f"{when}  {event.header.kind}  (erased)"
+    told = orjson.loads(event.payload)
+    hidden = {"authority_digest", "output_hash", "content_hash", "call_id", "redacted", "heads"}
+    facts = " ".join(
+        f"{name}={_short(value)}"
+        for name, value in told.items()
+        if name not in hidden and value not in (None, "", [], {})
+    )
+    return f"{when}  {event.header.kind}  {facts}"
+
+
+def _short(value: Any) -> str:
+    import orjson
+
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= 100 else f"{text[:99]}…"

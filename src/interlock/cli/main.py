@@ -1,0 +1,63 @@
+"""`interlock`: finds the command, runs it, and turns every known failure into one line."""
+
+import os
+import sys
+
+from cyclopts import App
+
+from interlock import __version__
+from interlock.cli.exits import Exit
+
+_GROUPS = {
+    "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
+    "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
+    "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
+    "events": ("interlock.cli.events:app", "Read and verify the log of everything that happened."),
+    "settings": ("interlock.cli.settings:app", "Show and change the stored settings."),
+    "config": ("interlock.cli.config:app", "Show the operator's settings and where they came from."),
+    "doctor": ("interlock.cli.doctor:doctor", "Check this installation and say what is wrong."),
+    "backup": ("interlock.cli.storage:backup", "Write the whole store into one file."),
+    "restore": ("interlock.cli.storage:restore", "Fill the store from a backup, after checking it."),
+    "db": ("interlock.cli.storage:app", "Look after the database."),
+}
+
+
+def build_app() -> App:
+    app = App(
+        name="interlock",
+        help="An agent runtime: what an agent may do, what it did, and the proof.",
+        version=__version__,
+        help_format="plaintext",
+        result_action="return_value",
+    )
+    for name, (path, text) in _GROUPS.items():
+        app.command(path, name=name, help=text)
+    return app
+
+
+def main(tokens: list[str] | None = None) -> None:
+    sys.exit(run(tokens))
+
+
+def run(tokens: list[str] | None = None) -> int:
+    from interlock.infra.errors import InterlockError, ModeNotOpen
+
+    try:
+        result = build_app()(tokens)
+    except ModeNotOpen as error:
+        return _fail(error, Exit.denied)
+    except InterlockError as error:
+        return _fail(error, Exit.failed)
+    except BrokenPipeError:
+        # The reader of our output has gone; that is its business, not an error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ok
+    except KeyboardInterrupt:
+        return Exit.cancelled
+    return result if isinstance(result, int) else Exit.ok
+
+
+def _fail(error: Exception, code: Exit) -> int:
+    sentence = " ".join(str(error).split())
+    sys.stderr.write(f"interlock: {sentence}\n")
+    return code

@@ -1,0 +1,159 @@
+"""`interlock policy`: the matrix of tools and modes, and the judgement of one call."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json, print_line, print_table
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.config.modes import ToolMode
+
+app = App(name="policy", help="What may be done in which mode, and why.", help_format="plaintext")
+
+
+@app.command
+async def matrix(*, json: AsJson = False) -> int:
+    """Show every tool in every mode, and who decided."""
+    async with opened_runtime(opened=ToolMode) as runtime:
+        authorities = {mode: await runtime.authority(mode) for mode in ToolMode}
+        registered = list(runtime.registry)
+        open_modes = runtime.settings.session.open_modes
+        if json:
+            print_json(
+                {
+                    "open_modes": sorted(open_modes),
+                    "digests": {mode.value: authority.digest for mode, authority in authorities.items()},
+                    "tools": [
+                        {
+                            "name": entry.tool.name,
+                            "group": entry.tool.group.value,
+                            "effect": entry.tool.effect.value,
+                            "modes": {
+                                mode.value: _cell(authority.verdicts[entry.tool.name])
+                                for mode, authority in authorities.items()
+                            },
+                        }
+                        for entry in registered
+                    ],
+                }
+            )
+            return Exit.ok
+        rows = [
+            [
+                entry.tool.name,
+                entry.tool.group.value,
+                entry.tool.effect.value,
+                *(_mark(authorities[mode].verdicts[entry.tool.name]) for mode in ToolMode),
+            ]
+            for entry in registered
+        ]
+        heads = [mode.value if mode in open_modes else f"{mode.value}\n(closed)" for mode in ToolMode]
+        print_table(["tool", "group", "effect", *heads], rows, styles=True)
+        note(
+            f"open modes: {', '.join(mode for mode in ToolMode if mode in open_modes)}   "
+            "(SESSION_OPEN_MODES opens more)\n"
+            "ask about one call: interlock policy explain TOOL --mode MODE"
+        )
+        return Exit.ok
+
+
+@app.command
+async def explain(
+    tool: str,
+    *,
+    mode: str = ToolMode.chat_safe.value,
+    args: str | None = None,
+    root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
+    json: AsJson = False,
+) -> int:
+    """Judge one call without running it.
+
+    Parameters
+    ----------
+    tool
+        The tool's name or one of its aliases.
+    mode
+        The mode to judge it in.
+    args
+        Its arguments as a JSON object; leave it out to judge the tool alone.
+    root
+        A folder to judge paths against, instead of the configured ones.
+    """
+    chosen = mode_argument(mode)
+    async with opened_runtime(opened=[chosen], roots=root_arguments(root)) as runtime:
+        authority = await runtime.authority(chosen)
+        answer = _explanation(authority, tool, args)
+        answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
+    if json:
+        print_json(answer)
+    else:
+        _print_explanation(answer)
+    if answer["allowed"]:
+        return Exit.ok
+    return Exit.denied if answer["error_class"] == "policy" else Exit.failed
+
+
+def _explanation(authority: Any, tool: str, args: str | None) -> dict[str, Any]:
+    from interlock.gates.gate import Refusal, ToolCall, judge
+    from interlock.gates.verdict import LAYER_NAMES, Allowed
+
+    verdict = authority.verdict(tool)
+    answer: dict[str, Any] = {
+        "tool_name": verdict.tool_name if verdict else tool,
+        "mode": authority.mode.value,
+        "allowed": True,
+        "authority_digest": authority.digest,
+    }
+    if args is None and isinstance(verdict, Allowed):
+        return answer
+    judged = judge(ToolCall("explain", tool, args or "{}"), authority)
+    if isinstance(judged, Refusal):
+        answer |= {
+            "allowed": False,
+            "layer": judged.layer.value,
+            "decided_by": LAYER_NAMES[judged.layer],
+            "error_code": judged.failure.error_code.value,
+            "error_class": judged.failure.error_class.value,
+            "message": judged.failure.message,
+            "next_action": judged.failure.next_action,
+        }
+    return answer
+
+
+def _print_explanation(answer: dict[str, Any]) -> None:
+    if answer["allowed"]:
+        print_line(f"allowed   {answer['tool_name']} in {answer['mode']} mode")
+    else:
+        label = "denied " if answer["error_class"] == "policy" else "refused"
+        print_line(f"{label}   {answer['message']}")
+        print_line(f"code      {answer['error_code']} ({answer['error_class']})")
+        print_line(f"by        {answer['decided_by']}")
+        print_line(f"next      {answer['next_action']}")
+    print_line(f"authority {answer['authority_digest'][:16]}")
+    if not answer["mode_is_open"]:
+        note(
+            f"note: {answer['mode']} mode is not open for sessions here; it was opened for this question"
+        )
+
+
+def _cell(verdict: Any) -> dict[str, Any]:
+    from interlock.gates.verdict import Denied
+
+    if isinstance(verdict, Denied):
+        return {
+            "allowed": False,
+            "error_code": verdict.error_code.value,
+            "layer": verdict.layer.value,
+            "message": verdict.message,
+        }
+    return {"allowed": True}
+
+
+def _mark(verdict: Any) -> str:
+    from interlock.gates.verdict import Denied
+
+    if isinstance(verdict, Denied):
+        return f"[red]no[/red]  [dim]{verdict.layer.value}[/dim]"
+    return "[green]yes[/green]"

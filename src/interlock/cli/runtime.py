@@ -1,0 +1,44 @@
+"""Opens the runtime for one command and closes it again."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.errors import PersonError
+
+if TYPE_CHECKING:
+    from interlock.wiring import Runtime
+
+
+@asynccontextmanager
+async def opened_runtime(
+    *, opened: Iterable[ToolMode] = (), roots: tuple[Path, ...] | None = None
+) -> "AsyncIterator[Runtime]":
+    from interlock.config.settings import load_settings
+    from interlock.wiring import open_runtime
+
+    runtime = open_runtime(load_settings(), opened=opened, roots=roots)
+    try:
+        yield runtime
+    finally:
+        runtime.close()
+
+
+def mode_argument(value: str) -> ToolMode:
+    try:
+        return parse_mode(value)
+    except ValueError as error:
+        raise PersonError(str(error)) from None
+
+
+def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
+    """The folders named with --root, resolved; None when none was named."""
+    roots = []
+    for path in given:
+        resolved = path.resolve()
+        if not resolved.is_dir():
+            raise PersonError(f"--root {path}: there is no such folder")
+        roots.append(resolved)
+    return tuple(dict.fromkeys(roots)) or None

@@ -1,0 +1,259 @@
+"""Backups: the whole store as one file that either database can be restored from.
+
+A zip with one JSON-lines file a table and a manifest that counts and hashes them. A restore fills a new
+store, has it checked, and only then puts it in place of the old one, which is kept.
+"""
+
+import os
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import LargeBinary, Table
+
+from interlock.infra.errors import PersonError, StoreTooNew
+from interlock.store.database import SCHEMA_REVISION, Database, StoreConfig, prepare_folder
+from interlock.store.driver import Connection, Row, SqliteConnection
+from interlock.store.tables import metadata
+from interlock.store.upgrade import upgrade
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+ROWS_PER_STATEMENT = 500
+
+# Numbers of another database's transactions mean nothing here; zero sorts before all of them.
+_RESTORED_TXID = 0
+
+RENUMBER = (
+    "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
+)
+
+Check = Callable[[Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    name: str
+    rows: int
+    sha256: str
+
+
+def back_up(database: Database, target: Path) -> list[TableEntry]:
+    """Write a consistent backup while others may go on working; it appears whole or not at all."""
+    if target.exists():
+        raise PersonError(f"{target} exists already; a backup never overwrites a file")
+    part = target.with_name(f"{target.name}.part")
+    try:
+        descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except OSError as error:
+        raise PersonError(f"{part} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, database.reading() as db:
+                entries = [_write_table(archive, db, table) for table in metadata.sorted_tables]
+                archive.writestr(MANIFEST, orjson.dumps(_manifest(entries)))
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return entries
+
+
+def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check: Check) -> Path | None:
+    """Fill the configured store from a backup; the path at which the replaced one was kept, if any."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            manifest = _read_manifest(archive)
+            if config.is_sqlite:
+                return _restore_sqlite(config, archive, manifest, replace_existing, check)
+            _restore_postgres(config, archive, manifest, replace_existing, check)
+            return None
+    except FileNotFoundError:
+        raise PersonError(f"there is no file {source}") from None
+    except (zipfile.BadZipFile, KeyError, orjson.JSONDecodeError, EOFError, OSError) as error:
+        raise PersonError(f"{source} is not a complete Interlock backup ({error})") from None
+
+
+# -- writing -----------------------------------------------------------------------------------------
+
+
+def _manifest(entries: list[TableEntry]) -> dict[str, Any]:
+    return {
+        "application": "interlock",
+        "format": FORMAT,
+        "schema": SCHEMA_REVISION,
+        "time_us": time.time_ns() // 1000,
+        "tables": {entry.name: {"rows": entry.rows, "sha256": entry.sha256} for entry in entries},
+    }
+
+
+def _write_table(archive: zipfile.ZipFile, db: Connection, table: Table) -> TableEntry:
+    columns = [column.name for column in table.columns]
+    order = ", ".join(column.name for column in table.primary_key)
+    digest, count = sha256(), 0
+    with archive.open(f"{table.name}.jsonl", "w", force_zip64=True) as out:
+        for row in db.stream(f"SELECT {', '.join(columns)} FROM {table.name} ORDER BY {order}"):  # noqa: S608
+            line = orjson.dumps([_plain(value) for value in row]) + b"\n"
+            digest.update(line)
+            out.write(line)
+            count += 1
+    return TableEntry(str(table.name), count, digest.hexdigest())
+
+
+def _plain(value: object) -> object:
+    return bytes(value).hex() if isinstance(value, bytes | memoryview) else value
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    manifest: dict[str, Any] = orjson.loads(archive.read(MANIFEST))
+    if manifest.get("application") != "interlock" or manifest.get("format") != FORMAT:
+        raise PersonError("that is not a backup this version of Interlock can read")
+    if str(manifest["schema"]) > SCHEMA_REVISION:
+        raise StoreTooNew(
+            f"the backup has schema {manifest['schema']}, newer than this program's {SCHEMA_REVISION}"
+        )
+    return manifest
+
+
+def _restore_sqlite(
+    config: StoreConfig,
+    archive: zipfile.ZipFile,
+    manifest: dict[str, Any],
+    replace_existing: bool,  # noqa: FBT001
+    check: Check,
+) -> Path | None:
+    prepare_folder(config.path)
+    _refuse_if_used(config, replace_existing)
+    fresh = config.path.with_name(f"{config.path.name}.restoring")
+    _remove(fresh)
+    try:
+        _fill(replace(config, url=f"sqlite:///{fresh}"), archive, manifest, check)
+        return _put_in_place(config, fresh)
+    finally:
+        _remove(fresh)
+
+
+def _refuse_if_used(config: StoreConfig, replace_existing: bool) -> None:  # noqa: FBT001
+    if config.path.stat().st_size == 0:
+        return
+    if not replace_existing:
+        raise PersonError(f"{config.path} holds a store already; say --replace to replace it")
+    connection = config.connect()
+    try:
+        if isinstance(connection, SqliteConnection):
+            connection.leave_wal()
+    finally:
+        connection.close()
+
+
+def _put_in_place(config: StoreConfig, fresh: Path) -> Path | None:
+    kept: Path | None = None
+    if config.path.stat().st_size > 0:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        kept = config.path.with_name(f"{config.path.stem}-replaced-{stamp}.db")
+        os.link(config.path, kept)
+    fresh.replace(config.path)
+    folder = os.open(config.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return kept
+
+
+def _restore_postgres(
+    config: StoreConfig,
+    archive: zipfile.ZipFile,
+    manifest: dict[str, Any],
+    replace_existing: bool,  # noqa: FBT001
+    check: Check,
+) -> None:
+    upgrade(config)
+    connection = config.connect()
+    try:
+        used = connection.query("SELECT 1 FROM events LIMIT 1")
+    finally:
+        connection.close()
+    if used and not replace_existing:
+        raise PersonError("the database holds a store already; say --replace to replace it")
+    if str(manifest["schema"]) != SCHEMA_REVISION:
+        raise PersonError(
+            f"the backup has schema {manifest['schema']}: restore it into SQLite first, to upgrade it"
+        )
+    _fill(config, archive, manifest, check)
+
+
+def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any], check: Check) -> None:
+    upgrade(config, str(manifest["schema"]))
+    connection = config.connect()
+    try:
+        connection.begin(write=True)
+        for table in metadata.sorted_tables:
+            if table.name in manifest["tables"]:
+                _fill_table(connection, archive, table, manifest["tables"][table.name])
+        if connection.dialect == "postgresql":
+            connection.query(RENUMBER)
+        check(connection)
+        connection.commit()
+        if isinstance(connection, SqliteConnection):
+            connection.leave_wal()
+    finally:
+        connection.rollback()
+        connection.close()
+    if config.is_sqlite:
+        upgrade(config)
+
+
+def _fill_table(
+    connection: Connection, archive: zipfile.ZipFile, table: Table, entry: dict[str, Any]
+) -> None:
+    columns = [column.name for column in table.columns]
+    connection.change(f"DELETE FROM {table.name}")  # noqa: S608 - a name of our own schema
+    insert = (
+        f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608
+        f"VALUES ({', '.join('?' for _ in columns)})"
+    )
+    digest, count, waiting = sha256(), 0, []
+    for line in _lines(archive, table.name):
+        digest.update(line)
+        count += 1
+        waiting.append(_revived(table, orjson.loads(line)))
+        if len(waiting) == ROWS_PER_STATEMENT:
+            connection.change_many(insert, waiting)
+            waiting = []
+    connection.change_many(insert, waiting)
+    if (count, digest.hexdigest()) != (entry["rows"], entry["sha256"]):
+        raise PersonError(f"the backup is damaged: {table.name} does not match its manifest")
+
+
+def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    with archive.open(f"{name}.jsonl") as file:
+        yield from file
+
+
+def _revived(table: Table, values: list[Any]) -> Row:
+    row: list[Any] = []
+    for column, value in zip(table.columns, values, strict=True):
+        if isinstance(column.type, LargeBinary):
+            row.append(bytes.fromhex(value))
+        elif column.name == "txid":
+            row.append(_RESTORED_TXID)
+        else:
+            row.append(value)
+    return tuple(row)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    path.with_suffix(".upgrade-lock").unlink(missing_ok=True)

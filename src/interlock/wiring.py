@@ -1,0 +1,145 @@
+"""The only file that builds objects. Read it to see the system."""
+
+import getpass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from interlock.config.describe import secrets_of
+from interlock.config.modes import ToolMode
+from interlock.config.settings import Settings, ToolSettings
+from interlock.events.log import EventLog
+from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Capabilities, Situation
+from interlock.gates.policy import (
+    FsPolicy,
+    ImagePolicy,
+    McpPolicy,
+    MemoryPolicy,
+    ShellPolicy,
+    ToolPolicy,
+)
+from interlock.gates.runner import ToolRunner
+from interlock.infra.logging import configure_logging
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import SessionLeases
+from interlock.session.manager import SessionManager
+from interlock.session.mode_switch import ModeSwitch
+from interlock.session.settings_store import SettingsStore
+from interlock.store.database import Database, StoreConfig, open_database
+from interlock.tools.builtins import register_builtins
+from interlock.tools.registry import ToolRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One process's Interlock, whole. `close` it."""
+
+    settings: Settings
+    database: Database
+    redactor: Redactor
+    log: EventLog
+    sessions: SessionManager
+    leases: SessionLeases
+    mode_switch: ModeSwitch
+    stored_settings: SettingsStore
+    registry: ToolRegistry
+    authorities: AuthorityCache
+    runner: ToolRunner
+    situation: Situation
+
+    async def authority(self, mode: ToolMode) -> Authority:
+        """What may be done in that mode now, under the newest stored settings."""
+        stored = await self.stored_settings.current()
+        return self.authorities.get(replace(self.situation, mode=mode, settings=stored.settings.tools))
+
+    def close(self) -> None:
+        self.log.close()
+        self.database.close()
+
+
+def open_runtime(
+    settings: Settings, *, opened: Iterable[ToolMode] = (), roots: tuple[Path, ...] | None = None
+) -> Runtime:
+    """Build everything. `opened` and `roots` are what the local operator said on the command line."""
+    redactor = Redactor(secrets_of(settings))
+    configure_logging(settings.log_level, redact=redactor.value, as_json=False)
+    database = open_database(store_config(settings))
+    log = EventLog(database, redactor)
+    open_modes = settings.session.open_modes | frozenset(opened)
+    registry = ToolRegistry()
+    register_builtins(registry)
+    return Runtime(
+        settings=settings,
+        database=database,
+        redactor=redactor,
+        log=log,
+        sessions=SessionManager(
+            database,
+            log,
+            redactor,
+            default_mode=ToolMode(settings.session.default_mode),
+            open_modes=open_modes,
+        ),
+        leases=SessionLeases(log, seconds=settings.session.lease_seconds),
+        mode_switch=ModeSwitch(log, open_modes=open_modes),
+        stored_settings=SettingsStore(database, log),
+        registry=registry,
+        authorities=AuthorityCache(registry),
+        runner=ToolRunner(log, redactor),
+        situation=Situation(
+            mode=ToolMode.chat_safe,
+            open_modes=open_modes,
+            environment=ceiling(settings.tool),
+            capabilities=capabilities(roots if roots is not None else settings.tool.allowed_roots),
+            limits=_call_limits(settings.tool),
+        ),
+    )
+
+
+def store_config(settings: Settings) -> StoreConfig:
+    return StoreConfig(
+        url=settings.database_url,
+        busy_timeout_seconds=settings.database.busy_timeout_seconds,
+        synchronous=settings.database.synchronous,
+    )
+
+
+def ceiling(tool: ToolSettings) -> ToolPolicy:
+    """The operator's environment as the first policy layer."""
+    return ToolPolicy(
+        fs=FsPolicy(
+            enabled=tool.fs_enabled,
+            max_read_bytes=tool.max_read_bytes,
+            max_write_bytes=tool.max_write_bytes,
+        ),
+        shell=ShellPolicy(
+            enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports
+        ),
+        mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
+        memory=MemoryPolicy(enabled=tool.memory_enabled),
+        image=ImagePolicy(enabled=tool.image_enabled),
+        max_timeout_seconds=tool.max_timeout_seconds,
+        denied_tools=tool.denied,
+    )
+
+
+def capabilities(roots: tuple[Path, ...] | None) -> Capabilities:
+    if roots:
+        return Capabilities(present=frozenset({"roots"}), roots=roots)
+    return Capabilities(
+        missing_reasons=(("roots", "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"),)
+    )
+
+
+def local_person() -> str:
+    """Who is at this command line, as the log names them."""
+    return f"local:{getpass.getuser()}"
+
+
+def _call_limits(tool: ToolSettings) -> CallLimits:
+    return CallLimits(
+        timeout_seconds=tool.timeout_seconds,
+        max_timeout_seconds=tool.max_timeout_seconds,
+        max_output_lines=tool.max_output_lines,
+        max_output_bytes=tool.max_output_bytes,
+    )
