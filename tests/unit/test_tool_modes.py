@@ -252,6 +252,8 @@ def test_session_manager_has_no_public_set_mode():
     """S1-B3: nothing but the switch for people can change a mode."""
     from interlock.session.manager import SessionManager
 
-    assert not any("mode" in name and name != "get_mode" for name in vars(SessionManager) if name[0] != "_")
+    assert not any(
+        "mode" in name and name != "get_mode" for name in vars(SessionManager) if name[0] != "_"
+    )
     source = Path("src/interlock/session/manager.py").read_text()
     assert "SET mode" not in source

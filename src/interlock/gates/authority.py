@@ -113,7 +113,7 @@ class Authority:
 
 
 def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority:
-    merged = merge_tool_policies(*(policy for _, policy in situation.policies))
+    merged = effective_policy(situation)
     entries = {entry.tool.name: entry for entry in registry}
     verdicts = {name: _judge(registry, entry.tool, situation, merged) for name, entry in entries.items()}
     exposed = {name: entry for name, entry in entries.items() if isinstance(verdicts[name], Allowed)}
@@ -138,6 +138,31 @@ def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority
         digest=authority.digest,
     )
     return authority
+
+
+def effective_policy(situation: Situation) -> ToolPolicy:
+    """All layers merged. What the system leaves unset is closed before an agent can speak to it."""
+    system = merge_tool_policies(situation.environment, situation.settings)
+    closed = system.model_copy(
+        update={
+            "fs": system.fs.model_copy(
+                update={
+                    "max_read_bytes": system.fs.max_read_bytes or DEFAULT_MAX_READ_BYTES,
+                    "max_write_bytes": system.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES,
+                }
+            ),
+            "shell": system.shell.model_copy(
+                update={
+                    "network": system.shell.network is True,
+                    "ports": system.shell.ports or frozenset(),
+                }
+            ),
+            "mcp": system.mcp.model_copy(
+                update={"allowed_servers": system.mcp.allowed_servers or frozenset()}
+            ),
+        }
+    )
+    return merge_tool_policies(closed, situation.agent, situation.node)
 
 
 class AuthorityCache:
@@ -193,8 +218,8 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
         allowed_servers = policy.mcp.allowed_servers
         if tool.mcp_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
             return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
-    if tool.mcp_server and merged.mcp.allowed_servers is None:
-        return switched_off(tool.name, Layer.settings, "no MCP server is listed")
+    if tool.mcp_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
+        return switched_off(tool.name, Layer.settings, f"the MCP server {tool.mcp_server} is not listed")
     return None
 
 
@@ -228,7 +253,7 @@ def _profile(situation: Situation, policy: ToolPolicy) -> SandboxProfile:
     roots = situation.capabilities.roots
     if situation.mode is not ToolMode.coding:
         return SandboxProfile(readable_roots=roots)
-    ports = (policy.shell.ports or frozenset()) if policy.shell.network is True else frozenset()
+    ports = (policy.shell.ports or frozenset()) if policy.shell.network else frozenset()
     return SandboxProfile(readable_roots=roots, writable_roots=roots, network_ports=ports)
 
 

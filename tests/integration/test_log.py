@@ -1,0 +1,207 @@
+"""The log on both databases: numbered without gaps, chained, committed in groups, all or nothing."""
+
+import asyncio
+
+import pytest
+
+from interlock.events.catalog import SYSTEM_STREAM, SessionArchived, SessionRenamed
+from interlock.events.checkpoint import write_checkpoint
+from interlock.events.feed import START, Cursor, end_of_log, read_all, read_stream, whole_stream
+from interlock.events.ledger import Scope
+from interlock.events.verify import verify
+from interlock.infra.errors import PersonError, SessionNotFound, StoreError
+from tests.conftest import Store, open_store
+
+
+def renamed(title: str) -> SessionRenamed:
+    return SessionRenamed(who="test", title=title)
+
+
+async def new_session(store: Store) -> str:
+    return (await store.sessions.create(opened_by="test")).id
+
+
+def report(store: Store, **options):
+    with store.database.reading() as connection:
+        return verify(connection, **options)
+
+
+async def test_events_are_numbered_without_gaps_and_linked(store):
+    session = await new_session(store)
+    await store.log.append(session, renamed("a"), renamed("b"))
+    await store.log.append(session, renamed("c"))
+    with store.database.reading() as connection:
+        events = list(whole_stream(connection, session))
+    assert [event.header.seq for event in events] == [1, 2, 3, 4]
+    assert events[0].prev_hash == b"\0" * 32
+    assert [event.prev_hash for event in events[1:]] == [event.hash for event in events[:-1]]
+    assert report(store).ok
+
+
+async def test_fifty_writers_at_once_leave_no_gap(store):
+    sessions = [await new_session(store) for _ in range(5)]
+
+    async def write(number: int) -> list:
+        return [await store.log.append(sessions[number % 5], renamed(f"{number}-{n}")) for n in range(10)]
+
+    results = await asyncio.gather(*(write(number) for number in range(50)))
+    for index, session in enumerate(sessions):
+        told = sorted(done[0].seq for number in range(index, 50, 5) for done in results[number])
+        assert told == list(range(2, 102))
+        with store.database.reading() as connection:
+            assert [event.header.seq for event in whole_stream(connection, session)] == list(range(1, 102))
+    assert report(store).ok
+
+
+async def test_what_was_acknowledged_can_be_read_by_anyone_at_once(store):
+    session = await new_session(store)
+    (recorded,) = await store.log.append(session, renamed("x"), scope=Scope("task", "parent"))
+    other = store.config.connect()
+    rows = other.query("SELECT id, seq, hash, task, parent FROM events WHERE stream = ? AND seq = 2", (session,))
+    other.close()
+    assert rows == [(recorded.id, recorded.seq, recorded.hash, "task", "parent")]
+
+
+async def test_a_stream_that_does_not_exist_takes_nothing(store):
+    with pytest.raises(SessionNotFound):
+        await store.log.append("nobody", renamed("x"))
+    assert store.query("SELECT count(*) FROM events") == [(0,)]
+
+
+async def test_a_unit_that_fails_leaves_no_trace_and_hurts_no_other(store):
+    session = await new_session(store)
+
+    def fails(transaction):
+        transaction.record(renamed("lost"))
+        transaction.connection.change("UPDATE sessions SET title = 'lost'")
+        raise ValueError("half way")
+
+    async def failing():
+        with pytest.raises(ValueError, match="half way"):
+            await store.log.transact(session, fails)
+
+    await asyncio.gather(
+        store.log.append(session, renamed("a")), failing(), store.log.append(session, renamed("b")), failing()
+    )
+    with store.database.reading() as connection:
+        titles = [event.event().title for event in read_stream(connection, session)]
+    assert titles == ["", "a", "b"]
+    assert store.query("SELECT title FROM sessions") == [("",)]
+    assert report(store).ok
+
+
+async def test_a_second_writer_on_the_same_store_is_noticed(store):
+    """Each process caches the heads; a head that another one moved is read again."""
+    session = await new_session(store)
+    other = open_store(store.config)
+    for number in range(10):
+        await store.log.append(session, renamed(f"one {number}"))
+        await other.log.append(session, renamed(f"two {number}"))
+    await asyncio.gather(
+        *(log.append(session, renamed("both")) for log in (store.log, other.log) for _ in range(50))
+    )
+    other.close()
+    with store.database.reading() as connection:
+        assert [e.header.seq for e in whole_stream(connection, session)] == list(range(1, 122))
+    assert report(store).ok
+
+
+async def test_a_closed_log_refuses_and_keeps_what_was_queued(store):
+    session = await new_session(store)
+    pending = [asyncio.ensure_future(store.log.append(session, renamed(str(n)))) for n in range(20)]
+    await asyncio.sleep(0)
+    store.log.close()
+    recorded = await asyncio.gather(*pending)
+    assert [done[0].seq for done in recorded] == list(range(2, 22))
+    with pytest.raises(StoreError, match="closed"):
+        await store.log.append(session, renamed("late"))
+
+
+async def test_a_caller_that_stops_waiting_does_not_undo_the_write(store):
+    session = await new_session(store)
+    task = asyncio.create_task(store.log.append(session, renamed("x")))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await store.log.append(session, renamed("y"))
+    assert store.query("SELECT count(*) FROM events WHERE stream = ?", session) == [(3,)]
+
+
+# -- reading it all --
+
+
+async def test_the_tail_over_all_streams_sees_everything_once(store):
+    one, two = await new_session(store), await new_session(store)
+    cursor, seen = START, []
+    for number in range(7):
+        await asyncio.gather(
+            store.log.append(one, renamed(str(number))), store.log.append(two, renamed(str(number)))
+        )
+        with store.database.reading() as connection:
+            while page := read_all(connection, after=cursor, limit=3):
+                seen += [(event.header.stream, event.header.seq) for event in page]
+                cursor = page[-1].cursor
+    assert sorted(seen) == sorted((stream, seq) for stream in (one, two) for seq in range(1, 9))
+    with store.database.reading() as connection:
+        assert end_of_log(connection) == cursor
+
+
+async def test_the_tail_never_passes_an_open_transaction(postgres_server, request):
+    """Rows become visible in another order than they were numbered in; none may be skipped for it."""
+    from tests.conftest import _postgres_database
+
+    for config in _postgres_database(postgres_server, "interlock_template"):
+        store = open_store(config)
+        session = await new_session(store)
+        slow, insert = config.connect(), "INSERT INTO events (id, stream, seq, time_us, kind, payload_hash, "
+        insert += "prev_hash, hash) VALUES ('x', 'slow', 1, 0, 'k', ?, ?, ?)"
+        slow.begin(write=True)
+        slow.change(insert, (b"", b"", b""))
+        await store.log.append(session, renamed("fast"))
+
+        def streams(after: Cursor, store: Store = store) -> list:
+            with store.database.reading() as connection:
+                return read_all(connection, after=after)
+
+        before = streams(START)
+        assert [event.header.stream for event in before] == [session]
+        assert before[-1].header.seq == 1
+        slow.commit()
+        after = streams(before[-1].cursor)
+        assert sorted((event.header.stream, event.header.seq) for event in after) == sorted(
+            [("slow", 1), (session, 2)]
+        )
+        slow.close()
+        store.close()
+
+
+@pytest.mark.parametrize("text", ["", "5", "1.x", "-1.2", "1.2.3", "１.２"])
+def test_something_that_is_no_cursor_is_refused(text):
+    with pytest.raises(PersonError, match="not a cursor"):
+        Cursor.parse(text)
+
+
+async def test_a_cursor_survives_being_written_down():
+    assert Cursor.parse(str(Cursor(17, 4))) == Cursor(17, 4)
+
+
+# -- checkpoints --
+
+
+async def test_a_checkpoint_holds_the_heads_that_moved(store):
+    one = await new_session(store)
+    two = await new_session(store)
+    await store.log.append(one, renamed("x"))
+    first = await write_checkpoint(store.log)
+    await store.log.append(two, SessionArchived(who="t", archived=True))
+    second = await write_checkpoint(store.log)
+    with store.database.reading() as connection:
+        a, b = [event.event() for event in read_stream(connection, SYSTEM_STREAM)]
+    assert [(head[0], head[1]) for head in a.heads] == sorted([(one, 2), (two, 1)])
+    assert (SYSTEM_STREAM, first.seq) in [(head[0], head[1]) for head in b.heads]
+    assert (two, 2) in [(head[0], head[1]) for head in b.heads]
+    assert one not in [head[0] for head in b.heads]
+    assert b.previous_checkpoint_seq == first.seq
+    assert report(store, anchor=first).ok
+    assert report(store, anchor=second).ok

@@ -1,0 +1,303 @@
+"""The runner on a real log: intent before effect, outcome before show, and nothing a tool does gets out."""
+
+import asyncio
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from interlock.config.modes import ToolMode
+from interlock.events.feed import whole_stream
+from interlock.events.ledger import Scope
+from interlock.gates.authority import CallLimits, Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.policy import ToolPolicy
+from interlock.gates.recovery import settle_interrupted_calls
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.errors import ErrorCode, SessionFenced, ToolError
+from interlock.redaction.redactor import MARK, Redactor
+from interlock.tools.base import Effect
+from interlock.tools.registry import ToolRegistry
+from interlock.tools.result import ToolResult
+from tests.conftest import Store
+from tests.doubles import DeclaredTool, file_reader
+
+SECRET = "sk-known-secret-value"
+
+
+class Bench:
+    """One tool, one session, one runner."""
+
+    def __init__(self, store: Store, tool: DeclaredTool, session_id: str, **limits: object) -> None:
+        self.store, self.tool, self.session_id = store, tool, session_id
+        registry = ToolRegistry()
+        registry.register(tool)
+        self.authority = compile_authority(
+            registry, Situation(mode=ToolMode.chat_safe, limits=CallLimits(**limits))
+        )
+        self.runner = ToolRunner(store.log, Redactor([SECRET]))
+
+    async def call(self, arguments="{}", name=None, **context):
+        return await self.runner.call(
+            ToolCall("call_1", name or self.tool.name, arguments),
+            self.authority,
+            CallContext(self.session_id, **context),
+        )
+
+    def events(self) -> list[tuple[str, dict]]:
+        import orjson
+
+        with self.store.database.reading() as connection:
+            stored = list(whole_stream(connection, self.session_id))[1:]
+        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
+
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.events()]
+
+
+@pytest.fixture
+async def bench(store: Store):
+    session = await store.sessions.create(opened_by="test")
+
+    def build(tool=None, **limits) -> Bench:
+        return Bench(store, tool or DeclaredTool(), session.id, **limits)
+
+    return build
+
+
+async def test_a_call_leaves_its_intent_and_its_outcome(bench):
+    echo = bench()
+    result = await echo.call('{"text": "hello"}', scope=Scope("task_1", "turn_1"))
+    assert (result.ok, result.stdout) == (True, "hello")
+    (started, intent), (completed, outcome) = echo.events()
+    assert (started, completed) == ("tool_call.started", "tool_call.completed")
+    assert intent["arguments"] == {"text": "hello"}
+    assert intent["authority_digest"] == outcome["authority_digest"] == echo.authority.digest
+    assert outcome["exit_code"] == 0
+    assert outcome["latency_ms"] >= 0
+    assert (outcome["truncated_lines"], outcome["truncated_bytes"]) == (False, False)
+
+
+async def test_events_stand_under_the_scope_that_caused_them(bench):
+    echo = bench()
+    await echo.call(scope=Scope("task_1", "turn_1"))
+    rows = echo.store.query("SELECT id, task, parent FROM events WHERE stream = ? ORDER BY seq", echo.session_id)
+    _, started, completed = rows
+    assert started[1:] == ("task_1", "turn_1")
+    assert completed[1:] == ("task_1", started[0])
+
+
+async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(bench):
+    seen = []
+
+    def look(_arguments, _context):
+        other = probe.store.config.connect()
+        seen.extend(other.query("SELECT kind FROM events WHERE stream = ? ORDER BY seq", (probe.session_id,)))
+        other.close()
+        return ToolResult()
+
+    probe = bench(DeclaredTool(run=look))
+    await probe.call()
+    assert seen == [("session.created",), ("tool_call.started",)]
+
+
+async def test_a_denied_call_intends_nothing(bench):
+    denied = bench(file_reader())
+    result = await denied.call('{"path": "a"}', name="read")
+    assert result.as_dict()["error_code"] == "MODE_DENIED"
+    assert denied.tool.calls == 0
+    ((kind, payload),) = denied.events()
+    assert kind == "tool_call.denied"
+    assert payload["layer"] == "declaration"
+    assert payload["error_class"] == "policy"
+    assert (payload["tool_name"], payload["requested_name"]) == ("read_file", "read")
+    assert payload["authority_digest"] == denied.authority.digest
+
+
+@pytest.mark.parametrize(("name", "code"), [("nonsense", "TOOL_NOT_FOUND"), ("echo", "INVALID_ARGS")])
+async def test_a_mistake_is_a_failure_and_not_a_denial(bench, name, code):
+    echo = bench()
+    result = await echo.call('{"text": 5}', name=name)
+    assert result.as_dict()["error_code"] == code
+    assert result.as_dict()["error_class"] == "validation"
+    assert result.exit_code != 0
+    ((kind, payload),) = echo.events()
+    assert (kind, payload["error_code"]) == ("tool_call.failed", code)
+
+
+async def test_a_tool_that_raises_is_a_failure_without_its_internals(bench):
+    def explode(_arguments, _context):
+        raise RuntimeError(f"/etc/shadow {SECRET}")
+
+    broken = bench(DeclaredTool(run=explode))
+    with capture_logs() as logs:
+        result = await broken.call()
+    told = result.as_dict()
+    assert (told["error_code"], told["error_class"]) == ("EXECUTION_ERROR", "unknown")
+    assert "RuntimeError" in told["message"]
+    assert "shadow" not in str(told)
+    assert broken.kinds() == ["tool_call.started", "tool_call.failed"]
+    assert logs[0]["event"] == "tool_raised"
+
+
+async def test_a_tool_that_knows_why_it_failed_tells_the_model(bench):
+    def stale(_arguments, _context):
+        raise ToolError(ErrorCode.STALE_READ, "it changed", "Read it again.")
+
+    failing = bench(DeclaredTool(run=stale))
+    told = (await failing.call()).as_dict()
+    assert (told["error_code"], told["error_class"]) == ("STALE_READ", "validation")
+    assert told["message"] == "echo: it changed"
+    assert told["next_action"] == "Read it again."
+
+
+async def test_a_refusal_found_while_running_is_a_denial_too(bench):
+    def late(_arguments, _context):
+        raise ToolError(ErrorCode.PATH_DENIED, "it moved outside", "Stay inside.")
+
+    racing = bench(DeclaredTool(run=late))
+    assert set((await racing.call()).as_dict()) == {
+        *("ok", "error_code", "tool_name", "mode", "message", "next_action")
+    }
+    assert racing.kinds() == ["tool_call.started", "tool_call.denied"]
+
+
+@pytest.mark.parametrize("returned", [None, {"ok": True}, "text"])
+async def test_something_that_is_no_result_does_not_count_as_success(bench, returned):
+    odd = bench(DeclaredTool(run=lambda _a, _c: returned))
+    assert (await odd.call()).as_dict()["error_code"] == "EXECUTION_ERROR"
+
+
+async def test_a_tool_that_takes_too_long_is_stopped(bench):
+    stopped = asyncio.Event()
+
+    async def sleep(_arguments, _context):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    slow = bench(DeclaredTool(run=sleep), timeout_seconds=0.05)
+    told = (await slow.call()).as_dict()
+    assert (told["error_code"], told["error_class"]) == ("TIMEOUT", "timeout")
+    assert stopped.is_set()
+    assert slow.kinds() == ["tool_call.started", "tool_call.failed"]
+
+
+async def test_a_tool_that_will_not_stop_cannot_hold_its_caller(bench, monkeypatch):
+    monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
+    release = asyncio.Event()
+
+    async def stubborn(_arguments, _context):
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return ToolResult()
+
+    slow = bench(DeclaredTool(run=stubborn), timeout_seconds=0.05)
+    began = time.monotonic()
+    with capture_logs() as logs:
+        assert (await slow.call()).as_dict()["error_code"] == "TIMEOUT"
+    assert time.monotonic() - began < 5
+    assert "tool_ignored_cancel" in [entry["event"] for entry in logs]
+    release.set()
+
+
+async def test_a_cancelled_call_ends_in_the_log_and_stays_cancelled(bench):
+    running = asyncio.Event()
+
+    async def wait(_arguments, _context):
+        running.set()
+        await asyncio.sleep(60)
+
+    slow = bench(DeclaredTool(run=wait))
+    task = asyncio.create_task(slow.call())
+    await running.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    kind, payload = slow.events()[-1]
+    assert (kind, payload["error_code"]) == ("tool_call.failed", "CANCELLED")
+
+
+async def test_a_call_cancelled_while_its_intent_is_written_never_runs(bench):
+    echo = bench()
+    task = asyncio.create_task(echo.call())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert echo.tool.calls == 0
+    assert echo.kinds() in ([], ["tool_call.started", "tool_call.failed"])
+
+
+async def test_long_output_is_cut_and_told(bench):
+    loud = bench(
+        DeclaredTool(run=lambda _a, _c: ToolResult(stdout="line\n" * 10, stderr="x" * 99)),
+        max_output_lines=3,
+        max_output_bytes=20,
+    )
+    result = await loud.call()
+    assert result.stdout == "line\n" * 3
+    assert len(result.stderr) == 20
+    assert (result.truncated_lines, result.truncated_bytes) == (True, True)
+    assert loud.events()[-1][1]["truncated_lines"] is True
+
+
+async def test_known_secrets_reach_neither_the_caller_nor_the_log(bench):
+    def leak(arguments, _context):
+        assert arguments["text"] == SECRET  # it executes as the model gave it
+        return ToolResult(stdout=f"key={SECRET}", stderr=SECRET, meta={"k": [SECRET]})
+
+    leaky = bench(DeclaredTool(run=leak))
+    result = await leaky.call('{"text": "%s"}' % SECRET)
+    assert result.stdout == f"key={MARK}"
+    assert SECRET not in str(result.as_dict())
+    assert SECRET not in str(leaky.events())
+    assert [payload["redacted"] for _, payload in leaky.events()] == [True, True]
+
+
+async def test_a_worker_that_lost_its_session_runs_nothing(bench):
+    echo = bench()
+    with pytest.raises(SessionFenced):
+        await echo.call(lease_token=7)
+    assert echo.tool.calls == 0
+    assert echo.kinds() == []
+
+
+async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
+    """The process dies between intent and outcome: only the intent is in the log."""
+
+    for effect, may_run_again in ((Effect.read, True), (Effect.write, False)):
+        writer = bench(DeclaredTool(run=lambda _a, _c: asyncio.sleep(60), effect=effect))
+        task = asyncio.create_task(writer.call(scope=Scope("task_1", None)))
+        while writer.kinds()[-1:] != ["tool_call.started"]:
+            await asyncio.sleep(0.01)
+        settled = await settle_interrupted_calls(writer.store.log, writer.session_id, token=None)
+        assert [(call.call_id, call.may_run_again) for call in settled] == [("call_1", may_run_again)]
+        assert await settle_interrupted_calls(writer.store.log, writer.session_id, token=None) == []
+        assert writer.kinds()[-1] == "tool_call.interrupted"
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_finished_calls_are_not_called_interrupted(bench):
+    echo = bench()
+    await echo.call()
+    await echo.call('{"text": 5}')
+    assert await settle_interrupted_calls(echo.store.log, echo.session_id, token=None) == []
+
+
+async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
+    echo = bench()
+    registry = ToolRegistry()
+    registry.register(echo.tool)
+    denied = ToolPolicy(denied_tools=frozenset({"echo"}))
+    echo.authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe, settings=denied))
+    assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
+    assert echo.events()[-1][1]["layer"] == "settings"

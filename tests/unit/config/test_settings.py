@@ -1,0 +1,159 @@
+"""Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock.config.describe import MASK, describe, secrets_of, unknown_variables
+from interlock.config.modes import ToolMode
+from interlock.config.settings import load_settings
+from interlock.infra.errors import ConfigurationError
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError) as raised:
+        load_settings()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def row(name: str) -> tuple[str, str]:
+    (found,) = [row for row in describe(load_settings()) if row.name == name]
+    return found.value, found.origin
+
+
+def test_the_defaults_are_those_of_the_specifications():
+    settings = load_settings()
+    assert settings.tool.timeout_seconds == 30
+    assert settings.tool.max_output_lines == 2000
+    assert settings.tool.max_output_bytes == 51200
+    assert settings.tool.allowed_roots is None
+    assert settings.session.open_modes == {ToolMode.chat_safe}
+    assert settings.session.queue_limit == 20
+    assert settings.gateway.host == "127.0.0.1"
+    assert settings.workspace_dir == Path.cwd() / "workspace"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("TOOL_TIMEOUT_SECONDS", "0", "greater than 0"),
+        ("TOOL_TIMEOUT_SECONDS", "soon", "number"),
+        ("TOOL_TIMEOUT_SECONDS", "601", "TOOL_MAX_TIMEOUT_SECONDS"),
+        ("TOOL_MAX_OUTPUT_LINES", "-1", "greater than 0"),
+        ("TOOL_MAX_OUTPUT_BYTES", "", "integer"),
+        ("TOOL_SANDBOX", "maybe", "'auto', 'landlock', 'bubblewrap' or 'off'"),
+        ("TOOL_FS_ENABLED", "perhaps", "boolean"),
+        ("TOOL_NETWORK_PORTS", "80,99999", "65536"),
+        ("SESSION_OPEN_MODES", "plan,root", "'root' is not a mode"),
+        ("SESSION_LEASE_SECONDS", "0", "greater than or equal to 1"),
+        ("GATEWAY_PORT", "70000", "65536"),
+        ("DATABASE_URL", "mysql://x", "'mysql' is not supported"),
+        ("DATABASE_SYNCHRONOUS", "off", "'full' or 'normal'"),
+        ("LOG_LEVEL", "loud", "'debug'"),
+    ],
+)
+def test_a_wrong_value_stops_the_start_and_names_its_variable(monkeypatch, name, value, text):
+    sentence = refused(monkeypatch, **{name: value})
+    assert name in sentence
+    assert text in sentence
+
+
+@pytest.mark.parametrize(
+    "value", ["", " ", ",", "relative", "./here", "/no/such/folder", "/etc/hostname"]
+)
+def test_roots_that_are_set_must_be_real_absolute_folders(monkeypatch, value):
+    assert refused(monkeypatch, TOOL_ALLOWED_ROOTS=value).startswith("TOOL_ALLOWED_ROOTS")
+
+
+def test_roots_are_cleaned_and_named_once(monkeypatch, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    monkeypatch.setenv(
+        "AUTONOUS_TOOL_ALLOWED_ROOTS", f"{tmp_path}/a/, {tmp_path}/link,{tmp_path}/a/../a"
+    )
+    assert load_settings().tool.allowed_roots == (tmp_path / "a",)
+
+
+@pytest.mark.parametrize(
+    "precious", ["state", "workspace/agents", "workspace/workflows", "workspace/memory"]
+)
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_root_may_not_hold_or_lie_in_what_governs_it(monkeypatch, tmp_path, precious, inside):
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("WORKSPACE_DIR", str(tmp_path / "workspace"))
+    folder = tmp_path / precious
+    root = folder / "deeper" if inside else folder.parent
+    root.mkdir(parents=True, exist_ok=True)
+    assert "must not reach" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(root))
+
+
+def test_a_link_cannot_hide_that_the_state_lies_in_a_root(monkeypatch, tmp_path):
+    (tmp_path / "root" / "hidden").mkdir(parents=True)
+    (tmp_path / "state").symlink_to(tmp_path / "root" / "hidden")
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    assert "must not reach" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(tmp_path / "root"))
+
+
+def test_chat_safe_is_open_whatever_is_listed(monkeypatch):
+    monkeypatch.setenv("SESSION_OPEN_MODES", " plan , build ")
+    assert load_settings().session.open_modes == {ToolMode.chat_safe, ToolMode.plan, ToolMode.coding}
+
+
+def test_every_name_of_the_specifications_works_and_is_told(monkeypatch):
+    monkeypatch.setenv("AUTONOUS_TOOL_TIMEOUT_SECONDS", "12")
+    assert row("TOOL_TIMEOUT_SECONDS") == ("12.0", "AUTONOUS_TOOL_TIMEOUT_SECONDS")
+    assert row("TOOL_MAX_OUTPUT_LINES") == ("2000", "default")
+
+
+def test_two_names_that_differ_are_refused(monkeypatch):
+    sentence = refused(monkeypatch, TOOL_TIMEOUT_SECONDS="5", AUTONOUS_TOOL_TIMEOUT_SECONDS="6")
+    assert "both set and differ" in sentence
+
+
+def test_a_secret_may_come_from_a_file_and_is_never_shown(monkeypatch, tmp_path):
+    (tmp_path / "key").write_text("sk-not-a-real-key-123\n")
+    monkeypatch.setenv("OPENAI_API_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("DATABASE_URL", "postgresql://me:hunter2hunter2@db/x")
+    settings = load_settings()
+    assert settings.openai.api_key.get_secret_value() == "sk-not-a-real-key-123"
+    assert secrets_of(settings) == ["sk-not-a-real-key-123", "hunter2hunter2"]
+    value, origin = row("OPENAI_API_KEY")
+    assert value == MASK
+    assert origin.startswith("OPENAI_API_KEY_FILE")
+    assert row("DATABASE_URL")[0] == f"postgresql://me:{MASK}@db/x"
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_secret_file_that_cannot_be_read_is_a_clear_error(monkeypatch, tmp_path):
+    sentence = refused(monkeypatch, OPENAI_API_KEY_FILE=str(tmp_path / "gone"))
+    assert "OPENAI_API_KEY_FILE" in sentence
+    assert "No such file" in sentence
+
+
+def test_a_wrong_secret_is_not_repeated_in_the_error(monkeypatch):
+    assert "hunter2" not in refused(monkeypatch, DATABASE_URL="mysql://me:hunter2@db/x")
+
+
+def test_a_stray_env_file_is_not_read(monkeypatch, tmp_path):
+    (tmp_path / ".env").write_text("SESSION_OPEN_MODES=coding\nTOOL_SANDBOX=off\n")
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings()
+    assert settings.session.open_modes == {ToolMode.chat_safe}
+    assert settings.tool.sandbox == "auto"
+
+
+def test_a_mistyped_variable_is_pointed_out():
+    environment = {"TOOL_TIMEOUT_SECOND": "5", "TOOL_TIMEOUT_SECONDS": "5", "PATH": "", "SESSION_X": ""}
+    assert unknown_variables(environment) == {
+        "TOOL_TIMEOUT_SECOND": "TOOL_TIMEOUT_SECONDS",
+        "SESSION_X": None,
+    }
+
+
+def test_settings_cannot_be_changed_after_the_start():
+    settings = load_settings()
+    with pytest.raises(Exception, match="frozen"):
+        settings.tool.timeout_seconds = 1

@@ -1,0 +1,338 @@
+"""One object, four readers: what is exposed is what can be executed, and the digest names the answers."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from interlock.config.modes import ALL_MODES, ToolMode
+from interlock.gates.authority import (
+    AuthorityCache,
+    CallLimits,
+    Capabilities,
+    Situation,
+    canonical_form,
+    compile_authority,
+)
+from interlock.gates.gate import ClearedCall, ToolCall, judge
+from interlock.gates.policy import FsPolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.gates.verdict import Allowed, Denied, Layer
+from interlock.infra.errors import ErrorCode
+from interlock.tools.base import PolicySwitch
+from interlock.tools.registry import ToolRegistry
+from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
+from tests.unit.gates.test_policy import policies
+
+EVERY_MODE_OPEN = frozenset(ToolMode)
+modes = st.sampled_from(list(ToolMode))
+mode_sets = st.frozensets(modes)
+
+
+@st.composite
+def tools(draw: st.DrawFn, name: str) -> DeclaredTool:
+    return DeclaredTool(
+        name,
+        modes=draw(mode_sets),
+        aliases=draw(st.sampled_from([(), (f"{name}.alias",)])),
+        switches=draw(st.frozensets(st.sampled_from(list(PolicySwitch)))),
+        needs=draw(st.frozensets(st.sampled_from(["roots", "program:rg"]))),
+        server=draw(st.sampled_from([None, None, "a", "b"])),
+        parameters={"type": "object", "properties": {}},
+    )
+
+
+@st.composite
+def registries(draw: st.DrawFn) -> ToolRegistry:
+    registry = ToolRegistry()
+    for name in draw(st.lists(st.sampled_from(["a", "b", "c", "d"]), unique=True)):
+        tool = draw(tools(name))
+        registry.register(tool)
+        if draw(st.booleans()):
+            registry.set_mode_override(name, tool.allowed_modes & draw(mode_sets))
+    return registry
+
+
+situations = st.builds(
+    Situation,
+    mode=modes,
+    open_modes=mode_sets.map(lambda chosen: chosen | {ToolMode.chat_safe}),
+    environment=policies,
+    settings=policies,
+    agent=policies,
+    node=policies,
+    capabilities=st.builds(
+        Capabilities,
+        present=st.frozensets(st.sampled_from(["roots", "program:rg"])),
+        roots=st.sampled_from([(), (Path("/r"),)]),
+    ),
+    limits=st.builds(CallLimits, max_output_lines=st.integers(1, 3)),
+)
+
+
+@given(registries(), situations)
+@settings(max_examples=300)
+def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
+    authority = compile_authority(registry, situation)
+    exposed = {item["function"]["name"] for item in orjson.loads(authority.schemas)}
+    described = {line[2:].split(":")[0] for line in authority.tooling_text.splitlines()[1:]}
+    for entry in registry:
+        name = entry.tool.name
+        cleared = isinstance(judge(ToolCall("c", name, "{}"), authority), ClearedCall)
+        assert cleared is (name in exposed) is (name in described)
+        assert cleared is isinstance(authority.verdicts[name], Allowed)
+        for alias in entry.tool.aliases:
+            assert isinstance(judge(ToolCall("c", alias, "{}"), authority), ClearedCall) is cleared
+        if cleared:
+            assert registry.check_mode(name, situation.mode)
+            assert situation.mode in situation.open_modes
+
+
+@given(registries(), situations, policies, st.sampled_from(["agent", "node"]))
+@settings(max_examples=200)
+def test_no_layer_widens(registry, situation, policy, layer):
+    from dataclasses import replace
+
+    from interlock.gates.policy import merge_tool_policies
+
+    tighter = replace(situation, **{layer: merge_tool_policies(getattr(situation, layer), policy)})
+    before, after = compile_authority(registry, situation), compile_authority(registry, tighter)
+    assert set(after.exposed) <= set(before.exposed)
+    assert after.limits.max_read_bytes <= before.limits.max_read_bytes
+    assert after.limits.max_write_bytes <= before.limits.max_write_bytes
+    assert after.limits.max_timeout_seconds <= before.limits.max_timeout_seconds
+    assert set(after.profile.writable_roots) <= set(before.profile.writable_roots)
+    assert set(after.profile.readable_roots) <= set(before.profile.readable_roots)
+    assert after.profile.network_ports <= before.profile.network_ports
+
+
+def answers(authority) -> tuple:
+    """Everything a reader can read, taken from the fields themselves."""
+    return (
+        authority.mode,
+        authority.policy,
+        authority.limits,
+        authority.profile,
+        dict(authority.verdicts),
+        dict(authority.names),
+        authority.exposed,
+        authority.schemas,
+        authority.tooling_text,
+        authority.safety_text,
+    )
+
+
+@given(registries(), situations, situations)
+@settings(max_examples=300)
+def test_the_digest_changes_exactly_when_an_answer_does(registry, one, other):
+    a, b = compile_authority(registry, one), compile_authority(registry, other)
+    assert (a.digest == b.digest) is (answers(a) == answers(b))
+
+
+@given(st.permutations(["a", "b", "c"]))
+def test_the_order_of_registration_changes_nothing(order):
+    def registry(names):
+        built = ToolRegistry()
+        for name in names:
+            built.register(DeclaredTool(name, aliases=(f"{name}.x",)))
+        return built
+
+    situation = Situation(mode=ToolMode.chat_safe)
+    one = compile_authority(registry(["a", "b", "c"]), situation)
+    assert compile_authority(registry(order), situation).digest == one.digest
+
+
+def test_every_field_is_part_of_the_digest():
+    authority = compile_authority(ToolRegistry(), Situation(mode=ToolMode.chat))
+    fields = set(type(authority).__slots__) - {"digest", "tools"}
+    assert {
+        f"{name}_text" if name in {"tooling", "safety"} else name for name in canonical_form(authority)
+    } == (fields)
+
+
+@pytest.fixture
+def registry() -> ToolRegistry:
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("current_time"))
+    registry.register(file_reader())
+    registry.register(
+        DeclaredTool(
+            "bash",
+            modes=frozenset({ToolMode.coding}),
+            switches=frozenset({PolicySwitch.fs, PolicySwitch.shell}),
+            needs=frozenset({"sandbox"}),
+        )
+    )
+    registry.register(
+        DeclaredTool("memory_search", switches=frozenset({PolicySwitch.memory}), modes=ALL_MODES)
+    )
+    registry.register(
+        DeclaredTool("files__list", switches=frozenset({PolicySwitch.mcp}), server="files")
+    )
+    registry.register(UndeclaredTool())
+    return registry
+
+
+def verdict(registry, name, mode=ToolMode.coding, **situation):
+    situation.setdefault("open_modes", EVERY_MODE_OPEN)
+    return compile_authority(registry, Situation(mode=mode, **situation)).verdict(name)
+
+
+OFF = ToolPolicy(fs=FsPolicy(enabled=False))
+DENY = ToolPolicy(denied_tools=frozenset({"read"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "situation", "layer", "code"),
+    [
+        ("undeclared", {}, Layer.declaration, ErrorCode.MODE_DENIED),
+        ("read_file", {"mode": ToolMode.chat_safe}, Layer.declaration, ErrorCode.MODE_DENIED),
+        (
+            "read_file",
+            {"open_modes": frozenset({ToolMode.chat_safe})},
+            Layer.mode,
+            ErrorCode.MODE_DENIED,
+        ),
+        (
+            "read_file",
+            {"environment": OFF, "settings": OFF},
+            Layer.environment,
+            ErrorCode.TOOL_NOT_AVAILABLE,
+        ),
+        ("read_file", {"settings": OFF, "agent": OFF}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("read_file", {"agent": DENY}, Layer.agent, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("read_file", {"node": DENY}, Layer.node, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("bash", {"settings": OFF}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("bash", {}, Layer.capability, ErrorCode.TOOL_NOT_AVAILABLE),
+        ("files__list", {}, Layer.settings, ErrorCode.TOOL_NOT_AVAILABLE),
+        (
+            "files__list",
+            {"agent": ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset()))},
+            Layer.agent,
+            ErrorCode.TOOL_NOT_AVAILABLE,
+        ),
+    ],
+)
+def test_the_first_layer_that_denies_decides(registry, name, situation, layer, code):
+    denied = verdict(registry, name, **situation)
+    assert isinstance(denied, Denied)
+    assert (denied.layer, denied.error_code) == (layer, code)
+    assert denied.message
+    assert denied.next_action
+
+
+def test_an_override_is_named_as_the_layer_that_decided(registry):
+    registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
+    assert verdict(registry, "current_time", ToolMode.chat).layer is Layer.override
+
+
+def test_with_files_off_asking_and_remembering_remain(registry):
+    for name in ("current_time", "memory_search"):
+        assert isinstance(verdict(registry, name, settings=OFF), Allowed)
+    off = ToolPolicy(memory=MemoryPolicy(enabled=False))
+    assert isinstance(verdict(registry, "memory_search", settings=off), Denied)
+
+
+def test_what_is_missing_here_is_told_with_its_reason(registry):
+    missing = Capabilities(missing_reasons=(("sandbox", "this kernel has no Landlock"),))
+    denied = verdict(registry, "bash", capabilities=missing)
+    assert denied.message == "bash is not available here: this kernel has no Landlock"
+    assert isinstance(
+        verdict(registry, "bash", capabilities=Capabilities(frozenset({"sandbox"}))), Allowed
+    )
+
+
+def test_a_listed_server_is_open_and_an_unset_list_is_not(registry):
+    listed = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"files"})))
+    assert isinstance(verdict(registry, "files__list", settings=listed), Allowed)
+    assert "the MCP server files is not listed" in verdict(registry, "files__list").message
+
+
+def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):
+    wide = ToolPolicy(
+        fs=FsPolicy(max_read_bytes=10**9),
+        shell=ShellPolicy(network=True, ports=frozenset({22})),
+        mcp=McpPolicy(allowed_servers=frozenset({"files"})),
+    )
+    assert isinstance(verdict(registry, "files__list", agent=wide), Denied)
+    situation = Situation(
+        mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),))
+    )
+    authority = compile_authority(registry, situation)
+    assert authority.limits.max_read_bytes == 524288
+    assert authority.profile.network_ports == frozenset()
+
+
+def test_the_stored_settings_may_raise_a_limit_above_its_default(registry):
+    more = ToolPolicy(fs=FsPolicy(max_read_bytes=10**6))
+    assert compile_authority(
+        registry, Situation(mode=ToolMode.chat, settings=more)
+    ).limits.max_read_bytes == (10**6)
+
+
+def test_unset_limits_get_their_defaults_and_set_ones_hold(registry):
+    plain = compile_authority(registry, Situation(mode=ToolMode.chat))
+    assert plain.limits.max_read_bytes == 524288
+    assert plain.limits.max_write_bytes == 2097152
+    assert (plain.limits.max_output_lines, plain.limits.max_output_bytes) == (2000, 51200)
+    tight = ToolPolicy(fs=FsPolicy(max_read_bytes=9), max_timeout_seconds=5)
+    limits = compile_authority(registry, Situation(mode=ToolMode.chat, agent=tight)).limits
+    assert (limits.max_read_bytes, limits.timeout_seconds, limits.max_timeout_seconds) == (9, 5, 5)
+
+
+def test_a_mode_is_a_profile():
+    roots = (Path("/work"),)
+    network = ToolPolicy(shell=ShellPolicy(network=True, ports=frozenset({443})))
+
+    def profile(mode, **more):
+        situation = Situation(mode=mode, capabilities=Capabilities(roots=roots), **more)
+        return compile_authority(ToolRegistry(), situation).profile
+
+    assert profile(ToolMode.chat_safe).readable_roots == ()
+    for mode in (ToolMode.chat, ToolMode.plan):
+        assert (profile(mode).readable_roots, profile(mode).writable_roots) == (roots, ())
+        assert profile(mode, settings=network).network_ports == frozenset()
+    assert profile(ToolMode.coding).writable_roots == roots
+    assert profile(ToolMode.coding).network_ports == frozenset()
+    assert profile(ToolMode.coding, settings=network).network_ports == {443}
+    assert profile(ToolMode.coding, settings=OFF).readable_roots == ()
+
+
+def test_all_readers_of_a_turn_hold_the_same_object(registry):
+    cache = AuthorityCache(registry)
+    situation = Situation(mode=ToolMode.chat)
+    assert cache.get(situation) is cache.get(Situation(mode=ToolMode.chat))
+    registry.set_mode_override("read_file", frozenset())
+    assert (
+        "read_file" not in cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)).exposed
+    )
+
+
+def test_the_cache_is_bounded(registry):
+    cache = AuthorityCache(registry, size=3)
+    first = cache.get(Situation(mode=ToolMode.chat))
+    for lines in range(1, 5):
+        cache.get(Situation(mode=ToolMode.chat, limits=CallLimits(max_output_lines=lines)))
+    assert cache.get(Situation(mode=ToolMode.chat)) is not first
+
+
+def test_an_authority_cannot_be_changed(registry):
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    with pytest.raises(AttributeError):
+        authority.mode = ToolMode.coding
+    with pytest.raises(TypeError):
+        authority.verdicts["read_file"] = Allowed("read_file")
+    with pytest.raises(TypeError):
+        authority.tools["read_file"] = object()
+
+
+def test_compiling_is_logged_once(registry):
+    cache = AuthorityCache(registry)
+    with capture_logs() as logs:
+        cache.get(Situation(mode=ToolMode.chat_safe))
+        cache.get(Situation(mode=ToolMode.chat_safe))
+    assert [(entry["event"], entry["allowed"]) for entry in logs] == [
+        ("authority_compiled", ("current_time", "memory_search"))
+    ]

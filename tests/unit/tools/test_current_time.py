@@ -1,0 +1,46 @@
+"""`current_time`: real clock, named zones, clear faults."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.base import ToolContext, ToolLimits
+from interlock.tools.builtins.current_time import CurrentTimeTool
+
+CONTEXT = ToolContext(
+    session_id="s",
+    call_id="c",
+    mode=ToolMode.chat_safe,
+    limits=ToolLimits(1, 1, 1, 1, 1, 1),
+    profile=SandboxProfile(),
+    report_progress=lambda _text: None,
+)
+
+
+async def test_it_tells_the_time_in_utc_by_default():
+    before = int(time.time())
+    result = await CurrentTimeTool().execute({}, CONTEXT)
+    stamp, zone, _day = result.stdout.split()
+    assert before <= datetime.fromisoformat(stamp).timestamp() <= time.time()
+    assert zone == "UTC"
+    assert before <= result.meta["unix_seconds"] <= time.time()
+
+
+async def test_it_tells_the_time_in_a_named_zone():
+    result = await CurrentTimeTool().execute({"timezone": "Asia/Shanghai"}, CONTEXT)
+    assert "+08:00 Asia/Shanghai" in result.stdout
+    stamp = datetime.fromisoformat(result.stdout.split()[0])
+    assert abs((stamp - datetime.now(UTC)).total_seconds()) < 5
+
+
+@pytest.mark.parametrize(
+    "zone", ["Mars/Olympus", "../../etc/passwd", "/etc/localtime", "\0", "Europe", " "]
+)
+async def test_a_zone_that_does_not_exist_is_a_clear_fault(zone):
+    with pytest.raises(ToolError, match="no time zone") as raised:
+        await CurrentTimeTool().execute({"timezone": zone}, CONTEXT)
+    assert raised.value.error_code is ErrorCode.INVALID_ARGS
