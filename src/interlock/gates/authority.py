@@ -76,6 +76,10 @@ class Situation:
     capabilities: Capabilities = Capabilities()
     limits: CallLimits = CallLimits()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.mode, ToolMode):
+            raise TypeError(f"{self.mode!r} is not a ToolMode")
+
     @property
     def policies(self) -> tuple[tuple[Layer, ToolPolicy], ...]:
         return (

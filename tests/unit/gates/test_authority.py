@@ -336,3 +336,9 @@ def test_compiling_is_logged_once(registry):
     assert [(entry["event"], entry["allowed"]) for entry in logs] == [
         ("authority_compiled", ("current_time", "memory_search"))
     ]
+
+
+@pytest.mark.parametrize("value", ["coding", "chat_safe", "admin", None])
+def test_a_text_that_looks_like_a_mode_is_not_taken_for_one(value):
+    with pytest.raises(TypeError, match="not a ToolMode"):
+        Situation(mode=value)

@@ -1,0 +1,179 @@
+"""Backups: the same file restores either database, whole and verified, or not at all."""
+
+import zipfile
+
+import orjson
+import pytest
+
+from interlock.events.catalog import SessionRenamed
+from interlock.events.checkpoint import write_checkpoint
+from interlock.events.feed import START, read_all
+from interlock.events.verify import verify
+from interlock.infra.errors import PersonError, StoreLocked, StoreTooNew
+from interlock.session.models import Role
+from interlock.store.archive import back_up, restore
+from interlock.store.database import StoreConfig, open_database
+from tests.conftest import Store, open_store
+
+
+async def filled(store: Store) -> None:
+    session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
+    await store.sessions.append_message(session.id, Role.user, "hello")
+    gone = await store.sessions.create(opened_by="test", session_id="gone")
+    await store.sessions.delete(gone.id, who="test")
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    await store.leases.take(session.id, "worker")
+    await write_checkpoint(store.log)
+
+
+def contents(store: Store) -> dict:
+    tables = {
+        "sessions": "id",
+        "messages": "session_id, seq",
+        "stream_heads": "stream",
+        "settings_versions": "version",
+        "store_info": "key",
+    }
+    found = {table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()}
+    found["events"] = store.query("SELECT stream, seq, payload, hash FROM events ORDER BY stream, seq")
+    return found
+
+
+def checked(connection) -> None:
+    assert verify(connection).ok
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def target(request, tmp_path) -> StoreConfig:
+    if request.param == "sqlite":
+        return StoreConfig(f"sqlite:///{tmp_path}/restored/interlock.db", busy_timeout_seconds=2)
+    return request.getfixturevalue("empty_postgres")
+
+
+async def test_a_backup_restores_into_either_database(store, target, tmp_path):
+    await filled(store)
+    back_up(store.database, tmp_path / "b.zip")
+    assert restore(target, tmp_path / "b.zip", replace_existing=False, check=checked) is None
+    again = open_store(target)
+    assert contents(again) == contents(store)
+    recorded = await again.log.append("talk", SessionRenamed(who="t", title="it goes on"))
+    assert recorded[0].seq == 3
+    with again.database.reading() as connection:
+        assert verify(connection).ok
+        assert len(read_all(connection, after=START)) == len(contents(store)["events"]) + 1
+    again.close()
+
+
+async def test_a_store_is_not_replaced_by_accident(store, tmp_path):
+    await filled(store)
+    back_up(store.database, tmp_path / "b.zip")
+    before = contents(store)
+    with pytest.raises(PersonError, match="--replace"):
+        restore(store.config, tmp_path / "b.zip", replace_existing=False, check=checked)
+    assert contents(store) == before
+
+
+async def test_a_store_is_replaced_when_asked_and_the_old_one_kept(sqlite_config, tmp_path):
+    store = open_store(sqlite_config)
+    await filled(store)
+    back_up(store.database, tmp_path / "b.zip")
+    before = contents(store)
+    await store.sessions.create(opened_by="test", session_id="later")
+    with pytest.raises(StoreLocked):
+        restore(
+            StoreConfig(sqlite_config.url, busy_timeout_seconds=0.2),
+            tmp_path / "b.zip",
+            replace_existing=True,
+            check=checked,
+        )
+    store.close()
+    kept = restore(sqlite_config, tmp_path / "b.zip", replace_existing=True, check=checked)
+    again = open_store(sqlite_config)
+    assert contents(again) == before
+    again.close()
+    old = open_store(StoreConfig(f"sqlite:///{kept}"))
+    assert ("later",) in old.query("SELECT id FROM sessions")
+    old.close()
+    assert sqlite_config.path.stat().st_mode & 0o077 == 0
+
+
+async def test_postgres_is_replaced_when_asked(postgres_server, tmp_path):
+    from tests.conftest import _postgres_database
+
+    for config in _postgres_database(postgres_server, "interlock_template"):
+        store = open_store(config)
+        await filled(store)
+        back_up(store.database, tmp_path / "b.zip")
+        before = contents(store)
+        await store.sessions.create(opened_by="test", session_id="later")
+        store.close()
+        restore(config, tmp_path / "b.zip", replace_existing=True, check=checked)
+        again = open_store(config)
+        assert contents(again) == before
+        again.close()
+
+
+def rewritten(source, target, change) -> None:
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+
+
+async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path):
+    await filled(sqlite_store)
+    good = tmp_path / "b.zip"
+    back_up(sqlite_store.database, good)
+    rewritten(
+        good, tmp_path / "changed.zip", lambda name, data: data.replace(b"hello", b"HELLO") if "mess" in name else data
+    )
+    (tmp_path / "cut.zip").write_bytes(good.read_bytes()[:-200])
+    (tmp_path / "text.zip").write_text("not a zip")
+    rewritten(good, tmp_path / "other.zip", lambda name, data: b'{"application":"x"}' if name[0:4] == "mani" else data)
+    for name in ("changed", "cut", "text", "other", "missing"):
+        with pytest.raises(PersonError) as raised:
+            restore(target, tmp_path / f"{name}.zip", replace_existing=False, check=checked)
+        assert "\n" not in str(raised.value)
+    restore(target, good, replace_existing=False, check=checked)
+
+
+async def test_a_backup_that_does_not_verify_replaces_nothing(sqlite_store, target, tmp_path):
+    await filled(sqlite_store)
+    sqlite_store.execute("UPDATE messages SET content = 'forged' WHERE session_id = 'talk'")
+    back_up(sqlite_store.database, tmp_path / "b.zip")
+
+    def check(connection) -> None:
+        report = verify(connection)
+        if not report.ok:
+            raise PersonError(str(report.faults[0]))
+
+    with pytest.raises(PersonError, match="transcript row was changed"):
+        restore(target, tmp_path / "b.zip", replace_existing=False, check=check)
+    if target.is_sqlite:
+        assert target.path.stat().st_size == 0
+        assert [path.name for path in target.path.parent.iterdir()] == ["interlock.db"]
+    else:
+        fresh = open_database(target)
+        with fresh.reading() as connection:
+            assert connection.query("SELECT count(*) FROM events") == [(0,)]
+        fresh.close()
+
+
+async def test_a_backup_from_the_future_is_refused(sqlite_store, target, tmp_path):
+    back_up(sqlite_store.database, tmp_path / "b.zip")
+
+    def newer(name: str, data: bytes) -> bytes:
+        return orjson.dumps(orjson.loads(data) | {"schema": "9999"}) if name == "manifest.json" else data
+
+    rewritten(tmp_path / "b.zip", tmp_path / "newer.zip", newer)
+    with pytest.raises(StoreTooNew):
+        restore(target, tmp_path / "newer.zip", replace_existing=False, check=checked)
+
+
+async def test_a_backup_never_overwrites_a_file_and_is_private(sqlite_store, tmp_path):
+    back_up(sqlite_store.database, tmp_path / "b.zip")
+    assert (tmp_path / "b.zip").stat().st_mode & 0o077 == 0
+    with pytest.raises(PersonError, match="never overwrites"):
+        back_up(sqlite_store.database, tmp_path / "b.zip")
+    with pytest.raises(PersonError, match="cannot be written"):
+        back_up(sqlite_store.database, tmp_path / "no" / "such" / "b.zip")
+    assert [path.name for path in tmp_path.glob("*.part")] == []

@@ -1,0 +1,241 @@
+"""Stores that cannot be used: each is one sentence, and nothing about them is changed."""
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import SessionRenamed
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.errors import (
+    AuditUnavailable,
+    StoreCorrupt,
+    StoreError,
+    StoreForeign,
+    StoreFull,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnwritable,
+)
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import StoreConfig, open_database
+from interlock.tools.registry import ToolRegistry
+from tests.conftest import open_store
+from tests.doubles import DeclaredTool
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
+
+
+def config_at(path: Path) -> StoreConfig:
+    return StoreConfig(f"sqlite:///{path}", busy_timeout_seconds=0.3)
+
+
+def fingerprint(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def refused(path: Path, error: type[Exception]) -> str:
+    before = fingerprint(path)
+    with pytest.raises(error) as raised:
+        open_database(config_at(path))
+    assert fingerprint(path) == before
+    assert "\n" not in str(raised.value)
+    assert str(path) in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_left_untouched(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("my shopping list\n" * 500)
+    assert "not an Interlock database" in refused(path, StoreForeign)
+
+
+def test_another_programs_database_is_left_untouched(tmp_path):
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE precious (x)")
+    other.close()
+    assert "another program's" in refused(path, StoreForeign)
+    assert not list(tmp_path.glob("other.db-*"))
+
+
+def test_a_schema_from_the_future_is_left_untouched(sqlite_config):
+    with sqlite3.connect(sqlite_config.path) as newer:
+        newer.execute("UPDATE alembic_version SET version_num = '9999'")
+    newer.close()
+    sentence = refused(sqlite_config.path, StoreTooNew)
+    assert "9999" in sentence
+    assert "newer Interlock" in sentence
+
+
+def test_a_schema_nobody_knows_is_left_untouched(sqlite_config):
+    with sqlite3.connect(sqlite_config.path) as odd:
+        odd.execute("UPDATE alembic_version SET version_num = 'abcdef'")
+    odd.close()
+    assert "unknown schema" in refused(sqlite_config.path, StoreForeign)
+
+
+def test_a_damaged_database_is_said_to_be_damaged(sqlite_config):
+    content = bytearray(sqlite_config.path.read_bytes())
+    content[100:4000] = os.urandom(3900)
+    sqlite_config.path.write_bytes(bytes(content))
+    refused(sqlite_config.path, StoreCorrupt)
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 50, 99])
+def test_a_database_cut_short_is_refused(sqlite_config, size):
+    sqlite_config.path.write_bytes(sqlite_config.path.read_bytes()[:size])
+    refused(sqlite_config.path, StoreError)
+
+
+async def test_a_locked_database_is_waited_for_and_then_said_to_be_locked(sqlite_config):
+    store = open_store(StoreConfig(sqlite_config.url, busy_timeout_seconds=0.3))
+    session = await store.sessions.create(opened_by="test")
+    other = sqlite3.connect(sqlite_config.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreLocked, match="locked by another process"):
+        await store.log.append(session.id, SessionRenamed(who="t", title="x"))
+    other.execute("ROLLBACK")
+    other.close()
+    recorded = await store.log.append(session.id, SessionRenamed(who="t", title="x"))
+    assert recorded[0].seq == 2
+    store.close()
+
+
+@root_only
+def test_a_state_folder_that_cannot_be_written_is_said_so(tmp_path):
+    folder = mounted(tmp_path, "ro,size=1m")
+    with pytest.raises(StoreUnwritable, match="not writable"):
+        open_database(config_at(folder / "interlock.db"))
+    with pytest.raises(StoreUnwritable, match="cannot be made"):
+        open_database(config_at(folder / "deeper" / "interlock.db"))
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_state_folder_that_is_a_file_is_said_so(tmp_path):
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StoreUnwritable, match="cannot be made"):
+        open_database(config_at(tmp_path / "state" / "interlock.db"))
+
+
+# -- if an intent cannot be written, the tool does not run (for real) --
+
+
+def mounted(tmp_path: Path, options: str) -> Path:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
+    return folder
+
+
+async def call_through(store, session_id: str, tool: DeclaredTool) -> None:
+    registry = ToolRegistry()
+    registry.register(tool)
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    runner = ToolRunner(store.log, Redactor())
+    await runner.call(ToolCall("c", tool.name, "{}"), authority, CallContext(session_id))
+
+
+@root_only
+async def test_on_a_full_disk_no_tool_runs_and_nothing_is_damaged(tmp_path):
+    from interlock.events.verify import verify
+
+    folder = mounted(tmp_path, "size=2m")
+    store = open_store(config_at(folder / "state" / "interlock.db"))
+    try:
+        session = await store.sessions.create(opened_by="test")
+        tool = DeclaredTool()
+        await call_through(store, session.id, tool)
+        filler = os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
+        with pytest.raises(OSError, match="No space left"):
+            while True:
+                os.write(filler, b"x" * 4096)
+        os.close(filler)
+        with pytest.raises(AuditUnavailable) as raised:
+            for _ in range(100):
+                await call_through(store, session.id, tool)
+        assert isinstance(raised.value.__cause__, StoreFull)
+        ran = tool.calls
+        with pytest.raises(AuditUnavailable):
+            await call_through(store, session.id, tool)
+        assert tool.calls == ran
+        (folder / "filler").unlink()
+        await call_through(store, session.id, tool)
+        assert tool.calls == ran + 1
+        with store.database.reading() as connection:
+            assert verify(connection).ok
+        started = store.query("SELECT count(*) FROM events WHERE kind = 'tool_call.started'")[0][0]
+        assert started >= tool.calls
+    finally:
+        store.close()
+        subprocess.run(["umount", folder], check=True)
+
+
+async def test_on_a_read_only_store_no_tool_runs(sqlite_config):
+    store = open_store(sqlite_config)
+    session = await store.sessions.create(opened_by="test")
+    store.log.close()
+    read_only = open_store(sqlite_config)
+
+    def connect():
+        connection = sqlite_config.connect()
+        connection.query("PRAGMA query_only = ON")
+        return connection
+
+    read_only.log._writer._connect = connect
+    tool = DeclaredTool()
+    with pytest.raises(AuditUnavailable) as raised:
+        await call_through(read_only, session.id, tool)
+    assert isinstance(raised.value.__cause__, StoreUnwritable)
+    assert tool.calls == 0
+    read_only.close()
+    store.database.close()
+
+
+# -- PostgreSQL --
+
+
+def test_a_postgres_that_is_not_there_is_one_sentence():
+    config = StoreConfig("postgresql://nobody@127.0.0.1:1/none", busy_timeout_seconds=1)
+    with pytest.raises(StoreError, match="PostgreSQL: .*refused") as raised:
+        open_database(config)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_postgres_asks_to_be_upgraded(empty_postgres):
+    with pytest.raises(StoreError, match="interlock db upgrade"):
+        open_database(empty_postgres)
+
+
+def test_a_foreign_postgres_is_left_untouched(empty_postgres):
+    connection = empty_postgres.connect()
+    connection.change("CREATE TABLE precious (x int)")
+    connection.close()
+    with pytest.raises(StoreForeign, match="another program's"):
+        open_database(empty_postgres)
+
+
+async def test_a_lost_postgres_connection_is_told_and_then_replaced(postgres_server):
+    import psycopg
+
+    from tests.conftest import _postgres_database
+
+    for config in _postgres_database(postgres_server, "interlock_template"):
+        store = open_store(config)
+        session = await store.sessions.create(opened_by="test")
+        with psycopg.connect(config.url, autocommit=True) as admin:
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        with pytest.raises(StoreError, match="PostgreSQL"):
+            await store.log.append(session.id, SessionRenamed(who="t", title="x"))
+        recorded = await store.log.append(session.id, SessionRenamed(who="t", title="y"))
+        assert recorded[0].seq == 2
+        store.close()

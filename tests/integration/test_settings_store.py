@@ -1,0 +1,119 @@
+"""Stored settings on both databases: field by field, versioned, told (S4-D, S4-E2, S4-K, S4-T7, S4-UX4)."""
+
+import asyncio
+
+import pytest
+
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.feed import read_stream
+from interlock.infra.errors import InvalidSettings
+from interlock.session.settings_store import field_paths, patch_for
+from tests.conftest import open_store
+
+
+async def update(store, path, value):
+    return (await store.settings.update(patch_for(path, value), who="local:ann")).settings.tools
+
+
+async def test_the_defaults_are_those_of_the_specification(store):
+    current = await store.settings.current()
+    tools = current.settings.tools
+    assert current.version == 0
+    assert tools.fs.enabled is True
+    assert (tools.fs.max_read_bytes, tools.fs.max_write_bytes) == (524288, 2097152)
+    assert tools.mcp.enabled is False
+
+
+async def test_a_change_is_stored_told_and_survives_a_restart(store):
+    await update(store, "tools.fs.max_read_bytes", 1000)
+    again = open_store(store.config)
+    current = await again.settings.current()
+    assert (current.version, current.settings.tools.fs.max_read_bytes) == (1, 1000)
+    again.close()
+    with store.database.reading() as connection:
+        (event,) = [stored.event() for stored in read_stream(connection, SYSTEM_STREAM)]
+    assert (event.who, event.version) == ("local:ann", 1)
+    assert event.changes == {"tools.fs.max_read_bytes": [524288, 1000]}
+
+
+async def test_only_what_is_named_changes(store):
+    await update(store, "tools.fs.enabled", False)
+    await update(store, "tools.mcp.enabled", True)
+    tools = await update(store, "tools.fs", {"max_write_bytes": 5})
+    assert (tools.fs.enabled, tools.mcp.enabled) == (False, True)
+    assert (tools.fs.max_read_bytes, tools.fs.max_write_bytes) == (524288, 5)
+
+
+@pytest.mark.parametrize("nothing", [{}, {"tools": {}}, {"tools": None}, {"tools": {"fs": {"max_read_bytes": None}}}])
+async def test_missing_and_null_change_nothing(store, nothing):
+    await update(store, "tools.fs.max_read_bytes", 900_000)
+    version = await store.settings.update(nothing, who="x")
+    assert version.version == 1
+    assert version.settings.tools.fs.max_read_bytes == 900_000
+
+
+async def test_an_emptied_limit_returns_to_its_default(store):
+    await update(store, "tools.fs.max_read_bytes", 7)
+    assert (await update(store, "tools.fs.max_read_bytes", "")).fs.max_read_bytes == 524288
+
+
+@pytest.mark.parametrize(
+    ("patch", "text"),
+    [
+        ({"tool": {}}, "did you mean tools"),
+        ({"tools": {"fs": {"max_read_byte": 1}}}, "did you mean tools.fs.max_read_bytes"),
+        ({"tools": {"fs": {"enabled": "false"}}}, "tools.fs.enabled"),
+        ({"tools": {"fs": {"enabled": ""}}}, "tools.fs.enabled"),
+        ({"tools": {"fs": {"max_read_bytes": 0}}}, "tools.fs.max_read_bytes"),
+        ({"tools": {"fs": {"max_read_bytes": -1}}}, "tools.fs.max_read_bytes"),
+        ({"tools": {"fs": {"max_read_bytes": 1.5}}}, "tools.fs.max_read_bytes"),
+        ({"tools": {"fs": {"max_read_bytes": 10**30}}}, "tools.fs.max_read_bytes"),
+        ({"tools": {"fs": True}}, "give an object"),
+        ({"tools": {"denied_tools": "bash"}}, "tools.denied_tools"),
+        ({"tools": {"denied_tools": {"a": 1}}}, "tools.denied_tools"),
+        ({"tools": {"shell": {"ports": [0]}}}, "tools.shell.ports"),
+    ],
+)
+async def test_a_wrong_change_is_refused_whole(store, patch, text):
+    with pytest.raises(InvalidSettings) as raised:
+        await store.settings.update(patch, who="x")
+    assert text in str(raised.value)
+    assert (await store.settings.current()).version == 0
+
+
+async def test_one_wrong_field_spoils_the_whole_change(store):
+    with pytest.raises(InvalidSettings):
+        await store.settings.update({"tools": {"fs": {"max_write_bytes": 5, "max_read_bytes": 0}}}, who="x")
+    assert (await store.settings.current()).settings.tools.fs.max_write_bytes == 2097152
+
+
+async def test_an_old_row_without_a_field_gets_its_default(store):
+    store.execute(
+        "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (1, ?, 'x', 0)",
+        '{"tools": {"fs": {"enabled": false, "max_read_bytes": null}, "gone": {"a": 1}}, "theme": "dark"}',
+    )
+    current = await store.settings.current()
+    assert current.settings.tools.fs.enabled is False
+    assert current.settings.tools.fs.max_read_bytes == 524288
+    assert current.settings.tools.memory.enabled is True
+
+
+async def test_changes_made_at_once_all_count(store):
+    other = open_store(store.config)
+    paths = ["tools.fs.max_read_bytes", "tools.fs.max_write_bytes"]
+    await asyncio.gather(*(update(part, path, 11) for part, path in zip((store, other), paths, strict=True)))
+    current = await store.settings.current()
+    assert current.version == 2
+    assert (current.settings.tools.fs.max_read_bytes, current.settings.tools.fs.max_write_bytes) == (11, 11)
+    other.close()
+
+
+async def test_saving_the_same_again_makes_no_version(store):
+    await update(store, "tools.fs.enabled", False)
+    await update(store, "tools.fs.enabled", False)
+    assert (await store.settings.current()).version == 1
+
+
+def test_every_field_has_a_dotted_name():
+    assert "tools.fs.enabled" in field_paths()
+    assert "tools.denied_tools" in field_paths()
