@@ -44,8 +44,8 @@ class StoreConfig:
     @property
     def path(self) -> Path:
         """The SQLite file."""
-        location = self.url.removeprefix("sqlite:///")
-        if not self.is_sqlite or not location:
+        before, _, location = self.url.partition("sqlite:///")
+        if before or not location:
             raise ConfigurationError("DATABASE_URL: write sqlite:///PATH with a file's path")
         return Path(location)
 
@@ -140,6 +140,8 @@ def _can_create_in(folder: Path) -> bool:
 def stored_revision(config: StoreConfig) -> str | None:
     """The schema the store has; None when there is nothing yet. Anything not ours is refused."""
     if config.is_sqlite:
+        if not config.path.exists():
+            return None
         _refuse_other_files(config.path)
     connection = config.connect(as_found=True)
     try:
@@ -166,8 +168,6 @@ def _refuse_other_files(path: Path) -> None:
     try:
         with path.open("rb") as file:
             header = file.read(len(SQLITE_HEADER))
-    except FileNotFoundError:
-        return
     except OSError as error:
         raise StoreUnwritable(f"{path} cannot be read: {error.strerror}") from None
     if header not in {b"", SQLITE_HEADER}:

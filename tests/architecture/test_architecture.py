@@ -1,0 +1,178 @@
+"""What keeps the house readable: one-way imports, small files and functions, nothing undocumented."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.cli.main import build_app
+from interlock.config.describe import setting_names
+from interlock.events.catalog import KINDS, Event
+from interlock.session.settings_store import field_paths
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "interlock").rglob("*.py"))
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 45
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text()
+
+
+def test_imports_go_one_way():
+    executable = Path(sys.executable).parent / "lint-imports"
+    done = subprocess.run([executable, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_tool_imported_past_the_gates_breaks_the_build(tmp_path):
+    """The contract is real: a copy of the source with one wrong import fails it."""
+    import shutil
+
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    guilty = tmp_path / "src" / "interlock" / "session" / "manager.py"
+    guilty.write_text(
+        guilty.read_text() + "\n\ndef sneak():\n    from interlock.tools.builtins import current_time\n"
+    )
+    code = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; "
+    code += "lint_imports_command(['--no-cache'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": "src"}
+    )
+    assert done.returncode != 0
+    assert "A tool is reached through the gates alone BROKEN" in done.stdout
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_is_one_thing(path):
+    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+
+
+def functions(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_function_is_one_thing(path):
+    def lines(node: ast.AST) -> int:
+        documented = ast.get_docstring(node, clean=False) or ""
+        return node.end_lineno - node.lineno - documented.count("\n")
+
+    long = [f"{node.name} ({lines(node)})" for node in functions(path) if lines(node) > MAX_FUNCTION_LINES]
+    assert long == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_module_says_what_it_is_for(path):
+    if path.name == "__init__.py" and path.parent.name == "versions":
+        return
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_no_module_works_when_it_is_imported(path):
+    """Importing opens no file, reads no variable and starts nothing."""
+    if "migrations" in path.parts:
+        return
+    tree = ast.parse(path.read_text())
+    loose = [
+        ast.unparse(node)
+        for node in tree.body
+        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
+    ]
+    assert [statement for statement in loose if not statement.startswith("app.")] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_there_is_no_bag_for_everything(path):
+    assert path.stem not in {"utils", "helpers", "common", "misc", "util"}
+
+
+def test_every_setting_is_documented():
+    text = text_of("docs/settings.md")
+    assert [name for name in setting_names() if f"`{name}`" not in text] == []
+    assert [path for path in field_paths() if f"`{path}`" not in text] == []
+
+
+def test_no_setting_is_documented_that_does_not_exist():
+    text = text_of("docs/settings.md")
+    named = set(re.findall(r"^\| `([A-Z][A-Z_]+)`", text, flags=re.MULTILINE))
+    assert named - set(setting_names()) == set()
+
+
+def test_every_event_kind_is_documented_with_its_fields():
+    text = text_of("docs/events.md")
+    assert [kind for kind in KINDS if f"`{kind}`" not in text] == []
+    for kind, event in KINDS.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{kind}`"))
+        missing = [name for name in own_fields(event) if f"`{name}`" not in row]
+        assert missing == [], kind
+
+
+def own_fields(event: type[Event]) -> list[str]:
+    """The fields a kind adds itself; those of all tool calls are documented once."""
+    return list(event.__dict__.get("__annotations__", {}))
+
+
+def commands(app, path: tuple[str, ...] = ()):
+    for name in app:
+        if name.startswith("-"):
+            continue
+        child = app[name]
+        inner = [sub for sub in child if not sub.startswith("-")]
+        if inner:
+            yield from commands(child, (*path, name))
+        else:
+            yield " ".join((*path, name))
+
+
+def test_every_command_is_documented():
+    text = text_of("docs/cli.md")
+    known = list(commands(build_app()))
+    assert len(known) > 15
+    assert [command for command in known if f"interlock {command}" not in text] == []
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text()
+    decisions = sorted(folder.glob("0*.md"))
+    assert {"0024", "0025", "0026"} <= {path.name[:4] for path in decisions}
+    assert [path.name for path in decisions if path.name not in index] == []
+
+
+def test_the_architecture_page_names_every_package():
+    page = text_of("docs/ARCHITECTURE.md")
+    packages = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {"interlock", "versions"}
+    assert [name for name in sorted(packages) if f"{name}/" not in page and f"`{name}`" not in page] == []
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def test_no_lock_file_names_a_registry():
+    names = {path.name for path in tracked()}
+    assert not names & {"uv.lock", "package-lock.json", "poetry.lock"}
+    for path in ("requirements.lock", "requirements-dev.lock"):
+        text = text_of(path)
+        assert "://" not in text
+        assert all("--hash=sha256:" in entry for entry in re.split(r"\n(?=\S)", text) if "==" in entry)
+
+
+def test_no_requirement_id_is_shown_to_a_user():
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    found = [name_of(page) for page in pages if re.search(r"\bS[0-4]-[0-9A-Z]", page.read_text())]
+    assert found == []

@@ -1,0 +1,324 @@
+"""The command line as a person uses it: real processes, exit codes, one-line errors, `--json`."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class Shell:
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"INTERLOCK_STATE_DIR": str(self.home / "state"), "PATH": os.environ["PATH"], "HOME": str(self.home)}
+        return own | self.variables
+
+    def __call__(self, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == expect, done.stderr or done.stdout
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *arguments: str, expect: int = 0):
+        return json.loads(self(*arguments, "--json", expect=expect).stdout)
+
+
+@pytest.fixture
+def interlock(tmp_path) -> Shell:
+    return Shell(tmp_path)
+
+
+def one_line_error(shell: Shell, *arguments: str, expect: int = 1) -> str:
+    done = shell(*arguments, expect=expect)
+    assert done.stdout == ""
+    assert done.stderr.startswith("interlock: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_the_first_thing_a_newcomer_sees_is_the_matrix(interlock):
+    done = interlock("policy", "matrix")
+    assert "current_time" in done.stdout
+    assert "coding" in done.stdout
+    assert "chat_safe" in done.stderr
+    told = interlock.json("policy", "matrix")
+    assert told["open_modes"] == ["chat_safe"]
+    (tool,) = [tool for tool in told["tools"] if tool["name"] == "current_time"]
+    assert tool["modes"]["chat_safe"] == {"allowed": True}
+
+
+def test_a_call_goes_through_the_gates_and_into_the_log(interlock):
+    told = interlock.json("tool", "call", "current_time", "--args", '{"timezone": "Asia/Shanghai"}')
+    assert told["ok"] is True
+    assert "+08:00" in told["stdout"]
+    tree = interlock.json("events", "tree", told["session_id"])
+    assert [event["kind"] for event in tree] == ["session.created", "tool_call.started"]
+    assert tree[0]["payload"]["opened_by"] == "cli"
+    (outcome,) = tree[1]["children"]
+    assert outcome["kind"] == "tool_call.completed"
+    assert "tool_call.completed" in interlock("events", "tree", told["session_id"]).stdout
+
+
+def test_a_denied_call_says_why_and_exits_with_3(interlock):
+    interlock("settings", "set", "tools.denied_tools", '["current_time"]')
+    told = interlock.json("tool", "call", "current_time", expect=3)
+    session = told.pop("session_id")
+    assert set(told) == {"ok", "error_code", "tool_name", "mode", "message", "next_action"}
+    assert told["error_code"] == "TOOL_NOT_AVAILABLE"
+    assert all(told[name] for name in told if name != "ok")
+    kinds = [event["kind"] for event in interlock.json("events", "tree", session)]
+    assert kinds == ["session.created", "tool_call.denied"]
+    shown = interlock("tool", "call", "current_time", expect=3)
+    assert shown.stdout.startswith("denied    current_time is not available")
+    explained = interlock.json("policy", "explain", "current_time", expect=3)
+    assert (explained["layer"], explained["allowed"]) == ("settings", False)
+    matrix = interlock.json("policy", "matrix")["tools"][0]["modes"]["coding"]
+    assert (matrix["allowed"], matrix["layer"]) == (False, "settings")
+
+
+def test_the_operators_ceiling_is_named_as_such(interlock):
+    interlock.variables["TOOL_DENIED"] = "current_time"
+    told = interlock.json("policy", "explain", "current_time", "--mode", "coding", expect=3)
+    assert told["layer"] == "environment"
+    assert "Only the operator" in told["next_action"]
+
+
+def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlock):
+    assert interlock.json("policy", "explain", "current_time")["allowed"] is True
+    bad = interlock.json("policy", "explain", "current_time", "--args", '{"timezone": 5}', expect=1)
+    assert (bad["error_code"], bad["error_class"]) == ("INVALID_ARGS", "validation")
+    assert "timezone" in bad["message"]
+    unknown = interlock.json("policy", "explain", "launch_rocket", expect=1)
+    assert unknown["error_code"] == "TOOL_NOT_FOUND"
+    closed = interlock.json("policy", "explain", "current_time", "--mode", "build")
+    assert (closed["mode"], closed["mode_is_open"], closed["allowed"]) == ("coding", False, True)
+    assert interlock.json("sessions", "list") == []
+
+
+def test_a_failed_call_exits_with_1(interlock):
+    assert interlock.json("tool", "call", "nothing", expect=1)["error_code"] == "TOOL_NOT_FOUND"
+    assert interlock.json("tool", "call", "current_time", "--args", "nonsense", expect=1)["error_class"] == (
+        "validation"
+    )
+
+
+def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_path):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    interlock("tool", "call", "current_time", "--session", session)
+    (listed,) = interlock.json("sessions", "list")
+    assert (listed["id"], listed["last_seq"]) == (session, 5)
+    assert session in interlock("sessions", "list").stdout
+    shown = interlock.json("sessions", "show", session)
+    assert (shown["mode"], shown["opened_by"]) == ("chat_safe", "cli")
+    assert "chat_safe" in interlock("sessions", "show", session).stdout
+    lines = [json.loads(line) for line in interlock("sessions", "export", session).stdout.splitlines()]
+    assert [line["type"] for line in lines] == ["session"] + ["event"] * 5
+    interlock("sessions", "export", session, "--out", str(tmp_path / "s.jsonl"))
+    assert len((tmp_path / "s.jsonl").read_text().splitlines()) == 6
+    assert "exists" in one_line_error(interlock, "sessions", "export", session, "--out", str(tmp_path / "s.jsonl"))
+    interlock("sessions", "delete", session, expect=2)
+    interlock("sessions", "delete", session, "--yes")
+    assert "no session" in one_line_error(interlock, "sessions", "show", session)
+    assert interlock.json("events", "verify")["erased"] == 5
+
+
+def test_a_mode_is_switched_only_among_open_ones(interlock):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    assert "coding mode is not open" in one_line_error(interlock, "sessions", "mode", session, "coding", expect=3)
+    assert interlock.json("sessions", "mode", session)["mode"] == "chat_safe"
+    interlock.variables["SESSION_OPEN_MODES"] = "coding"
+    assert interlock.json("sessions", "mode", session, "build") == {
+        "session_id": session,
+        "mode": "coding",
+        "open_modes": ["chat_safe", "coding"],
+    }
+    del interlock.variables["SESSION_OPEN_MODES"]
+    assert interlock.json("sessions", "show", session)["mode"] == "chat_safe"
+    assert "not a mode" in one_line_error(interlock, "sessions", "mode", session, "root")
+
+
+def test_the_log_can_be_tailed_and_followed(interlock):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    lines = [json.loads(line) for line in interlock("events", "tail", "--json").stdout.splitlines()]
+    assert [line["seq"] for line in lines] == [1, 2, 3]
+    rest = interlock("events", "tail", "--json", "--after", lines[1]["cursor"]).stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in rest] == [3]
+    assert len(interlock("events", "tail", session, "--limit", "2").stdout.splitlines()) == 2
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "interlock", "events", "tail", session, "--after", "3", "--follow", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=interlock.environment,
+    )
+    interlock("tool", "call", "current_time", "--session", session)
+    assert [json.loads(follower.stdout.readline())["seq"] for _ in range(2)] == [4, 5]
+    follower.send_signal(signal.SIGINT)
+    _, errors = follower.communicate(timeout=10)
+    assert follower.returncode == 130
+    assert b"Traceback" not in errors
+
+
+def test_tampering_is_found_and_an_anchor_holds(interlock):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    anchor = interlock("events", "anchor").stdout.strip()
+    assert interlock.json("events", "verify", "--anchor", anchor)["ok"] is True
+    with sqlite3.connect(interlock.home / "state" / "interlock.db") as database:
+        database.execute("UPDATE events SET payload = '{}' WHERE stream = ? AND seq = 2", (session,))
+    database.close()
+    told = interlock.json("events", "verify", expect=1)
+    assert told["faults"] == [
+        {"stream": session, "seq": 2, "what": "broken", "detail": "its payload was changed"}
+    ]
+    assert f"broken: {session} #2" in interlock("events", "verify", expect=1).stdout
+    assert interlock("doctor", expect=1).stdout.count("failed") == 1
+    assert "not an anchor" in one_line_error(interlock, "events", "verify", "--anchor", "x")
+
+
+def test_settings_are_shown_changed_and_told(interlock):
+    interlock.variables["TOOL_MAX_READ_BYTES"] = "1000"
+    interlock("settings", "set", "tools.fs.max_write_bytes", "4096")
+    told = interlock.json("settings", "show")
+    assert told["version"] == 1
+    assert told["settings"]["tools"]["fs"]["max_write_bytes"] == 4096
+    assert told["effective"]["tools"]["fs"]["max_read_bytes"] == 1000
+    (event,) = interlock.json("events", "tree", "system")
+    assert event["kind"] == "settings.changed"
+    assert event["payload"]["who"].startswith("local:")
+    assert "tools.fs.max_write_bytes" in interlock("settings", "show").stdout
+    for path, value in (("tools.fs.nothing", "1"), ("tools.fs.enabled", "maybe"), ("tools", "1")):
+        one_line_error(interlock, "settings", "set", path, value)
+
+
+def test_a_denied_tool_that_does_not_exist_is_pointed_out(interlock):
+    assert "no tool is called that" in interlock("settings", "set", "tools.denied_tools", '["bsh"]').stderr
+
+
+def test_config_masks_secrets_and_tells_where_values_came_from(interlock):
+    interlock.variables |= {
+        "OPENAI_API_KEY": "sk-secret-secret",
+        "AUTONOUS_TOOL_TIMEOUT_SECONDS": "7",
+        "TOOL_TIMEOUT": "5",
+    }
+    done = interlock("config", "show")
+    assert "sk-secret" not in done.stdout
+    assert "TOOL_TIMEOUT is set but is no setting; did you mean" in done.stderr
+    rows = {row["name"]: row for row in interlock.json("config", "show")["settings"]}
+    assert rows["TOOL_TIMEOUT_SECONDS"] == {
+        "name": "TOOL_TIMEOUT_SECONDS",
+        "value": "7.0",
+        "origin": "AUTONOUS_TOOL_TIMEOUT_SECONDS",
+    }
+    assert rows["OPENAI_API_KEY"]["value"] == "********"
+
+
+def test_a_backup_brings_everything_back(interlock, tmp_path):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    told = interlock.json("backup", str(tmp_path / "b.zip"))
+    assert told["rows"]["events"] == 3
+    other = Shell(tmp_path / "other")
+    other.home.mkdir()
+    other("restore", str(tmp_path / "b.zip"))
+    assert [s["id"] for s in other.json("sessions", "list")] == [session]
+    assert "--replace" in one_line_error(other, "restore", str(tmp_path / "b.zip"))
+    assert "kept as" in other("restore", str(tmp_path / "b.zip"), "--replace").stderr
+
+
+def test_the_doctor_finds_a_sound_installation_sound(interlock):
+    assert {finding["state"] for finding in interlock.json("doctor")} == {"ok"}
+
+
+def test_the_schema_is_upgraded_on_request(interlock):
+    assert interlock.json("db", "upgrade") == {"before": None, "after": "0004"}
+    assert "unchanged" in interlock("db", "upgrade").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["policy", "explain"], ["tool", "call"], ["events", "tail", "--limit", "many"], ["--nonsense"]],
+)
+def test_wrong_usage_exits_with_2(interlock, arguments):
+    done = interlock(*arguments, expect=2)
+    assert done.stdout == "" or "Usage" in done.stdout
+
+
+def test_help_and_version_need_no_store(interlock):
+    assert "policy" in interlock("--help").stdout
+    assert interlock("--version").stdout.strip() == "0.1.0"
+    assert "explain" in interlock("policy", "--help").stdout
+    assert not (interlock.home / "state").exists()
+
+
+# -- bad surroundings: one line, non-zero, nothing damaged --
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text"),
+    [
+        ("TOOL_TIMEOUT_SECONDS", "soon", "TOOL_TIMEOUT_SECONDS"),
+        ("SESSION_DEFAULT_MODE", "coding", "ADR 0025"),
+        ("TOOL_ALLOWED_ROOTS", "", "TOOL_ALLOWED_ROOTS"),
+        ("DATABASE_URL", "mysql://x", "DATABASE_URL"),
+        ("DATABASE_URL", "sqlite://", "DATABASE_URL"),
+        ("DATABASE_URL", "postgresql://x@127.0.0.1:1/x", "PostgreSQL"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(interlock, variable, value, text):
+    interlock.variables[variable] = value
+    assert text in one_line_error(interlock, "sessions", "list")
+
+
+def test_a_foreign_or_damaged_store_is_one_line(interlock):
+    state = interlock.home / "state"
+    state.mkdir()
+    (state / "interlock.db").write_bytes(b"not a database at all")
+    assert "not an Interlock database" in one_line_error(interlock, "sessions", "list")
+    assert (state / "interlock.db").read_bytes() == b"not a database at all"
+    assert "failed" in interlock("doctor", expect=1).stdout
+
+
+def test_a_locked_store_is_one_line(interlock):
+    interlock("db", "upgrade")
+    interlock.variables["DATABASE_BUSY_TIMEOUT_SECONDS"] = "0.2"
+    other = sqlite3.connect(interlock.home / "state" / "interlock.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    began = time.monotonic()
+    assert "locked by another process" in one_line_error(interlock, "settings", "set", "tools.fs.enabled", "false")
+    assert time.monotonic() - began < 10
+    other.close()
+
+
+def test_a_state_folder_that_is_a_file_is_one_line(interlock):
+    (interlock.home / "state").write_text("")
+    assert "state folder" in one_line_error(interlock, "sessions", "list")
+
+
+def test_stored_text_cannot_drive_the_terminal(interlock):
+    interlock("tool", "call", "no\x1b[31mtool", expect=1)
+    done = interlock("sessions", "list")
+    assert "\x1b" not in done.stdout
+    assert "\x1b" not in interlock("events", "tail").stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(interlock):
+    interlock("tool", "call", "current_time")
+    script = f"{sys.executable} -m interlock events tail --json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
+    assert done.stdout.strip() in {"0", "141"}
+    assert "Traceback" not in done.stderr
