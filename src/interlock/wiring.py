@@ -112,9 +112,7 @@ def ceiling(tool: ToolSettings) -> ToolPolicy:
             max_read_bytes=tool.max_read_bytes,
             max_write_bytes=tool.max_write_bytes,
         ),
-        shell=ShellPolicy(
-            enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports
-        ),
+        shell=ShellPolicy(enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports),
         mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
         memory=MemoryPolicy(enabled=tool.memory_enabled),
         image=ImagePolicy(enabled=tool.image_enabled),

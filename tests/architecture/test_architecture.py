@@ -46,7 +46,11 @@ def test_a_tool_imported_past_the_gates_breaks_the_build(tmp_path):
     code = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; "
     code += "lint_imports_command(['--no-cache'])"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={"PYTHONPATH": "src"}
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": "src"},
     )
     assert done.returncode != 0
     assert "A tool is reached through the gates alone BROKEN" in done.stdout
@@ -154,7 +158,10 @@ def test_every_decision_is_in_the_index():
 
 def test_the_architecture_page_names_every_package():
     page = text_of("docs/ARCHITECTURE.md")
-    packages = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {"interlock", "versions"}
+    packages = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {
+        "interlock",
+        "versions",
+    }
     assert [name for name in sorted(packages) if f"{name}/" not in page and f"`{name}`" not in page] == []
 
 

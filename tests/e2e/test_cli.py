@@ -20,7 +20,11 @@ class Shell:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"INTERLOCK_STATE_DIR": str(self.home / "state"), "PATH": os.environ["PATH"], "HOME": str(self.home)}
+        own = {
+            "INTERLOCK_STATE_DIR": str(self.home / "state"),
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+        }
         return own | self.variables
 
     def __call__(self, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
@@ -114,9 +118,9 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
 
 def test_a_failed_call_exits_with_1(interlock):
     assert interlock.json("tool", "call", "nothing", expect=1)["error_code"] == "TOOL_NOT_FOUND"
-    assert interlock.json("tool", "call", "current_time", "--args", "nonsense", expect=1)["error_class"] == (
-        "validation"
-    )
+    assert interlock.json("tool", "call", "current_time", "--args", "nonsense", expect=1)[
+        "error_class"
+    ] == ("validation")
 
 
 def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_path):
@@ -132,7 +136,9 @@ def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_pa
     assert [line["type"] for line in lines] == ["session"] + ["event"] * 5
     interlock("sessions", "export", session, "--out", str(tmp_path / "s.jsonl"))
     assert len((tmp_path / "s.jsonl").read_text().splitlines()) == 6
-    assert "exists" in one_line_error(interlock, "sessions", "export", session, "--out", str(tmp_path / "s.jsonl"))
+    assert "exists" in one_line_error(
+        interlock, "sessions", "export", session, "--out", str(tmp_path / "s.jsonl")
+    )
     interlock("sessions", "delete", session, expect=2)
     interlock("sessions", "delete", session, "--yes")
     assert "no session" in one_line_error(interlock, "sessions", "show", session)
@@ -141,7 +147,9 @@ def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_pa
 
 def test_a_mode_is_switched_only_among_open_ones(interlock):
     session = interlock.json("tool", "call", "current_time")["session_id"]
-    assert "coding mode is not open" in one_line_error(interlock, "sessions", "mode", session, "coding", expect=3)
+    assert "coding mode is not open" in one_line_error(
+        interlock, "sessions", "mode", session, "coding", expect=3
+    )
     assert interlock.json("sessions", "mode", session)["mode"] == "chat_safe"
     interlock.variables["SESSION_OPEN_MODES"] = "coding"
     assert interlock.json("sessions", "mode", session, "build") == {
@@ -162,7 +170,18 @@ def test_the_log_can_be_tailed_and_followed(interlock):
     assert [json.loads(line)["seq"] for line in rest] == [3]
     assert len(interlock("events", "tail", session, "--limit", "2").stdout.splitlines()) == 2
     follower = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "events", "tail", session, "--after", "3", "--follow", "--json"],
+        [
+            sys.executable,
+            "-m",
+            "interlock",
+            "events",
+            "tail",
+            session,
+            "--after",
+            "3",
+            "--follow",
+            "--json",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=interlock.environment,
@@ -251,7 +270,13 @@ def test_the_schema_is_upgraded_on_request(interlock):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["policy", "explain"], ["tool", "call"], ["events", "tail", "--limit", "many"], ["--nonsense"]],
+    [
+        ["nonsense"],
+        ["policy", "explain"],
+        ["tool", "call"],
+        ["events", "tail", "--limit", "many"],
+        ["--nonsense"],
+    ],
 )
 def test_wrong_usage_exits_with_2(interlock, arguments):
     done = interlock(*arguments, expect=2)
@@ -299,7 +324,9 @@ def test_a_locked_store_is_one_line(interlock):
     other = sqlite3.connect(interlock.home / "state" / "interlock.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     began = time.monotonic()
-    assert "locked by another process" in one_line_error(interlock, "settings", "set", "tools.fs.enabled", "false")
+    assert "locked by another process" in one_line_error(
+        interlock, "settings", "set", "tools.fs.enabled", "false"
+    )
     assert time.monotonic() - began < 10
     other.close()
 
@@ -318,7 +345,9 @@ def test_stored_text_cannot_drive_the_terminal(interlock):
 
 def test_a_reader_that_goes_away_is_no_error(interlock):
     interlock("tool", "call", "current_time")
-    script = f"{sys.executable} -m interlock events tail --json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    script = (
+        f"{sys.executable} -m interlock events tail --json | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
+    )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
     assert done.stdout.strip() in {"0", "141"}
     assert "Traceback" not in done.stderr

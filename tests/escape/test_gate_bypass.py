@@ -31,9 +31,7 @@ async def test_the_runner_judges_every_call_itself(sqlite_store):
     authority = AuthorityCache(registry_with(tool)).get(Situation(mode=ToolMode.chat_safe))
     runner = ToolRunner(sqlite_store.log, Redactor())
     for name in ("read_file", "read", "fs.read"):
-        result = await runner.call(
-            ToolCall("c", name, '{"path": "a"}'), authority, CallContext(session.id)
-        )
+        result = await runner.call(ToolCall("c", name, '{"path": "a"}'), authority, CallContext(session.id))
         assert result.as_dict()["error_code"] == "MODE_DENIED"
     assert tool.calls == 0
 

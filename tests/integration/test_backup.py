@@ -34,7 +34,9 @@ def contents(store: Store) -> dict:
         "settings_versions": "version",
         "store_info": "key",
     }
-    found = {table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()}
+    found = {
+        table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()
+    }
     found["events"] = store.query("SELECT stream, seq, payload, hash FROM events ORDER BY stream, seq")
     return found
 
@@ -124,11 +126,17 @@ async def test_a_damaged_backup_replaces_nothing(sqlite_store, target, tmp_path)
     good = tmp_path / "b.zip"
     back_up(sqlite_store.database, good)
     rewritten(
-        good, tmp_path / "changed.zip", lambda name, data: data.replace(b"hello", b"HELLO") if "mess" in name else data
+        good,
+        tmp_path / "changed.zip",
+        lambda name, data: data.replace(b"hello", b"HELLO") if "mess" in name else data,
     )
     (tmp_path / "cut.zip").write_bytes(good.read_bytes()[:-200])
     (tmp_path / "text.zip").write_text("not a zip")
-    rewritten(good, tmp_path / "other.zip", lambda name, data: b'{"application":"x"}' if name[0:4] == "mani" else data)
+    rewritten(
+        good,
+        tmp_path / "other.zip",
+        lambda name, data: b'{"application":"x"}' if name[0:4] == "mani" else data,
+    )
     for name in ("changed", "cut", "text", "other", "missing"):
         with pytest.raises(PersonError) as raised:
             restore(target, tmp_path / f"{name}.zip", replace_existing=False, check=checked)

@@ -6,6 +6,7 @@ import pytest
 
 from interlock.events.catalog import SessionRenamed
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound
+from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.session.models import Role
 from tests.conftest import Store, open_store
@@ -78,7 +79,12 @@ async def test_a_fenced_unit_does_not_hurt_the_others_of_its_group(store):
         store.sessions.append_message(two, Role.user, "x"),
         return_exceptions=True,
     )
-    assert [type(outcome).__name__ for outcome in outcomes] == ["SessionFenced", "list", "SessionFenced", "Message"]
+    assert [type(outcome).__name__ for outcome in outcomes] == [
+        "SessionFenced",
+        "list",
+        "SessionFenced",
+        "Message",
+    ]
     assert (await store.sessions.get(one)).last_seq == 1
     assert (await store.sessions.get(two)).last_seq == 3
 
@@ -147,7 +153,9 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         from interlock.events.ledger import Draft, Ledger, NO_SCOPE
 
         ledger = Ledger(old, {})
-        ledger.add(session, lease.token, [Draft(SessionRenamed(who="o", title="o"), NO_SCOPE, str)], print)
+        ledger.add(
+            session, lease.token, [Draft(SessionRenamed(who="o", title="o"), NO_SCOPE, Redactor())], print
+        )
         ledger.flush()
         expiring = asyncio.create_task(asyncio.to_thread(store.execute, EXPIRE, session))
         await asyncio.sleep(0.3)

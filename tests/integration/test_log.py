@@ -57,7 +57,9 @@ async def test_what_was_acknowledged_can_be_read_by_anyone_at_once(store):
     session = await new_session(store)
     (recorded,) = await store.log.append(session, renamed("x"), scope=Scope("task", "parent"))
     other = store.config.connect()
-    rows = other.query("SELECT id, seq, hash, task, parent FROM events WHERE stream = ? AND seq = 2", (session,))
+    rows = other.query(
+        "SELECT id, seq, hash, task, parent FROM events WHERE stream = ? AND seq = 2", (session,)
+    )
     other.close()
     assert rows == [(recorded.id, recorded.seq, recorded.hash, "task", "parent")]
 
@@ -81,7 +83,10 @@ async def test_a_unit_that_fails_leaves_no_trace_and_hurts_no_other(store):
             await store.log.transact(session, fails)
 
     await asyncio.gather(
-        store.log.append(session, renamed("a")), failing(), store.log.append(session, renamed("b")), failing()
+        store.log.append(session, renamed("a")),
+        failing(),
+        store.log.append(session, renamed("b")),
+        failing(),
     )
     with store.database.reading() as connection:
         titles = [event.event().title for event in read_stream(connection, session)]
@@ -154,7 +159,10 @@ async def test_the_tail_never_passes_an_open_transaction(postgres_server, reques
     for config in _postgres_database(postgres_server, "interlock_template"):
         store = open_store(config)
         session = await new_session(store)
-        slow, insert = config.connect(), "INSERT INTO events (id, stream, seq, time_us, kind, payload_hash, "
+        slow, insert = (
+            config.connect(),
+            "INSERT INTO events (id, stream, seq, time_us, kind, payload_hash, ",
+        )
         insert += "prev_hash, hash) VALUES ('x', 'slow', 1, 0, 'k', ?, ?, ?)"
         slow.begin(write=True)
         slow.change(insert, (b"", b"", b""))

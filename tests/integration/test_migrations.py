@@ -67,7 +67,12 @@ async def test_sessions_from_before_modes_become_chat_safe(empty):
             "INSERT INTO sessions (id, kind, title, opened_by, created_us) VALUES (?, 'chat', 'old', 'x', 1)",
             f"old{number}",
         )
-        run(empty, "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, 1)", f"old{number}", b"0")
+        run(
+            empty,
+            "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, 1)",
+            f"old{number}",
+            b"0",
+        )
     upgrade(empty)
     store = open_store(empty)
     assert store.query("SELECT mode FROM sessions") == [("chat_safe",)] * 3
@@ -81,7 +86,9 @@ async def test_sessions_from_before_modes_become_chat_safe(empty):
 def test_a_mode_can_never_be_null(empty):
     upgrade(empty)
     connection = empty.connect()
-    insert = "INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES ('a','c','','',1,?)"
+    insert = (
+        "INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES ('a','c','','',1,?)"
+    )
     with pytest.raises(Exception, match=r"(?i)null"):
         connection.change(insert, (None,))
     connection.close()

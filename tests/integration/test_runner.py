@@ -81,7 +81,9 @@ async def test_a_call_leaves_its_intent_and_its_outcome(bench):
 async def test_events_stand_under_the_scope_that_caused_them(bench):
     echo = bench()
     await echo.call(scope=Scope("task_1", "turn_1"))
-    rows = echo.store.query("SELECT id, task, parent FROM events WHERE stream = ? ORDER BY seq", echo.session_id)
+    rows = echo.store.query(
+        "SELECT id, task, parent FROM events WHERE stream = ? ORDER BY seq", echo.session_id
+    )
     _, started, completed = rows
     assert started[1:] == ("task_1", "turn_1")
     assert completed[1:] == ("task_1", started[0])
@@ -92,7 +94,9 @@ async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(bench):
 
     def look(_arguments, _context):
         other = probe.store.config.connect()
-        seen.extend(other.query("SELECT kind FROM events WHERE stream = ? ORDER BY seq", (probe.session_id,)))
+        seen.extend(
+            other.query("SELECT kind FROM events WHERE stream = ? ORDER BY seq", (probe.session_id,))
+        )
         other.close()
         return ToolResult()
 

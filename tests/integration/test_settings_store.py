@@ -44,7 +44,9 @@ async def test_only_what_is_named_changes(store):
     assert (tools.fs.max_read_bytes, tools.fs.max_write_bytes) == (524288, 5)
 
 
-@pytest.mark.parametrize("nothing", [{}, {"tools": {}}, {"tools": None}, {"tools": {"fs": {"max_read_bytes": None}}}])
+@pytest.mark.parametrize(
+    "nothing", [{}, {"tools": {}}, {"tools": None}, {"tools": {"fs": {"max_read_bytes": None}}}]
+)
 async def test_missing_and_null_change_nothing(store, nothing):
     await update(store, "tools.fs.max_read_bytes", 900_000)
     version = await store.settings.update(nothing, who="x")
@@ -101,7 +103,9 @@ async def test_an_old_row_without_a_field_gets_its_default(store):
 async def test_changes_made_at_once_all_count(store):
     other = open_store(store.config)
     paths = ["tools.fs.max_read_bytes", "tools.fs.max_write_bytes"]
-    await asyncio.gather(*(update(part, path, 11) for part, path in zip((store, other), paths, strict=True)))
+    await asyncio.gather(
+        *(update(part, path, 11) for part, path in zip((store, other), paths, strict=True))
+    )
     current = await store.settings.current()
     assert current.version == 2
     assert (current.settings.tools.fs.max_read_bytes, current.settings.tools.fs.max_write_bytes) == (11, 11)

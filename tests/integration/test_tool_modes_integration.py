@@ -42,9 +42,7 @@ async def test_denial_persisted_to_transcript(store):
     await store.sessions.append_message(
         session.id, Role.tool, orjson.dumps(result.as_dict()).decode(), tool_call_id=call.call_id
     )
-    rows = store.query(
-        "SELECT role, content, tool_call_id FROM messages WHERE session_id = ?", session.id
-    )
+    rows = store.query("SELECT role, content, tool_call_id FROM messages WHERE session_id = ?", session.id)
     assert [(role, tool_call_id) for role, _, tool_call_id in rows] == [("tool", "call_7")]
     assert orjson.loads(rows[0][1])["error_code"] == "MODE_DENIED"
 

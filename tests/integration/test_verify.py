@@ -43,15 +43,16 @@ TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
         (3, "broken"),
     ),
     "a payload and its hash are changed together": (
-        lambda store: (
-            store.execute(
-                "UPDATE events SET payload = '{}', payload_hash = ? WHERE seq = 3",
-                bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"),
-            )
+        lambda store: store.execute(
+            "UPDATE events SET payload = '{}', payload_hash = ? WHERE seq = 3",
+            bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"),
         ),
         (3, "broken"),
     ),
-    "an event is removed": (lambda store: store.execute("DELETE FROM events WHERE seq = 3"), (3, "missing")),
+    "an event is removed": (
+        lambda store: store.execute("DELETE FROM events WHERE seq = 3"),
+        (3, "missing"),
+    ),
     "the first event is removed": (
         lambda store: store.execute("DELETE FROM events WHERE seq = 1"),
         (1, "missing"),

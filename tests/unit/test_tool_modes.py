@@ -241,9 +241,7 @@ async def test_no_false_warning_on_normal_execution(registry, sqlite_store):
         mode = await sqlite_store.sessions.get_mode(session.id)
         authority = AuthorityCache(registry).get(Situation(mode=mode))
         runner = ToolRunner(sqlite_store.log, Redactor())
-        result = await runner.call(
-            ToolCall("c", "current_time", "{}"), authority, CallContext(session.id)
-        )
+        result = await runner.call(ToolCall("c", "current_time", "{}"), authority, CallContext(session.id))
     assert result.ok
     assert [entry for entry in logs if entry["log_level"] != "info"] == []
 
@@ -252,8 +250,6 @@ def test_session_manager_has_no_public_set_mode():
     """S1-B3: nothing but the switch for people can change a mode."""
     from interlock.session.manager import SessionManager
 
-    assert not any(
-        "mode" in name and name != "get_mode" for name in vars(SessionManager) if name[0] != "_"
-    )
+    assert not any("mode" in name and name != "get_mode" for name in vars(SessionManager) if name[0] != "_")
     source = Path("src/interlock/session/manager.py").read_text()
     assert "SET mode" not in source

@@ -71,9 +71,7 @@ def _typos() -> list[Finding]:
     from interlock.config.describe import unknown_variables
 
     return [
-        Finding(
-            "settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else "")
-        )
+        Finding("settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else ""))
         for name, near in unknown_variables().items()
     ]
 

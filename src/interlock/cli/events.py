@@ -152,9 +152,7 @@ async def anchor(*, json: AsJson = False) -> int:
         print_json({"anchor": line})
     else:
         print_line(line)
-        note(
-            "keep this line where this machine cannot change it; check with: events verify --anchor LINE"
-        )
+        note("keep this line where this machine cannot change it; check with: events verify --anchor LINE")
     return Exit.ok
 
 

@@ -133,9 +133,7 @@ def _print_explanation(answer: dict[str, Any]) -> None:
         print_line(f"next      {answer['next_action']}")
     print_line(f"authority {answer['authority_digest'][:16]}")
     if not answer["mode_is_open"]:
-        note(
-            f"note: {answer['mode']} mode is not open for sessions here; it was opened for this question"
-        )
+        note(f"note: {answer['mode']} mode is not open for sessions here; it was opened for this question")
 
 
 def _cell(verdict: Any) -> dict[str, Any]:

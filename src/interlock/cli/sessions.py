@@ -89,9 +89,7 @@ async def export(session: str, *, out: Path | None = None) -> int:
     async with opened_runtime() as runtime:
         found = await runtime.sessions.get(session)
         messages = await runtime.sessions.transcript(session)
-        events = await runtime.database.read(
-            lambda db: [event_json(e) for e in whole_stream(db, session)]
-        )
+        events = await runtime.database.read(lambda db: [event_json(e) for e in whole_stream(db, session)])
     lines: list[dict[str, Any]] = [{"type": "session", **asdict(found)}]
     lines += [{"type": "message", **asdict(message)} for message in messages]
     lines += [{"type": "event", **event} for event in events]

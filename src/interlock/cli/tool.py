@@ -19,9 +19,7 @@ async def list_tools(*, mode: str | None = None, json: AsJson = False) -> int:
     chosen = mode_argument(mode) if mode else None
     async with opened_runtime(opened=[chosen] if chosen else ()) as runtime:
         exposed = (await runtime.authority(chosen)).exposed if chosen else None
-        tools = [
-            entry.tool for entry in runtime.registry if exposed is None or entry.tool.name in exposed
-        ]
+        tools = [entry.tool for entry in runtime.registry if exposed is None or entry.tool.name in exposed]
     if json:
         print_json(
             [

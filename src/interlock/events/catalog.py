@@ -19,7 +19,7 @@ class Event:
     kind: ClassVar[str]
 
     def payload(self) -> bytes:
-        return orjson.dumps({name: getattr(self, name) for name in _names(type(self))})
+        return orjson.dumps(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,14 @@ class Header:
     kind: str
 
     def encoded(self) -> bytes:
-        """A JSON array without spaces, in the order of the fields."""
-        return orjson.dumps(
-            [self.id, self.time_us, self.stream, self.seq, self.task, self.parent, self.kind]
+        return encode_header(
+            self.id, self.time_us, self.stream, self.seq, self.task, self.parent, self.kind
         )
+
+
+def encode_header(*fields: str | int | None) -> bytes:
+    """A JSON array without spaces, in the order of `Header`'s fields."""
+    return orjson.dumps(fields)
 
 
 def link(prev_hash: bytes, header: bytes, payload_hash: bytes) -> bytes:

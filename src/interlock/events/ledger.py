@@ -7,11 +7,12 @@ checks, by the database's clock, that this lease is still the one in force.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.events.catalog import Event
-from interlock.events.chain import GENESIS, Header, link, new_id, now_us
+from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
+from interlock.redaction.redactor import Redactor
 from interlock.store.driver import Connection, RetryTransaction
 
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? {FOR_UPDATE}"
@@ -33,7 +34,7 @@ AND EXISTS (
 
 INSERT_EVENTS = """
 INSERT INTO events
-    (id, stream, seq, time_us, task, parent, kind, payload, payload_hash, prev_hash, hash)
+    (id, time_us, stream, seq, task, parent, kind, payload, payload_hash, prev_hash, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
@@ -49,8 +50,7 @@ class Scope:
 NO_SCOPE = Scope()
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """Where an event came to stand."""
 
     id: str
@@ -64,12 +64,11 @@ class Draft:
 
     __slots__ = ("id", "kind", "payload", "payload_hash", "scope")
 
-    def __init__(self, event: Event, scope: Scope, redact: Callable[[str], str]) -> None:
-        payload = redact(event.payload().decode())
+    def __init__(self, event: Event, scope: Scope, redactor: Redactor) -> None:
+        self.payload = redactor.encoded(event.payload())
+        self.payload_hash = sha256(self.payload).digest()
         self.id = new_id()
         self.kind = event.kind
-        self.payload = payload
-        self.payload_hash = sha256(payload.encode()).digest()
         self.scope = scope
 
 
@@ -93,7 +92,7 @@ class _Pending:
     def advance(self) -> tuple[Any, ...]:
         """The parameters of the statement that moves this stream's head."""
         last = self.rows[-1]
-        move = (last[2], last[-1], self.time_us, self.stream, self.before.seq, self.before.hash)
+        move = (last[3], last[-1], self.time_us, self.stream, self.before.seq, self.before.hash)
         return move if self.token is None else (*move, self.stream, self.token)
 
 
@@ -180,12 +179,8 @@ class Ledger:
 
 def _chain(head: Head, draft: Draft, stream: str, pending: _Pending) -> Head:
     seq, scope = head.seq + 1, draft.scope
-    header = Header(draft.id, pending.time_us, stream, seq, scope.task, scope.parent, draft.kind)
-    chained = link(head.hash, header.encoded(), draft.payload_hash)
-    pending.rows.append(
-        (
-            *(draft.id, stream, seq, pending.time_us, scope.task, scope.parent, draft.kind),
-            *(draft.payload, draft.payload_hash, head.hash, chained),
-        )
-    )
+    header = (draft.id, pending.time_us, stream, seq, scope.task, scope.parent, draft.kind)
+    chained = link(head.hash, encode_header(*header), draft.payload_hash)
+    content = (draft.payload.decode(), draft.payload_hash, head.hash, chained)
+    pending.rows.append(header + content)
     return Head(seq, chained)

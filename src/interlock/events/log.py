@@ -46,7 +46,7 @@ class Transaction:
         return self._ledger.head(self._stream).seq + 1
 
     def record(self, event: Event, scope: Scope = NO_SCOPE) -> Recorded:
-        draft = Draft(event, scope, self._redactor.text)
+        draft = Draft(event, scope, self._redactor)
         recorded = self._ledger.add(self._stream, self._token, [draft], _raise)
         self._ledger.flush()
         return recorded[0]
@@ -59,7 +59,7 @@ def _raise(fenced: SessionFenced) -> None:
 Work = Callable[[Transaction], Result]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Unit:
     """Either drafts to append or work to carry out, on one stream."""
 
@@ -85,7 +85,7 @@ class EventLog:
         token: int | None = None,
     ) -> list[Recorded]:
         """Record facts; it returns when they are on disk."""
-        drafts = [Draft(event, scope, self._redactor.text) for event in events]
+        drafts = [Draft(event, scope, self._redactor) for event in events]
         result: list[Recorded] = await self._writer.submit(_Unit(stream, token, drafts))
         return result
 
@@ -116,9 +116,7 @@ class EventLog:
         except Exception as error:  # noqa: BLE001 - it is this unit's own and goes to its caller
             outcome.fail(error)
 
-    def _isolated(
-        self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]
-    ) -> Result:
+    def _isolated(self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]) -> Result:
         """A unit that fails half-way must not take the rest of its group along."""
         ledger.flush()
         connection.change("SAVEPOINT unit")

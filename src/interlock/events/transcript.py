@@ -19,8 +19,6 @@ WHERE session_id = ? AND seq > ? AND content IS NOT NULL ORDER BY seq LIMIT ?
 """
 
 
-def content_hash(
-    role: str, content: str | None, tool_calls: str | None, tool_call_id: str | None
-) -> bytes:
+def content_hash(role: str, content: str | None, tool_calls: str | None, tool_call_id: str | None) -> bytes:
     """sha256 of the four fields as a JSON array without spaces."""
     return sha256(orjson.dumps([role, content, tool_calls, tool_call_id])).digest()

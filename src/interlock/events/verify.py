@@ -146,9 +146,7 @@ def _faults_of_checkpoint(
     for stream, seq, expected in event.heads:
         rows = connection.query(HASH_AT, (stream, seq))
         if not rows:
-            yield Fault(
-                stream, seq, "cut", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw it"
-            )
+            yield Fault(stream, seq, "cut", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw it")
         elif bytes(rows[0][0]).hex() != expected:
             yield Fault(
                 stream,
@@ -158,9 +156,7 @@ def _faults_of_checkpoint(
             )
 
 
-def _faults_of_head(
-    connection: Connection, stream: str, last_seq: int, chained: bytes
-) -> Iterator[Fault]:
+def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained: bytes) -> Iterator[Fault]:
     rows = connection.query(HEAD, (stream,))
     if not rows:
         yield Fault(stream, last_seq, "missing", "the stream has no head row")

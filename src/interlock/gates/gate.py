@@ -80,9 +80,7 @@ def _judge_arguments(call: ToolCall, tool_name: str, authority: Authority) -> Cl
         objection = error
     if objection is None:
         return ClearedCall(call.call_id, call.name, entry.tool, arguments, authority, _GATE_SEAL)
-    failure = _failure(
-        objection.error_code, tool_name, authority, objection.message, objection.next_action
-    )
+    failure = _failure(objection.error_code, tool_name, authority, objection.message, objection.next_action)
     return Refusal(failure, call.name, Layer.arguments)
 
 

@@ -168,9 +168,7 @@ class ToolRunner:
         )
         return _Outcome(shown, round(latency_ms, 3), changed or meta.changed)
 
-    async def _record_outcome(
-        self, cleared: ClearedCall, outcome: _Outcome, context: CallContext
-    ) -> None:
+    async def _record_outcome(self, cleared: ClearedCall, outcome: _Outcome, context: CallContext) -> None:
         fields: dict[str, Any] = {
             "call_id": cleared.call_id,
             "tool_name": cleared.tool.name,

@@ -60,9 +60,7 @@ class SessionLeases:
 
     async def renew(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> int:
-            return transaction.connection.change(
-                RENEW, (self._milliseconds, lease.session_id, lease.token)
-            )
+            return transaction.connection.change(RENEW, (self._milliseconds, lease.session_id, lease.token))
 
         if not await self._events.transact(lease.session_id, work):
             lease.lost.set()

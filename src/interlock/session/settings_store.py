@@ -138,9 +138,7 @@ def _filled(stored: object, defaults: Document) -> Document:
     return filled
 
 
-def _patched(
-    present: Document, patch: Mapping[str, Any], defaults: Document, path: str = ""
-) -> Document:
+def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, path: str = "") -> Document:
     result = dict(present)
     for name, value in patch.items():
         where = f"{path}{name}"

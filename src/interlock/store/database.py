@@ -113,8 +113,7 @@ def open_database(config: StoreConfig) -> Database:
     elif (revision := stored_revision(config)) != SCHEMA_REVISION:
         state = "is empty" if revision is None else f"has schema {revision}"
         raise StoreError(
-            f"the database {state}, this program needs schema {SCHEMA_REVISION}: "
-            "run `interlock db upgrade`"
+            f"the database {state}, this program needs schema {SCHEMA_REVISION}: run `interlock db upgrade`"
         )
     return Database(config)
 

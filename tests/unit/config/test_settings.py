@@ -61,9 +61,7 @@ def test_a_wrong_value_stops_the_start_and_names_its_variable(monkeypatch, name,
     assert text in sentence
 
 
-@pytest.mark.parametrize(
-    "value", ["", " ", ",", "relative", "./here", "/no/such/folder", "/etc/hostname"]
-)
+@pytest.mark.parametrize("value", ["", " ", ",", "relative", "./here", "/no/such/folder", "/etc/hostname"])
 def test_roots_that_are_set_must_be_real_absolute_folders(monkeypatch, value):
     assert refused(monkeypatch, TOOL_ALLOWED_ROOTS=value).startswith("TOOL_ALLOWED_ROOTS")
 
@@ -71,9 +69,7 @@ def test_roots_that_are_set_must_be_real_absolute_folders(monkeypatch, value):
 def test_roots_are_cleaned_and_named_once(monkeypatch, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    monkeypatch.setenv(
-        "AUTONOUS_TOOL_ALLOWED_ROOTS", f"{tmp_path}/a/, {tmp_path}/link,{tmp_path}/a/../a"
-    )
+    monkeypatch.setenv("AUTONOUS_TOOL_ALLOWED_ROOTS", f"{tmp_path}/a/, {tmp_path}/link,{tmp_path}/a/../a")
     assert load_settings().tool.allowed_roots == (tmp_path / "a",)
 
 

@@ -168,9 +168,7 @@ def registry() -> ToolRegistry:
     registry.register(
         DeclaredTool("memory_search", switches=frozenset({PolicySwitch.memory}), modes=ALL_MODES)
     )
-    registry.register(
-        DeclaredTool("files__list", switches=frozenset({PolicySwitch.mcp}), server="files")
-    )
+    registry.register(DeclaredTool("files__list", switches=frozenset({PolicySwitch.mcp}), server="files"))
     registry.register(UndeclaredTool())
     return registry
 
@@ -239,9 +237,7 @@ def test_what_is_missing_here_is_told_with_its_reason(registry):
     missing = Capabilities(missing_reasons=(("sandbox", "this kernel has no Landlock"),))
     denied = verdict(registry, "bash", capabilities=missing)
     assert denied.message == "bash is not available here: this kernel has no Landlock"
-    assert isinstance(
-        verdict(registry, "bash", capabilities=Capabilities(frozenset({"sandbox"}))), Allowed
-    )
+    assert isinstance(verdict(registry, "bash", capabilities=Capabilities(frozenset({"sandbox"}))), Allowed)
 
 
 def test_a_listed_server_is_open_and_an_unset_list_is_not(registry):
@@ -257,9 +253,7 @@ def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):
         mcp=McpPolicy(allowed_servers=frozenset({"files"})),
     )
     assert isinstance(verdict(registry, "files__list", agent=wide), Denied)
-    situation = Situation(
-        mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),))
-    )
+    situation = Situation(mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),)))
     authority = compile_authority(registry, situation)
     assert authority.limits.max_read_bytes == 524288
     assert authority.profile.network_ports == frozenset()
@@ -305,9 +299,7 @@ def test_all_readers_of_a_turn_hold_the_same_object(registry):
     situation = Situation(mode=ToolMode.chat)
     assert cache.get(situation) is cache.get(Situation(mode=ToolMode.chat))
     registry.set_mode_override("read_file", frozenset())
-    assert (
-        "read_file" not in cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)).exposed
-    )
+    assert "read_file" not in cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)).exposed
 
 
 def test_the_cache_is_bounded(registry):

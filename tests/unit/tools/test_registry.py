@@ -122,9 +122,7 @@ def test_asking_for_the_names_of_a_mode_is_logged(registry):
     ]
 
 
-@pytest.mark.parametrize(
-    "method", ["list_tools", "get_tools_schema", "check_mode", "allowed_tool_names"]
-)
+@pytest.mark.parametrize("method", ["list_tools", "get_tools_schema", "check_mode", "allowed_tool_names"])
 def test_the_mode_can_never_be_left_out(registry, method):
     arguments = ("clock",) if method == "check_mode" else ()
     with pytest.raises(TypeError):

@@ -1,0 +1,19 @@
+"""`python -m bench [gates] [log] [start]`: prints the table; exits 1 if a target was missed."""
+
+import sys
+
+from bench import gates, log, start
+from bench.rows import print_table
+
+PARTS = {"gates": gates.rows, "log": log.rows, "start": start.rows}
+
+
+def main() -> int:
+    chosen = sys.argv[1:] or list(PARTS)
+    rows = [row for name in chosen for row in PARTS[name]()]
+    print_table(rows)
+    return 1 if any(row.verdict == "MISSED" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

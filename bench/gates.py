@@ -1,0 +1,35 @@
+"""A gate decision beside a dictionary look-up."""
+
+from interlock.config.modes import ALL_MODES, ToolMode
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.gate import ToolCall, judge
+from interlock.tools.registry import ToolRegistry
+
+from bench.rows import Row, cpu_microseconds, interleaved
+from tests.doubles import DeclaredTool
+
+ROUNDS, TIMES = 9, 50_000
+
+
+def rows() -> list[Row]:
+    registry = ToolRegistry()
+    for number in range(25):
+        modes = ALL_MODES if number % 2 else frozenset({ToolMode.coding})
+        registry.register(DeclaredTool(f"tool_{number}", modes=modes, aliases=(f"t.{number}",)))
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    plain = dict(authority.verdicts)
+    denied, allowed = ToolCall("c", "tool_4", "{}"), ToolCall("c", "t.5", '{"text": "hello"}')
+
+    look_up, verdict, refused, cleared = interleaved(
+        ROUNDS,
+        lambda: cpu_microseconds(TIMES, lambda: plain["tool_5"]),
+        lambda: cpu_microseconds(TIMES, lambda: authority.verdict("t.5")),
+        lambda: cpu_microseconds(TIMES // 10, lambda: judge(denied, authority)),
+        lambda: cpu_microseconds(TIMES // 10, lambda: judge(allowed, authority)),
+    )
+    beside = "µs dict look-up"
+    return [
+        Row("gate: decide about a tool (alias resolved)", verdict, look_up, "µs", beside, 20),
+        Row("gate: refuse a call, with its message", refused, look_up, "µs", beside),
+        Row("gate: clear a call, arguments decoded and validated", cleared, look_up, "µs", beside),
+    ]

@@ -1,0 +1,249 @@
+"""Durable events beside plain sqlite3 with the same durability, alone and from fifty writers.
+
+"Plain" is the least anyone could do: one row, one commit, `synchronous=FULL`, no chain, no head, no
+fence. The bare group commit does what the log does to share a commit, and nothing else.
+"""
+
+import asyncio
+import queue
+import shutil
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.events.catalog import ToolCallCompleted
+from interlock.events.ledger import NO_SCOPE, Draft, Ledger
+from interlock.events.log import EventLog
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import SessionLeases
+from interlock.store.database import StoreConfig, open_database
+
+from bench.rows import Row, interleaved
+
+ROUNDS, ALONE, WRITERS, EACH = 7, 300, 50, 200
+EVENT = ToolCallCompleted(
+    call_id="call_0123456789ab",
+    tool_name="read_file",
+    mode="coding",
+    authority_digest="d" * 64,
+    latency_ms=1.25,
+    exit_code=0,
+    truncated_lines=False,
+    truncated_bytes=False,
+    output_hash="e" * 64,
+)
+PAYLOAD = EVENT.payload().decode()
+INSERT = "INSERT INTO events (stream, seq, time_us, kind, payload) VALUES (?, ?, ?, ?, ?)"
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """On the disk the repository is on: a memory file system would make every commit free."""
+    path = Path(tempfile.mkdtemp(prefix=".bench-", dir=Path(__file__).parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+class Plain:
+    """One sqlite3 connection and one table."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self.connection.execute("PRAGMA journal_mode=WAL")
+        self.connection.execute("PRAGMA synchronous=FULL")
+        self.connection.execute(
+            "CREATE TABLE events (position INTEGER PRIMARY KEY, stream TEXT, seq INTEGER, time_us INTEGER, "
+            "kind TEXT, payload TEXT, UNIQUE (stream, seq))"
+        )
+        self._seq = 0
+
+    def rows(self, streams: list[str]) -> list[tuple[object, ...]]:
+        self._seq += 1
+        return [(stream, self._seq, time.time_ns(), EVENT.kind, PAYLOAD) for stream in streams]
+
+    def write(self, streams: list[str]) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.executemany(INSERT, self.rows(streams))
+        self.connection.execute("COMMIT")
+
+
+class BareGroupCommit:
+    """Fifty coroutines, one thread, one shared commit: the floor for any log that keeps off the loop."""
+
+    def __init__(self, plain: Plain) -> None:
+        self._plain = plain
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    async def append(self, stream: str) -> None:
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._queue.put((stream, loop, future))
+        await future
+
+    def close(self) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group = [first]
+            while not self._queue.empty() and len(group) < 1024:
+                group.append(self._queue.get())
+            self._plain.write([f"{stream}.{n}" for n, (stream, _, _) in enumerate(group)])
+            first[1].call_soon_threadsafe(lambda done: [f.set_result(None) for _, _, f in done], group)
+
+
+class Ours:
+    def __init__(self, path: Path) -> None:
+        self.database = open_database(StoreConfig(f"sqlite:///{path}"))
+        self.log = EventLog(self.database, Redactor())
+        self.streams = [f"s_{number:016x}" for number in range(WRITERS)]
+        self.tokens: dict[str, int] = {}
+
+    async def prepare(self) -> None:
+        leases = SessionLeases(self.log, seconds=3600)
+        for stream in self.streams:
+            await self.log.transact(stream, lambda transaction: transaction.open_stream())
+            lease = await leases.take(stream, "bench")
+            assert lease is not None
+            self.tokens[stream] = lease.token
+
+    async def append(self, stream: str) -> None:
+        await self.log.append(stream, EVENT, token=self.tokens[stream])
+
+    def close(self) -> None:
+        self.log.close()
+        self.database.close()
+
+
+@contextmanager
+def measured(found: dict[str, float], times: int) -> Iterator[None]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    found["wall"] = (time.perf_counter() - wall) / times * 1e6
+    found["cpu"] = (time.process_time() - cpu) / times * 1e6
+
+
+class Contest:
+    """All sides on the same disk, in turn; each call is one round of one side."""
+
+    def __init__(self, path: Path) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.plain = Plain(path / "plain.db")
+        self.threaded = Plain(path / "threaded.db")
+        self.grouped = BareGroupCommit(Plain(path / "grouped.db"))
+        self.ours = Ours(path / "ours.db")
+        self.loop.run_until_complete(self.ours.prepare())
+        self.direct_connection = self.ours.database.config.connect()
+        self.found: dict[str, list[dict[str, float]]] = {}
+
+    def close(self) -> None:
+        self.grouped.close()
+        self.ours.close()
+        self.direct_connection.close()
+        self.loop.close()
+
+    def plain_alone(self) -> None:
+        for _ in range(ALONE):
+            self.plain.write(["alone"])
+
+    def direct_alone(self) -> None:
+        """The log's own transaction, without the way from the loop to the writer and back."""
+        heads: dict = {}
+        stream = self.ours.streams[-1]
+        for _ in range(ALONE):
+            self.direct_connection.begin(write=True)
+            ledger = Ledger(self.direct_connection, heads)
+            draft = Draft(EVENT, NO_SCOPE, Redactor())
+            ledger.add(stream, self.ours.tokens[stream], [draft], print)
+            ledger.flush()
+            self.direct_connection.commit()
+
+    def threaded_alone(self) -> None:
+        async def run() -> None:
+            for _ in range(ALONE):
+                await asyncio.to_thread(self.threaded.write, ["alone"])
+
+        self.loop.run_until_complete(run())
+
+    def ours_alone(self) -> None:
+        async def run() -> None:
+            for _ in range(ALONE):
+                await self.ours.append(self.ours.streams[0])
+
+        self.loop.run_until_complete(run())
+
+    def plain_group(self) -> None:
+        for _ in range(EACH):
+            self.plain.write(self.ours.streams)
+
+    def _together(self, append) -> None:
+        async def one(stream: str) -> None:
+            for _ in range(EACH):
+                await append(stream)
+
+        async def run() -> None:
+            await asyncio.gather(*(one(stream) for stream in self.ours.streams))
+
+        self.loop.run_until_complete(run())
+
+    def grouped_together(self) -> None:
+        self._together(self.grouped.append)
+
+    def ours_together(self) -> None:
+        self._together(self.ours.append)
+
+
+def rows() -> list[Row]:
+    with folder() as path:
+        contest = Contest(path)
+
+        def side(work, times: int, what: str):
+            def run() -> float:
+                found: dict[str, float] = {}
+                with measured(found, times):
+                    work()
+                return found[what]
+
+            return run
+
+        events = WRITERS * EACH
+        wall = interleaved(
+            ROUNDS,
+            side(contest.plain_alone, ALONE, "wall"),
+            side(contest.direct_alone, ALONE, "wall"),
+            side(contest.threaded_alone, ALONE, "wall"),
+            side(contest.ours_alone, ALONE, "wall"),
+            side(contest.grouped_together, events, "wall"),
+            side(contest.ours_together, events, "wall"),
+        )
+        cpu = interleaved(
+            ROUNDS,
+            side(contest.plain_alone, ALONE, "cpu"),
+            side(contest.ours_alone, ALONE, "cpu"),
+            side(contest.plain_group, events, "cpu"),
+            side(contest.grouped_together, events, "cpu"),
+            side(contest.ours_together, events, "cpu"),
+        )
+        contest.close()
+    plain, direct, threaded, ours, grouped, together = wall
+    plain_cpu, ours_cpu, group_cpu, grouped_cpu, together_cpu = cpu
+    return [
+        Row("log: a durable event alone, its transaction", direct, plain, "µs", "µs plain sqlite3", 1.3),
+        Row("log: the same, awaited on the loop", ours, threaded, "µs", "µs plain by to_thread", 1.3),
+        Row("log: the same, against plain on the loop itself", ours, plain, "µs", "µs plain sqlite3"),
+        Row("log: the same, CPU", ours_cpu, plain_cpu, "µs", "µs plain sqlite3"),
+        Row("log: 50 writers, durable events/s", 1e6 / together, 1.0, "/s", "(absolute)", 15_000, True),
+        Row("log: 50 writers, CPU per event", together_cpu, 1.0, "µs", "µs (absolute)", 30),
+        Row("log: 50 writers, CPU per event", together_cpu, grouped_cpu, "µs", "µs bare group commit"),
+        Row("log: 50 writers, CPU per event", together_cpu, group_cpu, "µs", "µs plain, 50 rows a commit"),
+        Row("log: 50 writers, events/s", 1e6 / together, 1e6 / grouped, "/s", "/s bare group commit"),
+    ]
