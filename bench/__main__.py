@@ -1,6 +1,9 @@
 """`python -m bench [gates] [log] [start]`: prints the table; exits 1 if a target was missed."""
 
+import logging
 import sys
+
+import structlog
 
 from bench import gates, log, start
 from bench.rows import print_table
@@ -9,6 +12,7 @@ PARTS = {"gates": gates.rows, "log": log.rows, "start": start.rows}
 
 
 def main() -> int:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     chosen = sys.argv[1:] or list(PARTS)
     rows = [row for name in chosen for row in PARTS[name]()]
     print_table(rows)

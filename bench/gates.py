@@ -1,12 +1,12 @@
 """A gate decision beside a dictionary look-up."""
 
+from tests.doubles import DeclaredTool
+
+from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.authority import Situation, compile_authority
 from interlock.gates.gate import ToolCall, judge
 from interlock.tools.registry import ToolRegistry
-
-from bench.rows import Row, cpu_microseconds, interleaved
-from tests.doubles import DeclaredTool
 
 ROUNDS, TIMES = 9, 50_000
 

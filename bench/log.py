@@ -11,18 +11,17 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.rows import Row, interleaved
 from interlock.events.catalog import ToolCallCompleted
 from interlock.events.ledger import NO_SCOPE, Draft, Ledger
 from interlock.events.log import EventLog
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.store.database import StoreConfig, open_database
-
-from bench.rows import Row, interleaved
 
 ROUNDS, ALONE, WRITERS, EACH = 7, 300, 50, 200
 EVENT = ToolCallCompleted(
@@ -185,7 +184,7 @@ class Contest:
         for _ in range(EACH):
             self.plain.write(self.ours.streams)
 
-    def _together(self, append) -> None:
+    def _together(self, append: Callable[[str], Awaitable[None]]) -> None:
         async def one(stream: str) -> None:
             for _ in range(EACH):
                 await append(stream)
@@ -206,7 +205,7 @@ def rows() -> list[Row]:
     with folder() as path:
         contest = Contest(path)
 
-        def side(work, times: int, what: str):
+        def side(work: Callable[[], None], times: int, what: str) -> Callable[[], float]:
             def run() -> float:
                 found: dict[str, float] = {}
                 with measured(found, times):
@@ -241,7 +240,15 @@ def rows() -> list[Row]:
         Row("log: the same, awaited on the loop", ours, threaded, "µs", "µs plain by to_thread", 1.3),
         Row("log: the same, against plain on the loop itself", ours, plain, "µs", "µs plain sqlite3"),
         Row("log: the same, CPU", ours_cpu, plain_cpu, "µs", "µs plain sqlite3"),
-        Row("log: 50 writers, durable events/s", 1e6 / together, 1.0, "/s", "(absolute)", 15_000, True),
+        Row(
+            "log: 50 writers, durable events/s",
+            1e6 / together,
+            1.0,
+            "/s",
+            "(absolute)",
+            15_000,
+            higher_is_better=True,
+        ),
         Row("log: 50 writers, CPU per event", together_cpu, 1.0, "µs", "µs (absolute)", 30),
         Row("log: 50 writers, CPU per event", together_cpu, grouped_cpu, "µs", "µs bare group commit"),
         Row("log: 50 writers, CPU per event", together_cpu, group_cpu, "µs", "µs plain, 50 rows a commit"),

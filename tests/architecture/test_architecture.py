@@ -1,6 +1,7 @@
 """What keeps the house readable: one-way imports, small files and functions, nothing undocumented."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def text_of(name: str) -> str:
 
 def test_imports_go_one_way():
     executable = Path(sys.executable).parent / "lint-imports"
-    done = subprocess.run([executable, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([executable, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
@@ -126,7 +127,7 @@ def test_every_event_kind_is_documented_with_its_fields():
 
 def own_fields(event: type[Event]) -> list[str]:
     """The fields a kind adds itself; those of all tool calls are documented once."""
-    return list(event.__dict__.get("__annotations__", {}))
+    return list(inspect.get_annotations(event))
 
 
 def commands(app, path: tuple[str, ...] = ()):

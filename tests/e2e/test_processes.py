@@ -1,4 +1,4 @@
-"""Several processes on one store: never two writers, nothing acknowledged is lost, the late write nothing."""
+"""Several processes on one store: never two writers, nothing acknowledged lost, the late fenced out."""
 
 import json
 import os

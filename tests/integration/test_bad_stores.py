@@ -203,7 +203,7 @@ async def test_on_a_read_only_store_no_tool_runs(sqlite_config):
 
 def test_a_postgres_that_is_not_there_is_one_sentence():
     config = StoreConfig("postgresql://nobody@127.0.0.1:1/none", busy_timeout_seconds=1)
-    with pytest.raises(StoreError, match="PostgreSQL: .*refused") as raised:
+    with pytest.raises(StoreError, match=r"PostgreSQL: .*refused") as raised:
         open_database(config)
     assert "\n" not in str(raised.value)
 

@@ -150,7 +150,7 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         lease = await store.leases.take(session, "old")
         old = config.connect()
         old.begin(write=True)
-        from interlock.events.ledger import Draft, Ledger, NO_SCOPE
+        from interlock.events.ledger import NO_SCOPE, Draft, Ledger
 
         ledger = Ledger(old, {})
         ledger.add(

@@ -87,7 +87,7 @@ def test_a_mode_can_never_be_null(empty):
     upgrade(empty)
     connection = empty.connect()
     insert = (
-        "INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES ('a','c','','',1,?)"
+        "INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES ('a', 'c', '', '', 1, ?)"
     )
     with pytest.raises(Exception, match=r"(?i)null"):
         connection.change(insert, (None,))

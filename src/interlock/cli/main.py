@@ -2,11 +2,13 @@
 
 import os
 import sys
-
-from cyclopts import App
+from typing import TYPE_CHECKING
 
 from interlock import __version__
 from interlock.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 _GROUPS = {
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
@@ -22,10 +24,15 @@ _GROUPS = {
 }
 
 
-def build_app() -> App:
+SUMMARY = "An agent runtime: what an agent may do, what it did, and the proof."
+
+
+def build_app() -> "App":
+    from cyclopts import App
+
     app = App(
         name="interlock",
-        help="An agent runtime: what an agent may do, what it did, and the proof.",
+        help=SUMMARY,
         version=__version__,
         help_format="plaintext",
         result_action="return_value",
@@ -40,10 +47,13 @@ def main(tokens: list[str] | None = None) -> None:
 
 
 def run(tokens: list[str] | None = None) -> int:
+    given = sys.argv[1:] if tokens is None else tokens
+    if given in ([], ["--help"], ["-h"]):
+        return _print_overview()
     from interlock.infra.errors import InterlockError, ModeNotOpen
 
     try:
-        result = build_app()(tokens)
+        result = build_app()(given)
     except ModeNotOpen as error:
         return _fail(error, Exit.denied)
     except InterlockError as error:
@@ -55,6 +65,15 @@ def run(tokens: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return Exit.cancelled
     return result if isinstance(result, int) else Exit.ok
+
+
+def _print_overview() -> int:
+    """The first help page, from the table above alone: asking what there is should take no time."""
+    width = max(len(name) for name in _GROUPS)
+    lines = [f"  {name:<{width}}  {text}" for name, (_, text) in _GROUPS.items()]
+    more = "  --help on any command tells its options; --version prints the version."
+    sys.stdout.write("\n".join(["Usage: interlock COMMAND", "", SUMMARY, "", *lines, "", more, ""]))
+    return Exit.ok
 
 
 def _fail(error: Exception, code: Exit) -> int:

@@ -5,7 +5,6 @@ many units share a commit.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from interlock.events.catalog import Event
@@ -14,9 +13,11 @@ from interlock.infra.errors import SessionFenced, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, RetryTransaction
-from interlock.store.writer import GroupCommitWriter, Outcome
+from interlock.store.writer import GroupCommitWriter, WriteUnit
 
 Result = TypeVar("Result")
+
+MAX_CACHED_HEADS = 10_000
 
 
 class Transaction:
@@ -59,14 +60,23 @@ def _raise(fenced: SessionFenced) -> None:
 Work = Callable[[Transaction], Result]
 
 
-@dataclass(slots=True)
-class _Unit:
+class _Unit(WriteUnit):
     """Either drafts to append or work to carry out, on one stream."""
 
-    stream: str
-    token: int | None
-    drafts: Sequence[Draft] = ()
-    work: Work[Any] | None = None
+    __slots__ = ("drafts", "stream", "token", "work")
+
+    def __init__(
+        self,
+        stream: str,
+        token: int | None,
+        drafts: Sequence[Draft] = (),
+        work: Work[Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.stream = stream
+        self.token = token
+        self.drafts = drafts
+        self.work = work
 
 
 class EventLog:
@@ -97,24 +107,25 @@ class EventLog:
     def close(self) -> None:
         self._writer.close()
 
-    def _apply(self, connection: Connection, units: Sequence[_Unit]) -> list[Outcome]:
+    def _apply(self, connection: Connection, units: Sequence[_Unit]) -> None:
+        if len(self._heads) > MAX_CACHED_HEADS:
+            self._heads.clear()
         ledger = Ledger(connection, self._heads)
-        outcomes = [Outcome() for _ in units]
-        for index in _order(connection, units):
-            self._apply_unit(connection, ledger, units[index], outcomes[index])
+        for unit in _in_order(connection, units):
+            self._apply_unit(connection, ledger, unit)
         ledger.flush()
-        return outcomes
 
-    def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit, outcome: Outcome) -> None:
+    def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit) -> None:
+        unit.error = None
         try:
             if unit.work is None:
-                outcome.result = ledger.add(unit.stream, unit.token, unit.drafts, outcome.fail)
+                unit.result = ledger.add(unit.stream, unit.token, unit.drafts, unit.fail)
             else:
-                outcome.result = self._isolated(connection, ledger, unit, unit.work)
+                unit.result = self._isolated(connection, ledger, unit, unit.work)
         except (StoreError, RetryTransaction):
             raise
         except Exception as error:  # noqa: BLE001 - it is this unit's own and goes to its caller
-            outcome.fail(error)
+            unit.fail(error)
 
     def _isolated(self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]) -> Result:
         """A unit that fails half-way must not take the rest of its group along."""
@@ -133,8 +144,8 @@ class EventLog:
             connection.change("RELEASE SAVEPOINT unit")
 
 
-def _order(connection: Connection, units: Sequence[_Unit]) -> Sequence[int]:
+def _in_order(connection: Connection, units: Sequence[_Unit]) -> Sequence[_Unit]:
     """Groups of several processes lock the same heads: always in one order, or they deadlock."""
     if connection.dialect == "sqlite":
-        return range(len(units))
-    return sorted(range(len(units)), key=lambda index: units[index].stream)
+        return units
+    return sorted(units, key=lambda unit: unit.stream)

@@ -8,50 +8,49 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from interlock.infra.errors import StoreError
 from interlock.store.driver import Connection, RetryTransaction
 
-Unit = TypeVar("Unit")
 MAX_GROUP = 1024
 MAX_RETRIES = 5
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What one unit of a group came to: a result, or the error that concerns it alone."""
+class WriteUnit:
+    """One thing to be written, who waits for it, and what it came to: a result or an error of its own."""
 
-    result: Any = None
-    error: Exception | None = None
+    __slots__ = ("error", "future", "loop", "result")
+
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[Any]"
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.error: Exception | None = None
 
     def fail(self, error: Exception) -> None:
         self.result, self.error = None, error
 
 
-@dataclass(slots=True)
-class _Request(Generic[Unit]):
-    unit: Unit
-    loop: asyncio.AbstractEventLoop
-    future: "asyncio.Future[Any]"
+Unit = TypeVar("Unit", bound=WriteUnit)
 
 
 class GroupCommitWriter(Generic[Unit]):
     """Runs `apply(connection, units)` inside one transaction per group, in a thread of its own.
 
-    `apply` returns one outcome per unit. If it raises, or the commit fails, nothing of the group was
+    `apply` sets each unit's result or error. If it raises, or the commit fails, nothing of the group was
     written and every unit gets that error. It may be run again when the database asks for it.
     """
 
     def __init__(
         self,
         connect: Callable[[], Connection],
-        apply: Callable[[Connection, Sequence[Unit]], list[Outcome]],
+        apply: Callable[[Connection, Sequence[Unit]], None],
     ) -> None:
         self._connect = connect
         self._apply = apply
-        self._queue: queue.SimpleQueue[_Request[Unit] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -66,10 +65,10 @@ class GroupCommitWriter(Generic[Unit]):
             raise StoreError("the store is closed")
         if self._thread is None:
             self._start()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._queue.put(_Request(unit, loop, future))
-        return future
+        unit.loop = asyncio.get_running_loop()
+        unit.future = unit.loop.create_future()
+        self._queue.put(unit)
+        return unit.future
 
     def close(self) -> None:
         """Commit what has queued, then stop."""
@@ -88,46 +87,50 @@ class GroupCommitWriter(Generic[Unit]):
     def _run(self) -> None:
         open_for_more = True
         while open_for_more:
-            group: list[_Request[Unit]] = []
+            group: list[Unit] = []
             open_for_more = self._gather(group)
             if group:
-                self._resolve(group, self._commit([request.unit for request in group]))
+                self._commit(group)
+                _settle_all(group)
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _gather(self, group: list[_Request[Unit]]) -> bool:
+    def _gather(self, group: list[Unit]) -> bool:
         """Wait for the first request, take all that came with it; False when told to stop."""
-        request = self._queue.get()
-        while request is not None:
-            group.append(request)
+        unit = self._queue.get()
+        while unit is not None:
+            group.append(unit)
             if len(group) == MAX_GROUP:
                 return True
             try:
-                request = self._queue.get_nowait()
+                unit = self._queue.get_nowait()
             except queue.Empty:
                 return True
         return False
 
-    def _commit(self, units: Sequence[Unit]) -> list[Outcome]:
+    def _commit(self, units: Sequence[Unit]) -> None:
         for attempt in range(MAX_RETRIES):
             try:
-                return self._commit_once(units)
+                self._commit_once(units)
+                return
             except RetryTransaction as error:
+                failure: Exception = StoreError(f"the database kept giving up: {error}")
                 if attempt == MAX_RETRIES - 1:
-                    failure: Exception = StoreError(f"the database kept giving up: {error}")
+                    break
             except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
                 failure = error
                 break
-        return [Outcome(error=failure) for _ in units]
+        for unit in units:
+            unit.fail(failure)
 
-    def _commit_once(self, units: Sequence[Unit]) -> list[Outcome]:
+    def _commit_once(self, units: Sequence[Unit]) -> None:
         if self._connection is None:
             self._connection = self._connect()
         connection = self._connection
         try:
             connection.begin(write=True)
-            outcomes = self._apply(connection, units)
+            self._apply(connection, units)
             connection.commit()
         except RetryTransaction:
             self._abandon(connection, keep=True)
@@ -136,7 +139,6 @@ class GroupCommitWriter(Generic[Unit]):
             # After a failure the connection's state is not worth guessing at: open a new one.
             self._abandon(connection, keep=False)
             raise
-        return outcomes
 
     def _abandon(self, connection: Connection, *, keep: bool) -> None:
         try:
@@ -148,24 +150,25 @@ class GroupCommitWriter(Generic[Unit]):
             pass
         self._connection = None
 
-    @staticmethod
-    def _resolve(group: list[_Request[Unit]], outcomes: list[Outcome]) -> None:
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Outcome]]] = {}
-        for request, outcome in zip(group, outcomes, strict=True):
-            by_loop.setdefault(request.loop, []).append((request.future, outcome))
-        for loop, pairs in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_settle, pairs)
-            except RuntimeError:
-                # That loop has ended and nobody waits any more; the write stands.
-                continue
 
-
-def _settle(pairs: list[tuple["asyncio.Future[Any]", Outcome]]) -> None:
-    for future, outcome in pairs:
-        if future.done():
+def _settle_all(units: Sequence[WriteUnit]) -> None:
+    """Wake whoever waits, with one call into each of their loops."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[WriteUnit]] = {}
+    for unit in units:
+        by_loop.setdefault(unit.loop, []).append(unit)
+    for loop, waiting in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, waiting)
+        except RuntimeError:
+            # That loop has ended and nobody waits any more; the write stands.
             continue
-        if outcome.error is not None:
-            future.set_exception(outcome.error)
+
+
+def _settle(units: Sequence[WriteUnit]) -> None:
+    for unit in units:
+        if unit.future.done():
+            continue
+        if unit.error is not None:
+            unit.future.set_exception(unit.error)
         else:
-            future.set_result(outcome.result)
+            unit.future.set_result(unit.result)
