@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import orjson
+
 from bench.rows import Row, interleaved
 from interlock.events.catalog import ToolCallCompleted
 from interlock.events.ledger import NO_SCOPE, Draft, Ledger
@@ -35,7 +37,7 @@ EVENT = ToolCallCompleted(
     truncated_bytes=False,
     output_hash="e" * 64,
 )
-PAYLOAD = EVENT.payload().decode()
+PAYLOAD = orjson.dumps(EVENT.payload()).decode()
 INSERT = "INSERT INTO events (stream, seq, time_us, kind, payload) VALUES (?, ?, ?, ?, ?)"
 
 

@@ -19,6 +19,7 @@ from interlock.gates.policy import (
     ToolPolicy,
 )
 from interlock.gates.runner import ToolRunner
+from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
@@ -61,6 +62,11 @@ def open_runtime(
     settings: Settings, *, opened: Iterable[ToolMode] = (), roots: tuple[Path, ...] | None = None
 ) -> Runtime:
     """Build everything. `opened` and `roots` are what the local operator said on the command line."""
+    if roots is not None:
+        try:
+            settings.refuse_precious(roots, "--root")
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
     redactor = Redactor(secrets_of(settings))
     configure_logging(settings.log_level, redact=redactor.value, as_json=False)
     database = open_database(store_config(settings))

@@ -162,6 +162,22 @@ def test_a_mode_is_switched_only_among_open_ones(interlock):
     assert "not a mode" in one_line_error(interlock, "sessions", "mode", session, "root")
 
 
+def test_a_root_given_on_the_command_line_may_not_hold_the_state(interlock):
+    interlock("db", "upgrade")
+    state = str(interlock.home / "state")
+    for root in (state, str(interlock.home)):
+        assert "--root" in one_line_error(interlock, "tool", "call", "current_time", "--root", root)
+
+
+def test_a_mode_given_for_a_session_is_recorded_as_a_switch(interlock):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    interlock("tool", "call", "current_time", "--session", session, "--mode", "plan")
+    events = interlock.json("events", "tree", session)
+    (switch,) = [event for event in events if event["kind"] == "session.mode_changed"]
+    assert (switch["payload"]["from_mode"], switch["payload"]["to_mode"]) == ("chat_safe", "plan")
+    assert interlock.json("sessions", "mode", session)["mode"] == "chat_safe"
+
+
 def test_the_log_can_be_tailed_and_followed(interlock):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     lines = [json.loads(line) for line in interlock("events", "tail", "--json").stdout.splitlines()]

@@ -16,6 +16,7 @@ from interlock.store.tables import metadata
 from interlock.store.upgrade import alembic_config, engine_for, upgrade
 from tests.conftest import open_store
 
+NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
 REVISIONS = ["0001", "0002", "0003", "0004"]
 
 
@@ -64,7 +65,7 @@ async def test_sessions_from_before_modes_become_chat_safe(empty):
     for number in range(3):
         run(
             empty,
-            "INSERT INTO sessions (id, kind, title, opened_by, created_us) VALUES (?, 'chat', 'old', 'x', 1)",
+            f"{NEW_SESSION} VALUES (?, 'chat', 'old', 'x', 1)",
             f"old{number}",
         )
         run(
@@ -86,9 +87,8 @@ async def test_sessions_from_before_modes_become_chat_safe(empty):
 def test_a_mode_can_never_be_null(empty):
     upgrade(empty)
     connection = empty.connect()
-    insert = (
-        "INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES ('a', 'c', '', '', 1, ?)"
-    )
+    columns = "id, kind, title, opened_by, created_us, mode"
+    insert = f"INSERT INTO sessions ({columns}) VALUES ('a', 'c', '', '', 1, ?)"
     with pytest.raises(Exception, match=r"(?i)null"):
         connection.change(insert, (None,))
     connection.close()
@@ -99,7 +99,7 @@ def test_the_embedded_store_copies_itself_before_an_upgrade(tmp_path):
     upgrade(config, "0001")
     run(
         config,
-        "INSERT INTO sessions (id, kind, title, opened_by, created_us) VALUES ('a', 'chat', 'kept', 'x', 1)",
+        f"{NEW_SESSION} VALUES ('a', 'chat', 'kept', 'x', 1)",
     )
     open_database(config).close()
     assert stored_revision(config) == SCHEMA_REVISION

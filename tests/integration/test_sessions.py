@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolMode
 from interlock.events.feed import read_stream
+from interlock.events.verify import verify
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreConflict, StoreError
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.session.models import Role, SessionKind
@@ -73,6 +74,17 @@ async def test_known_secrets_are_not_stored(store_config):
     assert (await store.sessions.get(session.id)).title == f"my {MARK}"
     dump = str([store.query(f"SELECT * FROM {table}") for table in ("events", "messages", "sessions")])
     assert "hunter2" not in dump
+    store.close()
+
+
+async def test_a_secret_made_of_digits_does_not_spoil_the_log(store_config):
+    store = open_store(store_config, Redactor(["524288"]))
+    await store.settings.update({"tools": {"fs": {"max_read_bytes": 1000}}}, who="agent 524288")
+    with store.database.reading() as connection:
+        (stored,) = read_stream(connection, "system")
+        assert verify(connection).ok
+    assert stored.event().who == f"agent {MARK}"
+    assert stored.event().changes == {"tools.fs.max_read_bytes": [524288, 1000]}
     store.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.checkpoint import Anchor, write_checkpoint
 from interlock.events.verify import verify
-from interlock.infra.errors import PersonError
+from interlock.infra.errors import PersonError, SessionNotFound
 from interlock.session.models import Role
 from tests.conftest import Store
 
@@ -81,7 +81,8 @@ TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
     ),
     "a transcript row is slipped in": (
         lambda store: store.execute(
-            "INSERT INTO messages (session_id, seq, role, content, time_us) VALUES ('talk', 1, 'user', 'x', 0)"
+            "INSERT INTO messages (session_id, seq, role, content, time_us) "
+            "VALUES ('talk', 1, 'user', 'x', 0)"
         ),
         (1, "broken"),
     ),
@@ -157,6 +158,29 @@ async def test_an_erased_conversation_still_verifies(store):
     assert report.erased == 5
     store.execute("UPDATE events SET payload = NULL WHERE stream = ? AND seq = 6", session)
     assert faults(store)[0][2] == "broken"
+
+
+async def test_one_session_is_checked_together_with_the_checkpoints_over_it(store):
+    """A stream that was rewritten and chained anew agrees with itself; only the checkpoint knows better."""
+    from interlock.events.chain import encode_header, link
+
+    session = await filled(store)
+    anchor = await write_checkpoint(store.log)
+    payload_hash = bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
+    store.execute("DELETE FROM messages")
+    chained = b"\0" * 32
+    for seq in range(1, 6):
+        previous, header = chained, ("x", 1, session, seq, None, None, "session.renamed")
+        chained = link(previous, encode_header(*header), payload_hash)
+        store.execute(
+            "UPDATE events SET id = 'x', time_us = 1, kind = 'session.renamed', payload = '{}', "
+            "payload_hash = ?, prev_hash = ?, hash = ? WHERE stream = ? AND seq = ?",
+            *(payload_hash, previous, chained, session, seq),
+        )
+    store.execute("UPDATE stream_heads SET hash = ? WHERE stream = ?", chained, session)
+    assert faults(store, only=session, anchor=anchor) == [(session, 5, "broken")]
+    with pytest.raises(SessionNotFound):
+        faults(store, only="nobody")
 
 
 async def test_every_broken_stream_is_named(store):

@@ -36,7 +36,7 @@ def doctor(*, json: AsJson = False) -> int:
         findings.append(Finding("settings", BAD, str(error)))
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
-        findings += _typos()
+        findings += [*_typos(), *_short_secrets(settings)]
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -74,6 +74,16 @@ def _typos() -> list[Finding]:
         Finding("settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else ""))
         for name, near in unknown_variables().items()
     ]
+
+
+def _short_secrets(settings: "Settings") -> list[Finding]:
+    from interlock.config.describe import secrets_of
+    from interlock.redaction.redactor import MIN_SECRET_LENGTH
+
+    if any(len(secret) < MIN_SECRET_LENGTH for secret in secrets_of(settings)):
+        detail = f"a secret has fewer than {MIN_SECRET_LENGTH} characters and cannot be redacted"
+        return [Finding("secrets", WARNING, detail)]
+    return []
 
 
 def _state_folder(settings: "Settings") -> Finding:

@@ -39,7 +39,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     file
         A file that `interlock backup` wrote.
     replace
-        Replace the store that is there; the old one is kept beside it.
+        Replace the store that is there. An SQLite file is kept beside the new one; PostgreSQL is not.
     """
     from interlock.config.settings import load_settings
     from interlock.events.verify import verify

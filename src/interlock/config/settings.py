@@ -5,6 +5,7 @@ are read once, from the environment, and nothing at run time can widen them.
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -220,21 +221,27 @@ class Settings(SettingsGroup):
 
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
+        self.refuse_precious(self.tool.allowed_roots or (), "TOOL_ALLOWED_ROOTS")
+        return self
+
+    def refuse_precious(self, roots: Iterable[Path], named: str) -> None:
+        """An agent must not reach its own audit, policy or definitions, whoever names the roots."""
         precious = {
-            "INTERLOCK_STATE_DIR": self.state_dir,
+            "state folder": self.state_dir,
             "agents folder": self.workspace_dir / "agents",
             "workflows folder": self.workspace_dir / "workflows",
             "memory folder": self.workspace_dir / "memory",
         }
-        for root in self.tool.allowed_roots or ():
+        if self.database_url.startswith("sqlite:///"):
+            precious["database's folder"] = Path(self.database_url.removeprefix("sqlite:///")).parent
+        for root in roots:
             for what, folder in precious.items():
                 real = folder.resolve()
                 if real.is_relative_to(root) or root.is_relative_to(real):
                     raise ValueError(
-                        f"TOOL_ALLOWED_ROOTS: {root} and the {what} ({real}) lie inside one another; "
+                        f"{named}: {root} and the {what} ({real}) lie inside one another; "
                         "an agent must not reach its own audit, policy or definitions"
                     )
-        return self
 
     @property
     def database_url(self) -> str:

@@ -20,9 +20,9 @@ class Event:
 
     kind: ClassVar[str]
 
-    def payload(self) -> bytes:
+    def payload(self) -> dict[str, Any]:
         names, read = _READERS[self.kind]
-        return orjson.dumps(dict(zip(names, read(self), strict=True)))
+        return dict(zip(names, read(self), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,6 @@ class LogCheckpoint(Event):
     kind = "log.checkpoint"
     store_id: str
     previous_checkpoint_seq: int
-    through: str
     heads: list[list[Any]]
 
 
@@ -196,7 +195,10 @@ _READERS = {kind: _reader(event) for kind, event in KINDS.items()}
 
 def decode(kind: str, payload: str | bytes) -> Event:
     """The event a row holds; fields that this version does not know are left out."""
-    stored = orjson.loads(payload)
+    try:
+        stored = orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        stored = payload
     event = KINDS.get(kind)
     if event is None or not isinstance(stored, dict):
         return UnknownEvent(written_kind=kind, fields={"payload": stored})

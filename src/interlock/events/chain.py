@@ -1,4 +1,4 @@
-"""How one event is bound to all before it. Any language can check it: see docs/security.md.
+"""How one event is bound to all before it. Any language can check it: see docs/events.md.
 
     hash = sha256(prev_hash ‖ header ‖ sha256(payload))
 

@@ -3,8 +3,6 @@
 import re
 from dataclasses import dataclass
 
-import orjson
-
 from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint
 from interlock.events.feed import START, Cursor, end_of_log, read_all
 from interlock.events.log import EventLog, Transaction
@@ -14,8 +12,15 @@ from interlock.store.driver import Connection
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
 LAST_CHECKPOINT = """
-SELECT seq, payload FROM events
-WHERE stream = 'system' AND kind = 'log.checkpoint' ORDER BY seq DESC LIMIT 1
+SELECT coalesce(max(seq), 0) FROM events WHERE stream = 'system' AND kind = 'log.checkpoint'
+"""
+
+# How far the last checkpoint looked. It means something in this database only: a restore forgets it, and
+# the next checkpoint covers everything again.
+LOOKED_THROUGH = "SELECT value FROM store_info WHERE key = 'checkpoint_cursor'"
+SET_LOOKED_THROUGH = """
+INSERT INTO store_info (key, value) VALUES ('checkpoint_cursor', ?)
+ON CONFLICT (key) DO UPDATE SET value = excluded.value
 """
 
 HASH_AT = "SELECT hash FROM events WHERE stream = ? AND seq = ?"
@@ -53,26 +58,19 @@ async def write_checkpoint(log: EventLog) -> Anchor:
         connection = transaction.connection
         # The head of the system stream is locked from here on: checkpoints follow one another.
         transaction.next_seq()
-        previous_seq, after = _last_checkpoint(connection)
+        looked = connection.query(LOOKED_THROUGH)
         through = end_of_log(connection)
         identity = store_id(connection)
         checkpoint = LogCheckpoint(
             store_id=identity,
-            previous_checkpoint_seq=previous_seq,
-            through=str(through),
-            heads=_moved_heads(connection, after, through),
+            previous_checkpoint_seq=connection.query(LAST_CHECKPOINT)[0][0],
+            heads=_moved_heads(connection, Cursor.parse(looked[0][0]) if looked else START, through),
         )
+        connection.change(SET_LOOKED_THROUGH, (str(through),))
         recorded = transaction.record(checkpoint)
         return Anchor(identity, recorded.seq, recorded.hash)
 
     return await log.transact(SYSTEM_STREAM, work)
-
-
-def _last_checkpoint(connection: Connection) -> tuple[int, Cursor]:
-    rows = connection.query(LAST_CHECKPOINT)
-    if not rows:
-        return 0, START
-    return int(rows[0][0]), Cursor.parse(orjson.loads(rows[0][1])["through"])
 
 
 def _moved_heads(connection: Connection, after: Cursor, through: Cursor) -> list[list[object]]:

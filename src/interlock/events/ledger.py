@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+import orjson
+
 from interlock.events.catalog import Event
 from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
@@ -65,7 +67,7 @@ class Draft:
     __slots__ = ("id", "kind", "payload", "payload_hash", "scope")
 
     def __init__(self, event: Event, scope: Scope, redactor: Redactor) -> None:
-        self.payload = redactor.encoded(event.payload())
+        self.payload = orjson.dumps(redactor.value(event.payload()))
         self.payload_hash = sha256(self.payload).digest()
         self.id = new_id()
         self.kind = event.kind
@@ -116,6 +118,11 @@ class Ledger:
     def open_stream(self, stream: str) -> None:
         self._connection.change(OPEN_STREAM, (stream, GENESIS, now_us()))
         self._heads[stream] = Head(0, GENESIS)
+
+    def lock(self, stream: str) -> Head:
+        """The head as it is now; until the end of the transaction nobody else can move it."""
+        self._heads.pop(stream, None)
+        return self.head(stream)
 
     def forget(self, stream: str) -> None:
         """What was done to this stream has been rolled back."""

@@ -44,7 +44,7 @@ class Transaction:
 
     def next_seq(self) -> int:
         """The number the next event will have. From here on nobody else can append to the stream."""
-        return self._ledger.head(self._stream).seq + 1
+        return self._ledger.lock(self._stream).seq + 1
 
     def record(self, event: Event, scope: Scope = NO_SCOPE) -> Recorded:
         draft = Draft(event, scope, self._redactor)

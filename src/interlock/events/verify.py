@@ -15,12 +15,14 @@ from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.transcript import READ_MESSAGE, content_hash
+from interlock.infra.errors import SessionNotFound
 from interlock.store.driver import Connection
 
 STREAMS = """
 SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT session_id FROM messages
 ORDER BY 1
 """
+KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
 ERASURES = "SELECT payload FROM events WHERE stream = ? AND kind = 'session.deleted'"
 UNTOLD_MESSAGES = """
@@ -58,9 +60,11 @@ class Report:
 
 
 def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | None = None) -> Report:
-    """Check every stream (or one). Each stream contributes at most its first fault."""
+    """Check every stream, or one and the checkpoints over it. Each tells at most its first fault."""
     report = Report()
-    streams = [only] if only else [str(row[0]) for row in connection.query(STREAMS)]
+    streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
+    if only and not connection.query(KNOWN, (only, only)):
+        raise SessionNotFound(f"there is nothing in the log about {only}")
     for stream in streams:
         report.streams += 1
         fault = next(_faults_of(connection, stream, report), None)

@@ -1,6 +1,6 @@
 """The only way to run a tool, for every entry path.
 
-    judge → record the intent → execute under a time-out → bound → redact → record the outcome → return
+    judge → record the intent → execute under a time-out → redact → bound → record the outcome → return
 
 The intent is on disk before the tool has any effect, and the outcome before anyone is shown it. A call
 whose intent cannot be recorded does not run.
@@ -28,7 +28,7 @@ from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
-from interlock.redaction.redactor import Redactor
+from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.base import ToolContext
 from interlock.tools.output import bound_text
 from interlock.tools.result import ToolFailure, ToolResult
@@ -155,8 +155,8 @@ class ToolRunner:
         stdout, stderr = self._redactor.text(result.stdout), self._redactor.text(result.stderr)
         meta = self._redactor.checked(dict(result.meta))
         changed = (stdout, stderr, failure) != (result.stdout, result.stderr, result.failure)
-        out = bound_text(stdout, max_lines=limits.max_output_lines, max_bytes=limits.max_output_bytes)
-        err = bound_text(stderr, max_lines=limits.max_output_lines, max_bytes=limits.max_output_bytes)
+        caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
+        out, err = bound_text(stdout, **caps, whole=MARK), bound_text(stderr, **caps, whole=MARK)
         shown = replace(
             result,
             stdout=out.text,

@@ -40,7 +40,7 @@ LAYER_NAMES = {
 
 _WHO_CAN_CHANGE = {
     Layer.environment: "Only the operator can change this, where Interlock is started.",
-    Layer.settings: "A person can change this in the settings (Tools).",
+    Layer.settings: "A person can change this in the stored settings (interlock settings set).",
     Layer.agent: "A person can change this in the agent's definition.",
     Layer.node: "A person can change this in the workflow's definition.",
 }
@@ -82,7 +82,7 @@ def denied_by_mode(
     elif reachable:
         step = (
             f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode. "
-            f"The person can switch with /mode {reachable[0]}; the model cannot."
+            f"Only the person can switch it (/mode {reachable[0]}, or interlock sessions mode)."
         )
     else:
         step = (

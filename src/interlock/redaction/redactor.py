@@ -11,7 +11,7 @@ import orjson
 
 MARK = "***REDACTED***"
 
-# A shorter value would blank out ordinary words; settings refuse such secrets instead.
+# A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
 MIN_SECRET_LENGTH = 6
 
 
@@ -34,10 +34,6 @@ class Redactor:
 
     def text(self, text: str) -> str:
         return text if self._pattern is None else self._pattern.sub(MARK, text)
-
-    def encoded(self, text: bytes) -> bytes:
-        """The same for UTF-8; it costs nothing where there is nothing to look for."""
-        return text if self._pattern is None else self.text(text.decode()).encode()
 
     def value(self, value: Any) -> Any:
         """The same structure with every string in it, keys included, made safe."""

@@ -151,7 +151,7 @@ def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, pa
             if not isinstance(value, Mapping):
                 raise InvalidSettings(f"{where}: it is a group of settings, give an object")
             result[name] = _patched(present[name], value, default, f"{where}.")
-        elif value == "" and not isinstance(default, bool):
+        elif value == "":
             result[name] = default
         else:
             result[name] = value

@@ -7,8 +7,9 @@ store, has it checked, and only then puts it in place of the old one, which is k
 import os
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,16 @@ RENUMBER = (
     "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
 )
 
+# A place in the old database's order of events (events/checkpoint.py).
+FORGET_CURSOR = "DELETE FROM store_info WHERE key = 'checkpoint_cursor'"
+
 Check = Callable[[Connection], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
     name: str
+    columns: list[str]
     rows: int
     sha256: str
 
@@ -77,8 +82,10 @@ def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check:
             return None
     except FileNotFoundError:
         raise PersonError(f"there is no file {source}") from None
-    except (zipfile.BadZipFile, KeyError, orjson.JSONDecodeError, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError) as error:
         raise PersonError(f"{source} is not a complete Interlock backup ({error})") from None
+    except OSError as error:
+        raise PersonError(f"{error.filename or source}: {error.strerror}") from None
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -90,12 +97,12 @@ def _manifest(entries: list[TableEntry]) -> dict[str, Any]:
         "format": FORMAT,
         "schema": SCHEMA_REVISION,
         "time_us": time.time_ns() // 1000,
-        "tables": {entry.name: {"rows": entry.rows, "sha256": entry.sha256} for entry in entries},
+        "tables": {entry.name: asdict(entry) for entry in entries},
     }
 
 
 def _write_table(archive: zipfile.ZipFile, db: Connection, table: Table) -> TableEntry:
-    columns = [column.name for column in table.columns]
+    columns = [str(column.name) for column in table.columns]
     order = ", ".join(column.name for column in table.primary_key)
     digest, count = sha256(), 0
     with archive.open(f"{table.name}.jsonl", "w", force_zip64=True) as out:
@@ -104,7 +111,7 @@ def _write_table(archive: zipfile.ZipFile, db: Connection, table: Table) -> Tabl
             digest.update(line)
             out.write(line)
             count += 1
-    return TableEntry(str(table.name), count, digest.hexdigest())
+    return TableEntry(str(table.name), columns, count, digest.hexdigest())
 
 
 def _plain(value: object) -> object:
@@ -201,6 +208,7 @@ def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any
         for table in metadata.sorted_tables:
             if table.name in manifest["tables"]:
                 _fill_table(connection, archive, table, manifest["tables"][table.name])
+        connection.change(FORGET_CURSOR)
         if connection.dialect == "postgresql":
             connection.query(RENUMBER)
         check(connection)
@@ -217,7 +225,9 @@ def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any
 def _fill_table(
     connection: Connection, archive: zipfile.ZipFile, table: Table, entry: dict[str, Any]
 ) -> None:
-    columns = [column.name for column in table.columns]
+    columns: list[str] = entry["columns"]
+    if not set(columns) <= {column.name for column in table.columns}:
+        raise PersonError(f"the backup is damaged: {table.name} has columns nobody knows")
     connection.change(f"DELETE FROM {table.name}")  # noqa: S608 - a name of our own schema
     insert = (
         f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608
@@ -227,7 +237,7 @@ def _fill_table(
     for line in _lines(archive, table.name):
         digest.update(line)
         count += 1
-        waiting.append(_revived(table, orjson.loads(line)))
+        waiting.append(_revived(table, columns, orjson.loads(line)))
         if len(waiting) == ROWS_PER_STATEMENT:
             connection.change_many(insert, waiting)
             waiting = []
@@ -241,12 +251,12 @@ def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
         yield from file
 
 
-def _revived(table: Table, values: list[Any]) -> Row:
+def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:
     row: list[Any] = []
-    for column, value in zip(table.columns, values, strict=True):
-        if isinstance(column.type, LargeBinary):
+    for column, value in zip(columns, values, strict=True):
+        if isinstance(table.columns[column].type, LargeBinary):
             row.append(bytes.fromhex(value))
-        elif column.name == "txid":
+        elif column == "txid":
             row.append(_RESTORED_TXID)
         else:
             row.append(value)

@@ -10,8 +10,8 @@ class Bounded:
     truncated_bytes: bool
 
 
-def bound_text(text: str, *, max_lines: int, max_bytes: int) -> Bounded:
-    """At most that many lines and bytes, never cut inside a character."""
+def bound_text(text: str, *, max_lines: int, max_bytes: int, whole: str = "") -> Bounded:
+    """At most that many lines and bytes, never cut inside a character or inside the word `whole`."""
     truncated_lines = False
     end = _end_of_line(text, max_lines)
     if end < len(text):
@@ -20,6 +20,10 @@ def bound_text(text: str, *, max_lines: int, max_bytes: int) -> Bounded:
     if len(encoded) <= max_bytes:
         return Bounded(text, truncated_lines, truncated_bytes=False)
     kept = encoded[:max_bytes].decode("utf-8", "ignore")
+    if whole:
+        begun = text.rfind(whole, 0, len(kept) + len(whole) - 1)
+        if begun != -1 and begun < len(kept) < begun + len(whole):
+            kept = kept[:begun]
     return Bounded(kept, truncated_lines, truncated_bytes=True)
 
 

@@ -93,6 +93,12 @@ def test_a_link_cannot_hide_that_the_state_lies_in_a_root(monkeypatch, tmp_path)
     assert "must not reach" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(tmp_path / "root"))
 
 
+def test_the_database_may_not_lie_in_a_root_either(monkeypatch, tmp_path):
+    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path}/root/x.db")
+    (tmp_path / "root").mkdir()
+    assert "database's folder" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(tmp_path / "root"))
+
+
 def test_chat_safe_is_open_whatever_is_listed(monkeypatch):
     monkeypatch.setenv("SESSION_OPEN_MODES", " plan , build ")
     assert load_settings().session.open_modes == {ToolMode.chat_safe, ToolMode.plan, ToolMode.coding}

@@ -22,6 +22,13 @@ def test_a_character_is_never_cut():
     assert bound_text("日本語", max_lines=1, max_bytes=4).text == "日"
 
 
+def test_a_redaction_is_never_cut():
+    mark = "***REDACTED***"
+    for size in range(2, 2 + len(mark)):
+        assert bound_text(f"a {mark}", max_lines=9, max_bytes=size, whole=mark).text == "a "
+    assert bound_text(f"a {mark} b", max_lines=9, max_bytes=2 + len(mark), whole=mark).text == f"a {mark}"
+
+
 @given(st.text(max_size=200), st.integers(1, 10), st.integers(0, 100))
 def test_the_result_is_a_prefix_within_both_limits(text, max_lines, max_bytes):
     bounded = bound_text(text, max_lines=max_lines, max_bytes=max_bytes)
