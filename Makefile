@@ -15,7 +15,7 @@ help: ## list the commands
 
 .tools/bin/uv:
 	@echo "uv not found: installing it into .tools"
-	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --target .tools uv==$(UV_VERSION)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .tools uv==$(UV_VERSION)
 
 .venv/bin/python: | $(filter .tools/bin/uv,$(UV))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Interlock needs Python 3.11 or newer: make PYTHON=python3.12")'
