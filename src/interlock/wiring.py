@@ -1,6 +1,7 @@
 """The only file that builds objects. Read it to see the system."""
 
 import getpass
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -137,7 +138,10 @@ def capabilities(roots: tuple[Path, ...] | None) -> Capabilities:
 
 def local_person() -> str:
     """Who is at this command line, as the log names them."""
-    return f"local:{getpass.getuser()}"
+    try:
+        return f"local:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"local:{os.getuid()}"
 
 
 def _call_limits(tool: ToolSettings) -> CallLimits:

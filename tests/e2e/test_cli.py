@@ -367,3 +367,34 @@ def test_a_reader_that_goes_away_is_no_error(interlock):
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
     assert done.stdout.strip() in {"0", "141"}
     assert "Traceback" not in done.stderr
+
+
+def test_an_argument_that_is_no_text_is_wrong_usage(interlock):
+    done = subprocess.run(
+        [sys.executable.encode(), b"-m", b"interlock", b"tool", b"call", b"\xff\xfe"],
+        capture_output=True,
+        env=interlock.environment,
+    )
+    assert done.returncode == 2
+    assert done.stderr == b"interlock: an argument is not valid UTF-8\n"
+
+
+@pytest.mark.parametrize("home", [None, "relative"])
+def test_an_account_without_a_home_is_told_what_to_set(tmp_path, home):
+    variables = {"PATH": os.environ["PATH"]} | ({"HOME": home} if home else {})
+    done = subprocess.run(
+        [sys.executable, "-m", "interlock", "config", "show"],
+        capture_output=True,
+        text=True,
+        env=variables,
+        cwd=tmp_path,
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_a_working_directory_that_is_gone_is_one_line(interlock, tmp_path):
+    (tmp_path / "gone").mkdir()
+    script = f"cd {tmp_path}/gone && rmdir {tmp_path}/gone && {sys.executable} -m interlock config show"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("interlock: WORKSPACE_DIR")

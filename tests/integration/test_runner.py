@@ -305,3 +305,48 @@ async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
     echo.authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe, settings=denied))
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
     assert echo.events()[-1][1]["layer"] == "settings"
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+async def test_a_tool_cannot_end_the_process(bench, error):
+    def leave(_arguments, _context):
+        raise error
+
+    rude = bench(DeclaredTool(run=leave))
+    result = await rude.call()
+    assert result.as_dict()["error_code"] in {"EXECUTION_ERROR", "CANCELLED"}
+    assert rude.kinds() == ["tool_call.started", "tool_call.failed"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult(stdout="a\ud800b\x00c", stderr="\udfff"),
+        ToolResult(stdout=b"bytes", stderr=5),
+        ToolResult(
+            meta={"when": object(), "big": 2**70, 5: float("nan"), "raw": b"x", "deep": {"s": {1, 2}}}
+        ),
+        ToolResult(meta=None),
+        ToolResult(meta={"a": "\ud800"}),
+    ],
+)
+async def test_odd_results_can_still_be_shown_and_recorded(bench, result):
+    import orjson
+
+    odd = bench(DeclaredTool(run=lambda _a, _c: result))
+    shown = await odd.call()
+    orjson.dumps(shown.as_dict())
+    assert odd.kinds() == ["tool_call.started", "tool_call.completed"]
+
+
+@pytest.mark.parametrize("arguments", [{"text": object()}, {"text": "\ud800"}, {5: "x"}, {"text": 2**70}])
+async def test_arguments_that_are_not_json_are_refused(bench, arguments):
+    echo = bench()
+    assert (await echo.call(arguments)).as_dict()["error_code"] == "INVALID_ARGS"
+
+
+async def test_a_garbled_name_is_recorded(bench):
+    echo = bench()
+    result = await echo.call(name="\ud800tool\x00")
+    assert result.as_dict()["error_code"] == "TOOL_NOT_FOUND"
+    assert echo.kinds() == ["tool_call.failed"]

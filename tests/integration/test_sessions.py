@@ -211,3 +211,14 @@ async def test_back_to_safety_is_always_open(store):
 async def test_a_switch_of_nobody_is_refused(store):
     with pytest.raises(SessionNotFound):
         await store.switch(ToolMode.plan).switch("nobody", ToolMode.plan, who="t")
+
+
+async def test_text_that_no_store_can_hold_is_made_fit(store):
+    session = await store.sessions.create(opened_by="test", title="a\x00b")
+    message = await store.sessions.append_message(
+        session.id, Role.tool, "null \x00 and \ud800", tool_call_id="c\x00"
+    )
+    assert message.content == "null \ufffd and \ufffd"
+    assert (await store.sessions.transcript(session.id))[0].content == message.content
+    with store.database.reading() as connection:
+        assert verify(connection).ok

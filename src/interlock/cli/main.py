@@ -50,14 +50,13 @@ def run(tokens: list[str] | None = None) -> int:
     given = sys.argv[1:] if tokens is None else tokens
     if given in ([], ["--help"], ["-h"]):
         return _print_overview()
-    from interlock.infra.errors import InterlockError, ModeNotOpen
+    from interlock.infra.errors import InterlockError
 
     try:
+        _refuse_bytes(given)
         result = build_app()(given)
-    except ModeNotOpen as error:
-        return _fail(error, Exit.denied)
     except InterlockError as error:
-        return _fail(error, Exit.failed)
+        return _fail(error)
     except BrokenPipeError:
         # The reader of our output has gone; that is its business, not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -76,7 +75,19 @@ def _print_overview() -> int:
     return Exit.ok
 
 
-def _fail(error: Exception, code: Exit) -> int:
-    sentence = " ".join(str(error).split())
-    sys.stderr.write(f"interlock: {sentence}\n")
-    return code
+def _refuse_bytes(tokens: list[str]) -> None:
+    from interlock.infra.errors import BadUsage
+
+    try:
+        "".join(tokens).encode()
+    except UnicodeEncodeError:
+        raise BadUsage("an argument is not valid UTF-8") from None
+
+
+def _fail(error: Exception) -> int:
+    from interlock.infra.errors import BadUsage, ModeNotOpen
+
+    sys.stderr.write(f"interlock: {' '.join(str(error).split())}\n")
+    if isinstance(error, ModeNotOpen):
+        return Exit.denied
+    return Exit.usage if isinstance(error, BadUsage) else Exit.failed

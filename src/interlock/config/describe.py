@@ -83,7 +83,7 @@ def _walk(
             yield variable_name(group, field_name), (*path, field_name), is_secret(field)
 
 
-def _shown(name: str, value: object, settings: Settings) -> str:  # noqa: PLR0911 - one line a type
+def _shown(name: str, value: object, settings: Settings) -> str:
     if name == "DATABASE_URL":
         return without_password(settings.database_url)
     match value:

@@ -195,8 +195,12 @@ def _existing_folder(path: Path) -> Path:
 
 def default_state_dir() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
-    home = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
-    return home / "interlock"
+    if base and Path(base).is_absolute():
+        return Path(base) / "interlock"
+    try:
+        return Path.home() / ".local" / "state" / "interlock"
+    except RuntimeError:
+        raise ValueError("INTERLOCK_STATE_DIR: set it; this account has no home folder") from None
 
 
 class Settings(SettingsGroup):
@@ -217,7 +221,10 @@ class Settings(SettingsGroup):
     @field_validator("state_dir", "workspace_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
-        return Path(os.path.normpath(Path.cwd() / value.expanduser()))
+        try:
+            return Path(os.path.normpath(Path.cwd() / value.expanduser()))
+        except (OSError, RuntimeError) as error:
+            raise ValueError(f"'{value}' cannot be made absolute: {error}") from None
 
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":

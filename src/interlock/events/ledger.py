@@ -14,6 +14,7 @@ import orjson
 from interlock.events.catalog import Event
 from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
+from interlock.infra.text import json_value
 from interlock.redaction.redactor import Redactor
 from interlock.store.driver import Connection, RetryTransaction
 
@@ -67,7 +68,12 @@ class Draft:
     __slots__ = ("id", "kind", "payload", "payload_hash", "scope")
 
     def __init__(self, event: Event, scope: Scope, redactor: Redactor) -> None:
-        self.payload = orjson.dumps(redactor.value(event.payload()))
+        fields = redactor.value(event.payload())
+        try:
+            self.payload = orjson.dumps(fields)
+        except TypeError:
+            # A fact is not lost because a value in it cannot be encoded as it is.
+            self.payload = orjson.dumps(json_value(fields))
         self.payload_hash = sha256(self.payload).digest()
         self.id = new_id()
         self.kind = event.kind

@@ -8,6 +8,7 @@ from typing import Any, Final
 from interlock.gates.authority import Authority
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import storable
 from interlock.tools.arguments import decode_arguments
 from interlock.tools.base import BaseTool
 from interlock.tools.result import ToolFailure, ToolResult
@@ -20,6 +21,10 @@ class ToolCall:
     call_id: str
     name: str
     arguments: str | bytes | Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "call_id", storable(self.call_id))
+        object.__setattr__(self, "name", storable(self.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
+from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.base import ToolContext
 from interlock.tools.output import bound_text
@@ -130,7 +131,7 @@ class ToolRunner:
             profile=cleared.authority.profile,
             report_progress=context.report_progress,
         )
-        running = asyncio.ensure_future(cleared.tool.execute(cleared.arguments, tool_context))
+        running = asyncio.ensure_future(_shielded(cleared, tool_context))
         try:
             await asyncio.wait({running}, timeout=limits.timeout_seconds)
             if not running.done():
@@ -152,8 +153,9 @@ class ToolRunner:
         """Bounded and free of secrets: from here on it may be stored, shown and sent."""
         limits = cleared.authority.limits
         failure = self._redacted_failure(result.failure) if result.failure else None
-        stdout, stderr = self._redactor.text(result.stdout), self._redactor.text(result.stderr)
-        meta = self._redactor.checked(dict(result.meta))
+        stdout = self._redactor.text(storable(str(result.stdout)))
+        stderr = self._redactor.text(storable(str(result.stderr)))
+        meta = self._redactor.checked(json_value(result.meta))
         changed = (stdout, stderr, failure) != (result.stdout, result.stderr, result.failure)
         caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
         out, err = bound_text(stdout, **caps, whole=MARK), bound_text(stderr, **caps, whole=MARK)
@@ -207,6 +209,14 @@ class ToolRunner:
             message=self._redactor.text(failure.message),
             next_action=self._redactor.text(failure.next_action),
         )
+
+
+async def _shielded(cleared: ClearedCall, context: ToolContext) -> ToolResult:
+    """A tool that asks the interpreter to exit has failed; it does not end the process."""
+    try:
+        return await cleared.tool.execute(cleared.arguments, context)
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:

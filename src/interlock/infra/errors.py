@@ -3,6 +3,7 @@
     InterlockError
     ├── ToolError                told to the model: one tool call failed, the task goes on
     ├── PersonError              told to the person: this request cannot be done
+    │   ├── BadUsage             the command was not understood
     │   ├── SessionNotFound
     │   ├── SessionFenced        another worker holds the session now: write nothing more
     │   ├── SessionBusy
@@ -94,6 +95,10 @@ class ToolError(InterlockError):
 
 class PersonError(InterlockError):
     code = "INVALID_PARAMS"
+
+
+class BadUsage(PersonError):
+    code = "BAD_USAGE"
 
 
 class SessionNotFound(PersonError):

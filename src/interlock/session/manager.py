@@ -25,6 +25,7 @@ from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.events.transcript import INSERT_MESSAGE, READ_MESSAGES, content_hash
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
+from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Message, Role, Session, SessionKind
 from interlock.store.database import Database
@@ -172,10 +173,11 @@ class SessionManager:
         token: int | None = None,
     ) -> Message:
         """Add to the transcript: numbered, fenced, and told by an event, all or nothing."""
-        text = self._redactor.text(content)
+        text = self._redactor.text(storable(content))
         calls = self._redactor.value(list(tool_calls)) if tool_calls else None
         encoded_calls = orjson.dumps(calls).decode() if calls else None
-        redacted = text != content or (calls is not None and calls != list(tool_calls or ()))
+        tool_call_id = storable(tool_call_id) if tool_call_id else None
+        redacted = text != storable(content) or (calls is not None and calls != list(tool_calls or ()))
         event = MessageAppended(
             role=role.value,
             content_hash=content_hash(role.value, text, encoded_calls, tool_call_id).hex(),
@@ -242,7 +244,7 @@ class SessionManager:
         return mode
 
     def _title(self, title: str) -> str:
-        return self._redactor.text(" ".join(title.split()))[:MAX_TITLE]
+        return self._redactor.text(storable(" ".join(title.split())))[:MAX_TITLE]
 
 
 def _must_be_there(connection: Connection, session_id: str) -> None:

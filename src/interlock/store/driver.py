@@ -170,7 +170,7 @@ class SqliteConnection(Connection):
             raise sqlite_error(error, target) from error
 
 
-def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:  # noqa: PLR0911 - a table of codes
+def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_CONSTRAINT:
         return StoreConflict(f"{error}")

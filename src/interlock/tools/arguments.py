@@ -45,7 +45,11 @@ class ArgumentValidator:
 def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as an object. Text that is not JSON is a fault, never an empty object."""
     if isinstance(raw, Mapping):
-        return dict(raw)
+        # Whoever embeds the gates may pass Python values: what is not JSON is refused here, not later.
+        try:
+            raw = orjson.dumps(dict(raw))
+        except TypeError as error:
+            raise _invalid(f"the arguments are not JSON: {error}") from None
     if len(raw) > MAX_ARGUMENT_BYTES:
         raise _invalid(f"the arguments are larger than {MAX_ARGUMENT_BYTES} bytes")
     if not raw.strip():

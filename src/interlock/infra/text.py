@@ -1,0 +1,36 @@
+"""Text and values from outside, made fit to be stored and encoded anywhere."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# A lone surrogate cannot be encoded at all, and PostgreSQL refuses the null character in a text.
+_UNFIT = re.compile("[\ud800-\udfff\x00]")
+
+
+def storable(text: str) -> str:
+    """The same text, with what no store or encoding can hold replaced by U+FFFD."""
+    return text if text.isascii() and "\x00" not in text else _UNFIT.sub("\ufffd", text)
+
+
+MAX_DEPTH = 50
+_LARGEST = 2**63 - 1
+
+
+def json_value(value: Any, depth: int = 0) -> Any:
+    """The value as JSON can say it; what JSON cannot say is told as text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int) and -_LARGEST <= value <= _LARGEST:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if depth < MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {storable(str(key)): json_value(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [json_value(item, depth + 1) for item in value]
+    return storable(repr(value))[:1000]
