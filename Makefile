@@ -50,7 +50,7 @@ test: setup-dev ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full"
 
 test-full: setup-dev ## the whole test suite and the long matrix
-	@$(BIN)/python -m pytest
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
 
 lint: setup-dev ## ruff, mypy, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

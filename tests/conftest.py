@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 import structlog
@@ -20,6 +21,11 @@ from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.store.upgrade import upgrade
+
+# `make test` gives the same verdict twice; `make test-full` looks further, and elsewhere each time.
+hypothesis.settings.register_profile("test", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("full", deadline=None, max_examples=3000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 
 
 @pytest.fixture(autouse=True)

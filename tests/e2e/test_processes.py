@@ -9,6 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+import pytest
+
 from interlock.events.feed import whole_stream
 from interlock.events.verify import verify
 from interlock.infra.errors import StoreLocked
@@ -81,10 +83,19 @@ async def test_two_processes_that_fight_for_one_session_never_both_write(store):
 
 
 async def test_killed_fifty_times_while_writing_nothing_acknowledged_is_lost(store):
+    await kill_while_writing(store, KILLS)
+
+
+@pytest.mark.full
+async def test_killed_five_hundred_times_while_writing_nothing_acknowledged_is_lost(store):
+    await kill_while_writing(store, 10 * KILLS)
+
+
+async def kill_while_writing(store: Store, times: int) -> None:
     session = (await store.sessions.create(opened_by="test")).id
     chance = random.Random(20261115)
     acknowledged: dict[int, str] = {}
-    for _ in range(KILLS):
+    for _ in range(times):
         process = start("pour", store, session, "poured")
         for _ in range(chance.randint(1, 120)):
             fact = told(process)
@@ -96,7 +107,7 @@ async def test_killed_fifty_times_while_writing_nothing_acknowledged_is_lost(sto
                 acknowledged[fact["seq"]] = fact["title"]
         assert end(process) == -signal.SIGKILL
     written = {seq: title for seq, _, title in stored(store, session)}
-    assert len(acknowledged) > KILLS
+    assert len(acknowledged) > times
     assert {seq: written.get(seq) for seq in acknowledged} == acknowledged
     assert sorted(written) == list(range(2, len(written) + 2))
     verified(store)

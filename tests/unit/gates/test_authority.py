@@ -4,7 +4,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -73,7 +73,6 @@ situations = st.builds(
 
 
 @given(registries(), situations)
-@settings(max_examples=300)
 def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
     authority = compile_authority(registry, situation)
     exposed = {item["function"]["name"] for item in orjson.loads(authority.schemas)}
@@ -91,7 +90,6 @@ def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
 
 
 @given(registries(), situations, policies, st.sampled_from(["agent", "node"]))
-@settings(max_examples=200)
 def test_no_layer_widens(registry, situation, policy, layer):
     from dataclasses import replace
 
@@ -125,7 +123,6 @@ def answers(authority) -> tuple:
 
 
 @given(registries(), situations, situations)
-@settings(max_examples=300)
 def test_the_digest_changes_exactly_when_an_answer_does(registry, one, other):
     a, b = compile_authority(registry, one), compile_authority(registry, other)
     assert (a.digest == b.digest) is (answers(a) == answers(b))
