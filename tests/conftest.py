@@ -149,7 +149,7 @@ def open_store(config: StoreConfig, redactor: Redactor | None = None) -> Store:
         log,
         sessions,
         SessionLeases(log, seconds=30),
-        SettingsStore(database, log),
+        SettingsStore(database, log, redactor),
     )
 
 

@@ -1,7 +1,7 @@
 """The only file that builds objects. Read it to see the system."""
 
-import getpass
 import os
+import pwd
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,8 +73,7 @@ def open_runtime(
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    registry = ToolRegistry()
-    register_builtins(registry)
+    registry = build_registry()
     return Runtime(
         settings=settings,
         database=database,
@@ -89,7 +88,7 @@ def open_runtime(
         ),
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
-        stored_settings=SettingsStore(database, log),
+        stored_settings=SettingsStore(database, log, redactor),
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(log, redactor),
@@ -101,6 +100,12 @@ def open_runtime(
             limits=_call_limits(settings.tool),
         ),
     )
+
+
+def build_registry() -> ToolRegistry:
+    registry = ToolRegistry()
+    register_builtins(registry)
+    return registry
 
 
 def store_config(settings: Settings) -> StoreConfig:
@@ -139,8 +144,9 @@ def capabilities(roots: tuple[Path, ...] | None) -> Capabilities:
 def local_person() -> str:
     """Who is at this command line, as the log names them."""
     try:
-        return f"local:{getpass.getuser()}"
-    except (KeyError, OSError):
+        # The account that runs this, not what its environment claims.
+        return f"local:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:
         return f"local:{os.getuid()}"
 
 

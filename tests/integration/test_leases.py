@@ -131,8 +131,15 @@ async def test_deleting_a_session_fences_its_worker_out(store):
     session = await new_session(store)
     lease = await store.leases.take(session, "worker")
     await store.sessions.delete(session, who="test")
-    with pytest.raises(SessionFenced):
+    with pytest.raises(SessionNotFound):
         await store.log.append(session, SessionRenamed(who="t", title="x"), token=lease.token)
+    with pytest.raises(SessionNotFound):
+        await store.log.append(session, SessionRenamed(who="t", title="x"))
+    with pytest.raises(SessionNotFound):
+        await store.leases.take(session, "other")
+    with pytest.raises(SessionFenced):
+        await store.leases.renew(lease)
+    await store.leases.give_back(lease)
 
 
 async def test_there_is_no_lease_on_nothing(store):

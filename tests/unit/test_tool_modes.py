@@ -231,7 +231,7 @@ async def test_get_mode_db_error_fallback(sqlite_store):
     with capture_logs() as logs:
         assert await sqlite_store.sessions.get_mode(session.id) is ToolMode.chat_safe
     assert logs[0]["event"] == "mode_read_error"
-    assert logs[0]["error"] == "StoreError"
+    assert logs[0]["error"] == "StatementRefused"
     assert logs[0]["session_id"] == session.id
 
 

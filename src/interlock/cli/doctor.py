@@ -37,6 +37,7 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
+        findings += _denied_nothing(settings)
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -44,9 +45,9 @@ def doctor(*, json: AsJson = False) -> int:
     if json:
         print_json([asdict(finding) for finding in findings])
     else:
-        rows = [
-            [f.what, f"[{_STYLE[f.state]}]{f.state}[/]", f.detail.replace("[", "\\[")] for f in findings
-        ]
+        from rich.markup import escape
+
+        rows = [[f.what, f"[{_STYLE[f.state]}]{f.state}[/]", escape(f.detail)] for f in findings]
         print_table(["check", "state", "detail"], rows, styles=True)
     return Exit.failed if any(finding.state == BAD for finding in findings) else Exit.ok
 
@@ -73,6 +74,17 @@ def _typos() -> list[Finding]:
     return [
         Finding("settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else ""))
         for name, near in unknown_variables().items()
+    ]
+
+
+def _denied_nothing(settings: "Settings") -> list[Finding]:
+    """A rule that matches nothing must not look as if it did."""
+    from interlock.wiring import build_registry
+
+    known = {name for entry in build_registry() for name in (entry.tool.name, *entry.tool.aliases)}
+    return [
+        Finding("settings", WARNING, f"TOOL_DENIED names '{name}', and no tool is called that")
+        for name in sorted(settings.tool.denied - known)
     ]
 
 

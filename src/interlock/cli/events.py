@@ -6,7 +6,7 @@ from typing import Any
 from cyclopts import App
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, local_time, note, print_json, print_json_line, print_line
+from interlock.cli.output import AsJson, Count, local_time, note, print_json, print_json_line, print_line
 from interlock.cli.runtime import opened_runtime
 
 app = App(
@@ -50,7 +50,7 @@ async def tail(
     session: str | None = None,
     *,
     after: str | None = None,
-    limit: int = 50,
+    limit: Count = 50,
     follow: bool = False,
     json: AsJson = False,
 ) -> int:
@@ -78,7 +78,7 @@ async def tail(
             def reader(db: Any) -> Any:
                 return read_all(db, after=place)
         else:
-            if after is not None and not after.isdecimal():
+            if after is not None and not (after.isdecimal() and int(after) < 2**63):
                 raise PersonError(f"--after {after}: within a session it is an event's number")
             place = int(after) if after else await runtime.database.read(_back_one(session, limit))
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from interlock import __version__
@@ -43,27 +44,43 @@ def build_app() -> "App":
 
 
 def main(tokens: list[str] | None = None) -> None:
+    _open_missing_streams()
     sys.exit(run(tokens))
 
 
 def run(tokens: list[str] | None = None) -> int:
     given = sys.argv[1:] if tokens is None else tokens
-    if given in ([], ["--help"], ["-h"]):
-        return _print_overview()
-    from interlock.infra.errors import InterlockError
-
     try:
-        _refuse_bytes(given)
-        result = build_app()(given)
-    except InterlockError as error:
-        return _fail(error)
+        if given in ([], ["--help"], ["-h"]):
+            code: object = _print_overview()
+        else:
+            _refuse_bytes(given)
+            code = build_app()(given)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader of our output has gone; that is its business, not an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return Exit.ok
     except KeyboardInterrupt:
         return Exit.cancelled
-    return result if isinstance(result, int) else Exit.ok
+    except Exception as error:  # noqa: BLE001 - the last resort: one line, whatever happened
+        _discard_output()
+        return _fail(error)
+    return code if isinstance(code, int) else Exit.ok
+
+
+def _open_missing_streams() -> None:
+    """A caller may have closed stdout or stderr; what would go there is dropped."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - it lives as long as we do
+
+
+def _discard_output() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_overview() -> int:
@@ -85,9 +102,18 @@ def _refuse_bytes(tokens: list[str]) -> None:
 
 
 def _fail(error: Exception) -> int:
-    from interlock.infra.errors import BadUsage, ModeNotOpen
+    """Every failure is one line on stderr, without secrets and without anything a terminal obeys."""
+    from interlock.config.describe import secrets_of_environment
+    from interlock.infra.errors import BadUsage, InterlockError, ModeNotOpen
+    from interlock.infra.text import visible
+    from interlock.redaction.redactor import Redactor
 
-    sys.stderr.write(f"interlock: {' '.join(str(error).split())}\n")
+    sentence = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, InterlockError | OSError):
+        sentence = f"an unexpected fault ({type(error).__name__}): {sentence}"
+        if os.environ.get("LOG_LEVEL") == "debug":
+            traceback.print_exception(error)
+    sys.stderr.write(f"interlock: {visible(Redactor(secrets_of_environment()).text(sentence))}\n")
     if isinstance(error, ModeNotOpen):
         return Exit.denied
     return Exit.usage if isinstance(error, BadUsage) else Exit.failed

@@ -1,32 +1,51 @@
 """How facts are printed: tables for people, JSON for machines, always on stdout."""
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
+
+from interlock.infra.text import json_value, visible
+
+# C1 controls and the characters that reorder text.
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 AsJson = Annotated[bool, Parameter(name="--json", negative=())]
+Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=1_000_000))]
 
 
 def print_json(value: object) -> None:
-    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(_json(value, orjson.OPT_INDENT_2) + "\n")
 
 
 def print_json_line(value: object) -> None:
-    sys.stdout.write(orjson.dumps(value).decode() + "\n")
+    sys.stdout.write(_json(value, 0) + "\n")
     sys.stdout.flush()
 
 
+def _json(value: object, option: int) -> str:
+    """JSON that is safe to look at: what a terminal would obey is escaped, which JSON allows."""
+    text = orjson.dumps(json_value(value), option=option).decode()
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def print_line(text: str = "") -> None:
-    sys.stdout.write(_visible(text) + "\n")
+    """One line, whatever is in it."""
+    sys.stdout.write(visible(text) + "\n")
+
+
+def print_text(text: str) -> None:
+    """A text of its own lines."""
+    sys.stdout.write(visible(text, lines=True) + "\n")
 
 
 def note(text: str) -> None:
     """For the person, not for a pipe."""
-    sys.stderr.write(_visible(text) + "\n")
+    sys.stderr.write(visible(text, lines=True) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles: bool = False) -> None:
@@ -40,7 +59,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in rows:
-        cells = [_visible(str(cell)) for cell in row]
+        cells = [visible(str(cell)) for cell in row]
         table.add_row(*(cells if styles else [escape(cell) for cell in cells]))
     # A pipe has no width: let every row stay on its line.
     width = None if sys.stdout.isatty() else 200
@@ -49,11 +68,3 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
 
 def local_time(time_us: int) -> str:
     return datetime.fromtimestamp(time_us / 1_000_000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _visible(text: str) -> str:
-    """Without control characters: stored text must not be able to drive the reader's terminal."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else f"\\x{ord(character):02x}"
-        for character in text
-    )

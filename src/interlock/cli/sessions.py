@@ -9,12 +9,14 @@ from cyclopts import App
 from interlock.cli.exits import Exit
 from interlock.cli.output import (
     AsJson,
+    Count,
     local_time,
     note,
     print_json,
     print_json_line,
     print_line,
     print_table,
+    print_text,
 )
 from interlock.cli.runtime import mode_argument, opened_runtime
 
@@ -26,7 +28,7 @@ app = App(
 
 
 @app.command(name="list")
-async def list_sessions(*, archived: bool = False, limit: int = 50, json: AsJson = False) -> int:
+async def list_sessions(*, archived: bool = False, limit: Count = 50, json: AsJson = False) -> int:
     """List the sessions, the most recently used first.
 
     Parameters
@@ -65,8 +67,9 @@ async def show(session: str, *, json: AsJson = False) -> int:
     print_line(f"created   {local_time(found.created_us)} by {found.opened_by}")
     print_line(f"last used {local_time(found.updated_us)}, {found.last_seq} events")
     for message in messages:
-        print_line(f"\n[{message.seq}] {message.role}  {local_time(message.time_us)}")
-        print_line(message.content)
+        print_line()
+        print_line(f"[{message.seq}] {message.role}  {local_time(message.time_us)}")
+        print_text(message.content)
         for call in message.tool_calls or ():
             print_line(f"  → {call}")
     return Exit.ok

@@ -44,6 +44,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.config.settings import load_settings
     from interlock.events.verify import verify
     from interlock.infra.errors import PersonError
+    from interlock.session.settings_store import newest
     from interlock.store.archive import restore as fill
     from interlock.store.driver import Connection
     from interlock.wiring import store_config
@@ -52,6 +53,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
         report = verify(connection)
         if not report.ok:
             raise PersonError(f"the backup does not verify, nothing was replaced: {report.faults[0]}")
+        newest(connection)
 
     kept = fill(store_config(load_settings()), file, replace_existing=replace, check=check)
     if json:

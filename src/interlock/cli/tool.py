@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, note, print_json, print_line, print_table
+from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 
@@ -96,7 +96,7 @@ async def call(
     if json:
         print_json({"session_id": session, **result.as_dict()})
     elif result.failure is None:
-        print_line(result.stdout)
+        print_text(result.stdout)
     else:
         failure = result.failure
         print_line(f"{'denied' if failure.is_denial else 'failed'}    {failure.message}")

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings
@@ -47,13 +47,29 @@ def describe(settings: Settings) -> list[SettingRow]:
 
 def secrets_of(settings: Settings) -> list[str]:
     """Every secret text these settings hold, so that the redactor knows them."""
+    key = settings.openai.api_key
+    texts = [] if key is None else [key.get_secret_value()]
+    return [*texts, *_passwords_in(settings.database_url)]
+
+
+def secrets_of_environment() -> list[str]:
+    """The same from the raw variables, for when the settings themselves could not be read."""
     texts = []
-    if settings.openai.api_key is not None:
-        texts.append(settings.openai.api_key.get_secret_value())
-    password = urlsplit(settings.database_url).password
-    if password:
-        texts.append(password)
+    for name, _, secret in _walk(Settings):
+        if secret and (value := os.environ.get(name)):
+            texts += [value, *_passwords_in(value)]
     return texts
+
+
+def _passwords_in(url: str) -> list[str]:
+    """A password in an address, as it is written there and as it is meant."""
+    try:
+        parts = urlsplit(url)
+        written = [parts.password or ""]
+    except ValueError:
+        return []
+    written += [value for name, value in parse_qsl(parts.query) if "password" in name.lower()]
+    return list(dict.fromkeys(text for raw in written for text in (raw, unquote(raw)) if text))
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
@@ -102,8 +118,6 @@ def _shown(name: str, value: object, settings: Settings) -> str:
 
 
 def without_password(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{MASK}@{host}"))
+    for password in sorted(_passwords_in(url), key=len, reverse=True):
+        url = url.replace(password, MASK).replace(quote(password, safe=""), MASK)
+    return url

@@ -32,11 +32,10 @@ _STRICTNESS = {ToolMode.chat_safe: 0, ToolMode.chat: 1, ToolMode.plan: 1, ToolMo
 
 def parse_mode(value: str) -> ToolMode:
     """The mode a person or a setting named, by its own name or its alias."""
-    name = value.strip()
-    if name in MODE_ALIASES:
-        return MODE_ALIASES[name]
+    if value in MODE_ALIASES:
+        return MODE_ALIASES[value]
     try:
-        return ToolMode(name)
+        return ToolMode(value)
     except ValueError:
         known = ", ".join([*ToolMode, *MODE_ALIASES])
         raise ValueError(f"'{value}' is not a mode (known: {known})") from None

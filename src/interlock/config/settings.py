@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -24,6 +25,7 @@ from interlock.infra.errors import ConfigurationError
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
+ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
 Words = Annotated[tuple[str, ...], NoDecode]
 
 PROTECTED_NAMES = (
@@ -79,6 +81,13 @@ class DatabaseSettings(SettingsGroup):
         scheme = value.get_secret_value().split(":", 1)[0]
         if scheme not in {"sqlite", "postgresql"}:
             raise ValueError(f"'{scheme}' is not supported; use sqlite:///PATH or postgresql://…")
+        text = value.get_secret_value()
+        if scheme == "sqlite" and (not text.startswith("sqlite:///") or set(text) & {"?", "#", "\0"}):
+            raise ValueError("write sqlite:///PATH, with nothing after the path")
+        try:
+            _ = urlsplit(text).port
+        except ValueError:
+            raise ValueError("is not a valid address; percent-encode what is special in it") from None
         return value
 
 
@@ -140,13 +149,13 @@ class ToolSettings(SettingsGroup):
     bash_denylist: Words = ()
 
     timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
-    max_timeout_seconds: Annotated[float, Field(gt=0)] = 600.0
+    max_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
     max_output_lines: PositiveInt = 2000
     max_output_bytes: PositiveInt = 51200
 
     fs_enabled: bool | None = None
-    max_read_bytes: PositiveInt | None = None
-    max_write_bytes: PositiveInt | None = None
+    max_read_bytes: ByteLimit | None = None
+    max_write_bytes: ByteLimit | None = None
     shell_enabled: bool | None = None
     shell_network: bool = False
     network_ports: Annotated[frozenset[Port], NoDecode] = frozenset({80, 443})
@@ -218,9 +227,18 @@ class Settings(SettingsGroup):
 
     model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)
 
+    @field_validator("state_dir", "workspace_dir", mode="before")
+    @classmethod
+    def _not_empty(cls, value: Any) -> Any:
+        if value == "":
+            raise ValueError("is set but empty; unset it or name a folder")
+        return value
+
     @field_validator("state_dir", "workspace_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
+        if set(str(value)) & {"?", "#", "\0"}:
+            raise ValueError(f"'{value}' has a character that cannot be in it (? or #)")
         try:
             return Path(os.path.normpath(Path.cwd() / value.expanduser()))
         except (OSError, RuntimeError) as error:

@@ -3,25 +3,18 @@
 import re
 from dataclasses import dataclass
 
-from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint
-from interlock.events.feed import START, Cursor, end_of_log, read_all
+from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint, decode
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import PersonError
 from interlock.store.driver import Connection
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
-LAST_CHECKPOINT = """
-SELECT coalesce(max(seq), 0) FROM events WHERE stream = 'system' AND kind = 'log.checkpoint'
+CHECKPOINTS = """
+SELECT seq, payload FROM events WHERE stream = 'system' AND kind = 'log.checkpoint' ORDER BY seq
 """
 
-# How far the last checkpoint looked. It means something in this database only: a restore forgets it, and
-# the next checkpoint covers everything again.
-LOOKED_THROUGH = "SELECT value FROM store_info WHERE key = 'checkpoint_cursor'"
-SET_LOOKED_THROUGH = """
-INSERT INTO store_info (key, value) VALUES ('checkpoint_cursor', ?)
-ON CONFLICT (key) DO UPDATE SET value = excluded.value
-"""
+HEADS = "SELECT stream, seq, hash FROM stream_heads WHERE seq > 0 AND stream <> 'system' ORDER BY stream"
 
 HASH_AT = "SELECT hash FROM events WHERE stream = ? AND seq = ?"
 
@@ -58,29 +51,30 @@ async def write_checkpoint(log: EventLog) -> Anchor:
         connection = transaction.connection
         # The head of the system stream is locked from here on: checkpoints follow one another.
         transaction.next_seq()
-        looked = connection.query(LOOKED_THROUGH)
-        through = end_of_log(connection)
+        previous_seq, covered = _covered(connection)
         identity = store_id(connection)
         checkpoint = LogCheckpoint(
             store_id=identity,
-            previous_checkpoint_seq=connection.query(LAST_CHECKPOINT)[0][0],
-            heads=_moved_heads(connection, Cursor.parse(looked[0][0]) if looked else START, through),
+            previous_checkpoint_seq=previous_seq,
+            heads=[
+                [stream, seq, bytes(head).hex()]
+                for stream, seq, head in connection.query(HEADS)
+                if seq > covered.get(stream, 0)
+            ],
         )
-        connection.change(SET_LOOKED_THROUGH, (str(through),))
         recorded = transaction.record(checkpoint)
         return Anchor(identity, recorded.seq, recorded.hash)
 
     return await log.transact(SYSTEM_STREAM, work)
 
 
-def _moved_heads(connection: Connection, after: Cursor, through: Cursor) -> list[list[object]]:
-    heads: dict[str, list[object]] = {}
-    numbers: dict[str, int] = {}
-    while after < through and (page := read_all(connection, after=after)):
-        for stored in page:
-            header = stored.header
-            if stored.cursor <= through and header.seq > numbers.get(header.stream, 0):
-                numbers[header.stream] = header.seq
-                heads[header.stream] = [header.stream, header.seq, stored.hash.hex()]
-        after = page[-1].cursor
-    return [heads[stream] for stream in sorted(heads)]
+def _covered(connection: Connection) -> tuple[int, dict[str, int]]:
+    """How far all checkpoints so far reach, read from the chain itself and nothing beside it."""
+    last = 0
+    covered: dict[str, int] = {}
+    for seq, payload in connection.query(CHECKPOINTS):
+        event = decode(LogCheckpoint.kind, payload or "null")
+        last = int(seq)
+        if isinstance(event, LogCheckpoint):
+            covered |= {stream: head_seq for stream, head_seq, _ in event.heads}
+    return last, covered

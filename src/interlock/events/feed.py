@@ -60,6 +60,8 @@ class Cursor:
         txid, dot, position = text.partition(".")
         if not (dot and txid.isascii() and txid.isdigit() and position.isascii() and position.isdigit()):
             raise PersonError(f"'{text}' is not a cursor; use one that `events tail` printed")
+        if max(int(txid), int(position)) >= 2**63:
+            raise PersonError(f"'{text}' is not a cursor; it lies beyond every log")
         return cls(int(txid), int(position))
 
 

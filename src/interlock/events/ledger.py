@@ -18,22 +18,27 @@ from interlock.infra.text import json_value
 from interlock.redaction.redactor import Redactor
 from interlock.store.driver import Connection, RetryTransaction
 
-READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? {FOR_UPDATE}"
+READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
+
+# PostgreSQL: the heads of a group are locked in one order, whoever moves them, or groups deadlock.
+LOCK_HEADS = "SELECT 1 FROM stream_heads WHERE stream = ANY(?) ORDER BY stream FOR UPDATE"
+
+CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
+
+LEASE_IS_HELD = """
+SELECT 1 FROM session_leases
+WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS} {FOR_SHARE}
+"""
 
 OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"
 
 ADVANCE_HEAD = """
-UPDATE stream_heads SET seq = ?, hash = ?, time_us = ? WHERE stream = ? AND seq = ? AND hash = ?
+UPDATE stream_heads SET seq = ?, hash = ?, time_us = ?
+WHERE stream = ? AND seq = ? AND hash = ? AND closed_us IS NULL
 """
 
 # The lease row stays share-locked until the commit: nobody can take the session over in between.
-ADVANCE_HEAD_UNDER_LEASE = """
-UPDATE stream_heads SET seq = ?, hash = ?, time_us = ? WHERE stream = ? AND seq = ? AND hash = ?
-AND EXISTS (
-    SELECT 1 FROM session_leases
-    WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS} {FOR_SHARE}
-)
-"""
+ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({LEASE_IS_HELD})"
 
 INSERT_EVENTS = """
 INSERT INTO events
@@ -95,7 +100,7 @@ class _Pending:
     before: Head
     time_us: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    refused: list[Callable[[SessionFenced], None]] = field(default_factory=list)
+    refused: list[Callable[[Exception], None]] = field(default_factory=list)
 
     def advance(self) -> tuple[Any, ...]:
         """The parameters of the statement that moves this stream's head."""
@@ -130,6 +135,15 @@ class Ledger:
         self._heads.pop(stream, None)
         return self.head(stream)
 
+    def close_stream(self, stream: str) -> None:
+        """From now on nothing can be added to the stream."""
+        self._connection.change(CLOSE_STREAM, (now_us(), stream))
+        self._heads.pop(stream, None)
+
+    def require_lease(self, stream: str, token: int) -> None:
+        if not self._connection.query(LEASE_IS_HELD, (stream, token)):
+            raise _fenced(stream)
+
     def forget(self, stream: str) -> None:
         """What was done to this stream has been rolled back."""
         self._heads.pop(stream, None)
@@ -140,7 +154,7 @@ class Ledger:
         stream: str,
         token: int | None,
         drafts: Sequence[Draft],
-        refused: Callable[[SessionFenced], None],
+        refused: Callable[[Exception], None],
     ) -> list[Recorded]:
         """Chain the drafts onto the stream; they are written, or refused, by the next flush."""
         pending = self._pending.get(stream)
@@ -164,6 +178,8 @@ class Ledger:
         self._pending.clear()
         if not waiting:
             return
+        if self._connection.dialect == "postgresql" and len(waiting) > 1:
+            self._connection.query(LOCK_HEADS, ([pending.stream for pending in waiting],))
         free = [pending.advance() for pending in waiting if pending.token is None]
         leased = [pending.advance() for pending in waiting if pending.token is not None]
         moved = self._connection.change_many(ADVANCE_HEAD, free)
@@ -174,20 +190,24 @@ class Ledger:
         self._connection.change_many(INSERT_EVENTS, rows)
 
     def _has_moved(self, pending: _Pending) -> bool:
-        self._heads.pop(pending.stream, None)
-        present = self.head(pending.stream)
-        if present.hash == pending.rows[-1][-1]:
-            return True
-        if present != pending.before:
-            # Another process appended since this one last looked: chain the whole group again.
-            self._heads.clear()
-            raise RetryTransaction(f"the head of {pending.stream} has moved on")
-        fenced = SessionFenced(
-            f"the lease on session {pending.stream} is no longer held; nothing was written"
-        )
+        try:
+            present = self.lock(pending.stream)
+        except SessionNotFound as gone:
+            refusal: Exception = gone
+        else:
+            if present.hash == pending.rows[-1][-1]:
+                return True
+            if present != pending.before:
+                # Another process appended since this one last looked: chain the whole group again.
+                raise RetryTransaction(f"the head of {pending.stream} has moved on")
+            refusal = _fenced(pending.stream)
         for tell in pending.refused:
-            tell(fenced)
+            tell(refusal)
         return False
+
+
+def _fenced(stream: str) -> SessionFenced:
+    return SessionFenced(f"the lease on session {stream} is no longer held; nothing was written")
 
 
 def _chain(head: Head, draft: Draft, stream: str, pending: _Pending) -> Head:

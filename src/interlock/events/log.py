@@ -4,12 +4,13 @@ A unit of work belongs to one stream. Its changes and the events that tell them 
 many units share a commit.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from interlock.events.catalog import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, Scope
-from interlock.infra.errors import SessionFenced, StoreError
+from interlock.infra.errors import SessionNotFound, StatementRefused, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, RetryTransaction
@@ -18,6 +19,7 @@ from interlock.store.writer import GroupCommitWriter, WriteUnit
 Result = TypeVar("Result")
 
 MAX_CACHED_HEADS = 10_000
+STREAM_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Transaction:
@@ -42,6 +44,10 @@ class Transaction:
         """Begin a new stream; it fails if there is one of that name."""
         self._ledger.open_stream(self._stream)
 
+    def close_stream(self) -> None:
+        """Let nothing more be added to the stream, once and for all."""
+        self._ledger.close_stream(self._stream)
+
     def next_seq(self) -> int:
         """The number the next event will have. From here on nobody else can append to the stream."""
         return self._ledger.lock(self._stream).seq + 1
@@ -53,8 +59,8 @@ class Transaction:
         return recorded[0]
 
 
-def _raise(fenced: SessionFenced) -> None:
-    raise fenced
+def _raise(refusal: Exception) -> None:
+    raise refusal
 
 
 Work = Callable[[Transaction], Result]
@@ -85,7 +91,9 @@ class EventLog:
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._redactor = redactor
         self._heads: dict[str, Head] = {}
-        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(database.config.connect, self._apply)
+        self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
+            database.config.connect, self._apply, self._heads.clear
+        )
 
     async def append(
         self,
@@ -95,12 +103,14 @@ class EventLog:
         token: int | None = None,
     ) -> list[Recorded]:
         """Record facts; it returns when they are on disk."""
+        _refuse_odd_names(stream)
         drafts = [Draft(event, scope, self._redactor) for event in events]
         result: list[Recorded] = await self._writer.submit(_Unit(stream, token, drafts))
         return result
 
     async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
+        _refuse_odd_names(stream)
         result: Result = await self._writer.submit(_Unit(stream, token, work=work))
         return result
 
@@ -117,11 +127,16 @@ class EventLog:
 
     def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit) -> None:
         unit.error = None
+        if unit.work is not None:
+            # What others queued is settled first; if that fails, it is the whole group's failure.
+            ledger.flush()
         try:
             if unit.work is None:
                 unit.result = ledger.add(unit.stream, unit.token, unit.drafts, unit.fail)
             else:
                 unit.result = self._isolated(connection, ledger, unit, unit.work)
+        except StatementRefused as error:
+            unit.fail(error)
         except (StoreError, RetryTransaction):
             raise
         except Exception as error:  # noqa: BLE001 - it is this unit's own and goes to its caller
@@ -129,12 +144,13 @@ class EventLog:
 
     def _isolated(self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]) -> Result:
         """A unit that fails half-way must not take the rest of its group along."""
-        ledger.flush()
         connection.change("SAVEPOINT unit")
         transaction = Transaction(
             connection, ledger, stream=unit.stream, token=unit.token, redactor=self._redactor
         )
         try:
+            if unit.token is not None:
+                ledger.require_lease(unit.stream, unit.token)
             return work(transaction)
         except Exception:
             connection.change("ROLLBACK TO SAVEPOINT unit")
@@ -142,6 +158,12 @@ class EventLog:
             raise
         finally:
             connection.change("RELEASE SAVEPOINT unit")
+
+
+def _refuse_odd_names(stream: str) -> None:
+    """A stream is named by a session's id; anything else cannot exist and need not be looked for."""
+    if not STREAM_NAME.fullmatch(stream):
+        raise SessionNotFound(f"there is no session {stream[:64]!r}")
 
 
 def _in_order(connection: Connection, units: Sequence[_Unit]) -> Sequence[_Unit]:

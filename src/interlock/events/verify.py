@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 
 from interlock.events.catalog import (
     SYSTEM_STREAM,
@@ -67,17 +68,22 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
         raise SessionNotFound(f"there is nothing in the log about {only}")
     for stream in streams:
         report.streams += 1
-        fault = next(_faults_of(connection, stream, report), None)
-        if fault is not None:
-            report.faults.append(fault)
+        report.faults.extend(_first_fault(connection, stream, report))
     if anchor is not None:
         report.faults.extend(_faults_of_anchor(connection, anchor))
     return report
 
 
+def _first_fault(connection: Connection, stream: str, report: Report) -> list[Fault]:
+    try:
+        return list(islice(_faults_of(connection, stream, report), 1))
+    except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
+        return [Fault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
+
+
 def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[Fault]:
     erased_through = _erased_through(connection, stream)
-    expected_seq, chained = 0, GENESIS
+    expected_seq, chained, position = 0, GENESIS, 0
     for stored in whole_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -86,7 +92,9 @@ def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[
         report.events += 1
         yield from _faults_of_event(stored, chained, erased_through)
         yield from _faults_of_content(connection, stored, report)
-        chained = stored.hash
+        if stored.cursor.position <= position:
+            yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
+        chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
         yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")

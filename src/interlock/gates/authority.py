@@ -33,7 +33,7 @@ from interlock.gates.verdict import (
     switched_off,
 )
 from interlock.sandbox.profile import SandboxProfile
-from interlock.tools.base import BaseTool, ToolLimits
+from interlock.tools.base import BaseTool, PolicySwitch, ToolLimits
 from interlock.tools.registry import RegisteredTool, ToolRegistry, function_schema
 
 _log = structlog.get_logger(__name__)
@@ -213,16 +213,18 @@ def _judge_mode(registry: ToolRegistry, tool: BaseTool, situation: Situation) ->
 
 def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) -> Denied | None:
     names = {tool.name, *tool.aliases}
+    from_server = tool.mcp_server is not None
+    switches = tool.switches | ({PolicySwitch.mcp} if from_server else set())
     for layer, policy in situation.policies:
         if names & policy.denied_tools:
             return switched_off(tool.name, layer, "it is on the list of denied tools")
-        for switch in sorted(tool.switches):
+        for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:
                 return switched_off(tool.name, layer, f"{switch} tools are switched off")
         allowed_servers = policy.mcp.allowed_servers
-        if tool.mcp_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
+        if from_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
             return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
-    if tool.mcp_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
+    if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
         return switched_off(tool.name, Layer.settings, f"the MCP server {tool.mcp_server} is not listed")
     return None
 
@@ -246,8 +248,8 @@ def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
         max_write_bytes=policy.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES,
         max_output_lines=base.max_output_lines,
         max_output_bytes=base.max_output_bytes,
-        timeout_seconds=min(base.timeout_seconds, longest),
-        max_timeout_seconds=longest,
+        timeout_seconds=float(min(base.timeout_seconds, longest)),
+        max_timeout_seconds=float(longest),
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import structlog
+
 from interlock.gates.authority import Authority
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode, ToolError
@@ -38,6 +40,8 @@ class Refusal:
     def result(self) -> ToolResult:
         return ToolResult(exit_code=1, failure=self.failure)
 
+
+_log = structlog.get_logger(__name__)
 
 _GATE_SEAL: Final = object()
 
@@ -83,6 +87,13 @@ def _judge_arguments(call: ToolCall, tool_name: str, authority: Authority) -> Cl
         objection = entry.tool.refusal_of(arguments, authority.limits)
     except ToolError as error:
         objection = error
+    except Exception as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
+        _log.error("tool_could_not_judge", tool_name=tool_name, call_id=call.call_id, exc_info=error)
+        objection = ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"it could not judge these arguments ({type(error).__name__})",
+            "Try other arguments, or tell the person that the tool has a fault.",
+        )
     if objection is None:
         return ClearedCall(call.call_id, call.name, entry.tool, arguments, authority, _GATE_SEAL)
     failure = _failure(objection.error_code, tool_name, authority, objection.message, objection.next_action)

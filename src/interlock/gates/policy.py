@@ -13,7 +13,7 @@ DEFAULT_MAX_READ_BYTES = 524_288
 DEFAULT_MAX_WRITE_BYTES = 2_097_152
 
 ByteLimit = Annotated[int, Field(gt=0, le=2**40, strict=True)]
-Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, strict=True)]
 Switch = Annotated[bool, Field(strict=True)]
 Port = Annotated[int, Field(gt=0, lt=65_536, strict=True)]
 Item = TypeVar("Item")

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
+import orjson
 import structlog
 
 from interlock.events.catalog import (
@@ -30,7 +31,7 @@ from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import ToolContext
+from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.output import bound_text
 from interlock.tools.result import ToolFailure, ToolResult
 
@@ -40,6 +41,9 @@ _log = structlog.get_logger(__name__)
 GRACE_SECONDS = 1.0
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
+MAX_CURSOR_CHARS = 4096
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class ToolRunner:
         self._redactor = redactor
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
+        # A name is data from outside: nothing secret in it may pass, however it is cut later.
+        call = replace(call, name=self._redactor.text(call.name))
         judged = judge(call, authority)
         if isinstance(judged, Refusal):
             return await self._refuse(call, judged, authority, context)
@@ -111,11 +117,10 @@ class ToolRunner:
         )
         writing = asyncio.ensure_future(self._append(started, context))
         try:
-            parent = await asyncio.shield(writing)
+            parent = await _to_the_end(writing)
         except asyncio.CancelledError:
             # The intent may be on disk already: end it, so that nobody has to wonder about it.
-            parent = await writing
-            inside = replace(context, scope=Scope(context.scope.task, parent))
+            inside = replace(context, scope=Scope(context.scope.task, writing.result()))
             await self._record_outcome(cleared, _cancelled(cleared), inside)
             raise
         return replace(context, scope=Scope(context.scope.task, parent))
@@ -129,13 +134,13 @@ class ToolRunner:
             mode=cleared.authority.mode,
             limits=limits,
             profile=cleared.authority.profile,
-            report_progress=context.report_progress,
+            report_progress=lambda text: context.report_progress(self._redactor.text(storable(str(text)))),
         )
         running = asyncio.ensure_future(_shielded(cleared, tool_context))
         try:
             await asyncio.wait({running}, timeout=limits.timeout_seconds)
             if not running.done():
-                await _stop(running, cleared)
+                await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
                 result = _failed(
                     cleared,
                     ErrorCode.TIMEOUT,
@@ -145,30 +150,39 @@ class ToolRunner:
             else:
                 result = _result_of(running, cleared)
         except asyncio.CancelledError:
-            await _stop(running, cleared)
+            await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
             raise
         return self._presentable(cleared, result, (time.perf_counter() - began) * 1000)
 
     def _presentable(self, cleared: ClearedCall, result: ToolResult, latency_ms: float) -> _Outcome:
-        """Bounded and free of secrets: from here on it may be stored, shown and sent."""
-        limits = cleared.authority.limits
+        """Free of secrets and bounded: from here on it may be stored, shown and sent."""
+        try:
+            shown, redacted = self._shown(result, cleared.authority.limits)
+        except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
+            _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
+            shown, redacted = _faulty(cleared, "it gave back something that cannot be shown"), False
+        return _Outcome(shown, round(latency_ms, 3), redacted)
+
+    def _shown(self, result: ToolResult, limits: ToolLimits) -> tuple[ToolResult, bool]:
+        texts = [storable(str(text)) for text in (result.stdout, result.stderr)]
+        cursor = None if result.next_page_cursor is None else storable(str(result.next_page_cursor))
+        meta = json_value(result.meta)
+        safe = self._redactor.checked([*texts, cursor, meta])
         failure = self._redacted_failure(result.failure) if result.failure else None
-        stdout = self._redactor.text(storable(str(result.stdout)))
-        stderr = self._redactor.text(storable(str(result.stderr)))
-        meta = self._redactor.checked(json_value(result.meta))
-        changed = (stdout, stderr, failure) != (result.stdout, result.stderr, result.failure)
         caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
-        out, err = bound_text(stdout, **caps, whole=MARK), bound_text(stderr, **caps, whole=MARK)
+        out, err = (bound_text(text, **caps, whole=MARK) for text in safe.value[:2])
         shown = replace(
             result,
+            exit_code=_exit_code(result.exit_code),
             stdout=out.text,
             stderr=err.text,
-            truncated_lines=result.truncated_lines or out.truncated_lines or err.truncated_lines,
-            truncated_bytes=result.truncated_bytes or out.truncated_bytes or err.truncated_bytes,
-            meta=meta.value,
+            truncated_lines=bool(result.truncated_lines) or out.truncated_lines or err.truncated_lines,
+            truncated_bytes=bool(result.truncated_bytes) or out.truncated_bytes or err.truncated_bytes,
+            next_page_cursor=_bounded_cursor(safe.value[2]),
+            meta=_bounded_meta(safe.value[3], limits.max_output_bytes),
             failure=failure,
         )
-        return _Outcome(shown, round(latency_ms, 3), changed or meta.changed)
+        return shown, safe.changed or failure != result.failure
 
     async def _record_outcome(self, cleared: ClearedCall, outcome: _Outcome, context: CallContext) -> None:
         fields: dict[str, Any] = {
@@ -192,7 +206,7 @@ class ToolRunner:
         else:
             fields |= _failure_fields(result.failure)
             event = _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
-        await asyncio.shield(asyncio.ensure_future(self._append(event, context)))
+        await _to_the_end(asyncio.ensure_future(self._append(event, context)))
 
     async def _append(self, event: Event, context: CallContext) -> str:
         try:
@@ -206,8 +220,9 @@ class ToolRunner:
     def _redacted_failure(self, failure: ToolFailure) -> ToolFailure:
         return replace(
             failure,
-            message=self._redactor.text(failure.message),
-            next_action=self._redactor.text(failure.next_action),
+            tool_name=self._redactor.text(failure.tool_name),
+            message=self._redactor.text(storable(failure.message)),
+            next_action=self._redactor.text(storable(failure.next_action)),
         )
 
 
@@ -219,6 +234,20 @@ async def _shielded(cleared: ClearedCall, context: ToolContext) -> ToolResult:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
+async def _to_the_end(work: "asyncio.Future[Result]") -> Result:
+    """Wait for something that must not be left half done; a cancellation counts once it has ended."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        work.result()
+        raise cancelled
+    return work.result()
+
+
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:
     """What a finished tool gave; whatever it raised becomes a failure that tells no internals."""
     if running.cancelled():
@@ -226,28 +255,41 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
             cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if it is still needed."
         )
     error = running.exception()
-    if isinstance(error, ToolError):
-        return _failed(cleared, error.error_code, error.message, error.next_action)
+    if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
+        return _failed(cleared, error.error_code, str(error.message), str(error.next_action))
     if error is not None:
         _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
-        return _failed(
-            cleared,
-            ErrorCode.EXECUTION_ERROR,
-            f"it failed unexpectedly ({type(error).__name__})",
-            "Try another way, or tell the person that the tool has a fault.",
-            error_class=ErrorClass.unknown,
-        )
+        return _faulty(cleared, f"it failed unexpectedly ({type(error).__name__})")
     result: object = running.result()
     if isinstance(result, ToolResult):
         return result
     _log.error("tool_returned_no_result", tool_name=cleared.tool.name, returned=type(result).__name__)
+    return _faulty(cleared, "it gave back something that is not a tool result")
+
+
+def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
     return _failed(
         cleared,
         ErrorCode.EXECUTION_ERROR,
-        "it gave back something that is not a tool result",
+        reason,
         "Try another way, or tell the person that the tool has a fault.",
         error_class=ErrorClass.unknown,
     )
+
+
+def _exit_code(value: Any) -> int:
+    return int(value) if isinstance(value, int) and abs(value) < 2**31 else 1
+
+
+def _bounded_cursor(cursor: str | None) -> str | None:
+    return cursor if cursor is None or len(cursor) <= MAX_CURSOR_CHARS else None
+
+
+def _bounded_meta(meta: Any, max_bytes: int) -> dict[str, Any]:
+    if not isinstance(meta, dict):
+        return {}
+    size = len(orjson.dumps(meta))
+    return meta if size <= max_bytes else {"omitted": f"{size} bytes of details"}
 
 
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:

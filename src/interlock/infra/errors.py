@@ -15,7 +15,8 @@
         ├── ConfigurationError
         └── StoreError
             ├── StoreUnwritable  ├── StoreLocked  ├── StoreFull
-            └── StoreCorrupt     ├── StoreForeign └── StoreTooNew
+            ├── StoreCorrupt     ├── StoreForeign ├── StoreTooNew
+            └── StatementRefused the fault of one request, not of the store
 
 Foreign errors are mapped at one edge each: database errors in `store/driver.py`, validation errors of
 settings in `config/settings.py`, anything a tool raises in `gates/runner.py`.
@@ -159,6 +160,10 @@ class StoreCorrupt(StoreError):
 
 class StoreForeign(StoreError):
     code = "STORE_FOREIGN"
+
+
+class StatementRefused(StoreError):
+    code = "STATEMENT_REFUSED"
 
 
 class StoreTooNew(StoreError):

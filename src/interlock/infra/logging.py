@@ -7,7 +7,13 @@ from typing import Any
 
 import structlog
 
+from interlock.infra.text import visible
+
 Redact = Callable[[Any], Any]
+
+
+def _harmless(value: Any) -> Any:
+    return visible(value, lines=True) if isinstance(value, str) else value
 
 
 def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
@@ -16,7 +22,7 @@ def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
     def redact_values(
         _logger: object, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        return {key: redact(value) for key, value in event.items()}
+        return {visible(str(key)): _harmless(redact(value)) for key, value in event.items()}
 
     renderer: Any = (
         structlog.processors.JSONRenderer()

@@ -34,3 +34,17 @@ def json_value(value: Any, depth: int = 0) -> Any:
         if isinstance(value, list | tuple | set | frozenset):
             return [json_value(item, depth + 1) for item in value]
     return storable(repr(value))[:1000]
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """Without control characters: stored text must not drive, or forge lines on, a reader's terminal."""
+    kept = "\n\t" if lines else ""
+    return "".join(
+        character if character.isprintable() or character in kept else _escaped(character)
+        for character in text
+    )
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,6 +1,7 @@
 """Replaces every known secret, in each form it may travel in, by one mark."""
 
 import base64
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from urllib.parse import quote, quote_plus
 import orjson
 
 MARK = "***REDACTED***"
+_ESCAPE = re.compile("%[0-9A-F]{2}")
 
 # A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
 MIN_SECRET_LENGTH = 6
@@ -58,7 +60,9 @@ def _forms_of(value: str) -> set[str]:
     if len(value) < MIN_SECRET_LENGTH:
         return set()
     raw = value.encode()
-    forms = {value, quote(value, safe=""), quote_plus(value), orjson.dumps(value)[1:-1].decode()}
+    escaped = {quote(value, safe=""), quote(value), quote_plus(value)}
+    lower = {_ESCAPE.sub(lambda found: found[0].lower(), form) for form in escaped}
+    forms = {value, *escaped, *lower, orjson.dumps(value)[1:-1].decode(), json.dumps(value)[1:-1]}
     # Inside a longer base64 text the value may start at any of three offsets, and the characters at
     # its edges mix with its neighbours: only those that depend on the value alone are matched.
     for encode in (base64.b64encode, base64.urlsafe_b64encode):

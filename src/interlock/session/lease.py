@@ -12,14 +12,20 @@ from dataclasses import dataclass, field
 import structlog
 
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import SessionBusy, SessionFenced, StoreError
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
+from interlock.infra.text import storable
 
 _log = structlog.get_logger(__name__)
 
+# A token begins at the database's time and only grows, so that one from before a restore is never met
+# again.
 TAKE = """
-INSERT INTO session_leases (session_id, token, holder, expires_ms) VALUES (?, 1, ?, {NOW_MS} + ?)
+INSERT INTO session_leases (session_id, token, holder, expires_ms)
+VALUES (?, {NOW_MS}, ?, {NOW_MS} + ?)
 ON CONFLICT (session_id) DO UPDATE
-SET token = session_leases.token + 1, holder = excluded.holder, expires_ms = excluded.expires_ms
+SET token = CASE WHEN session_leases.token < excluded.token THEN excluded.token
+                 ELSE session_leases.token + 1 END,
+    holder = excluded.holder, expires_ms = excluded.expires_ms
 WHERE session_leases.expires_ms <= {NOW_MS}
 RETURNING token
 """
@@ -52,7 +58,8 @@ class SessionLeases:
         def work(transaction: Transaction) -> int | None:
             # Heads are locked before leases everywhere: two locks in one order cannot deadlock.
             transaction.next_seq()
-            rows = transaction.connection.query(TAKE, (session_id, holder, self._milliseconds))
+            parameters = (session_id, storable(holder), self._milliseconds)
+            rows = transaction.connection.query(TAKE, parameters)
             return rows[0][0] if rows else None
 
         token = await self._events.transact(session_id, work)
@@ -60,17 +67,24 @@ class SessionLeases:
 
     async def renew(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> int:
+            transaction.next_seq()
             return transaction.connection.change(RENEW, (self._milliseconds, lease.session_id, lease.token))
 
-        if not await self._events.transact(lease.session_id, work):
+        try:
+            renewed = await self._events.transact(lease.session_id, work)
+        except SessionNotFound:
+            renewed = 0
+        if not renewed:
             lease.lost.set()
             raise SessionFenced(f"the lease on session {lease.session_id} is no longer held")
 
     async def give_back(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> int:
+            transaction.next_seq()
             return transaction.connection.change(GIVE_BACK, (lease.session_id, lease.token))
 
-        await self._events.transact(lease.session_id, work)
+        with suppress(SessionNotFound):
+            await self._events.transact(lease.session_id, work)
 
     @asynccontextmanager
     async def held(self, session_id: str, holder: str) -> AsyncIterator[Lease]:
@@ -83,8 +97,8 @@ class SessionLeases:
             yield lease
         finally:
             heartbeat.cancel()
-            with suppress(asyncio.CancelledError):
-                await heartbeat
+            # Waiting this way, a cancellation of our own is not mistaken for the heartbeat's.
+            await asyncio.wait({heartbeat})
             await self.give_back(lease)
 
     async def _beat(self, lease: Lease) -> None:

@@ -39,7 +39,7 @@ MAX_TITLE = 200
 INSERT_SESSION = """
 INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES (?, ?, ?, ?, ?, ?)
 """
-READ_MODE = "SELECT mode FROM sessions WHERE id = ?"
+READ_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
 IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _SESSION_COLUMNS = """
@@ -95,16 +95,16 @@ class SessionManager:
         first_mode = mode or self._default_mode
         if first_mode not in self._open_modes:
             raise ModeNotOpen(f"{first_mode} mode is not open on this deployment")
-        safe_title = self._title(title)
+        safe_title, opener = self._title(title), self._title(opened_by)
 
         def work(transaction: Transaction) -> None:
             transaction.open_stream()
             transaction.connection.change(
-                INSERT_SESSION, (identity, kind.value, safe_title, opened_by, now_us(), first_mode.value)
+                INSERT_SESSION, (identity, kind.value, safe_title, opener, now_us(), first_mode.value)
             )
             transaction.record(
                 SessionCreated(
-                    session_kind=kind.value, title=safe_title, mode=first_mode.value, opened_by=opened_by
+                    session_kind=kind.value, title=safe_title, mode=first_mode.value, opened_by=opener
                 )
             )
 
@@ -156,6 +156,7 @@ class SessionManager:
             connection.change(ERASE_MESSAGES, (session_id,))
             connection.change(ERASE_PAYLOADS, (session_id, seq))
             transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
+            transaction.close_stream()
 
         await self._events.transact(session_id, work)
 
@@ -176,7 +177,7 @@ class SessionManager:
         text = self._redactor.text(storable(content))
         calls = self._redactor.value(list(tool_calls)) if tool_calls else None
         encoded_calls = orjson.dumps(calls).decode() if calls else None
-        tool_call_id = storable(tool_call_id) if tool_call_id else None
+        tool_call_id = self._redactor.text(storable(tool_call_id)) if tool_call_id else None
         redacted = text != storable(content) or (calls is not None and calls != list(tool_calls or ()))
         event = MessageAppended(
             role=role.value,

@@ -26,6 +26,8 @@ from interlock.gates.policy import (
     ToolPolicy,
 )
 from interlock.infra.errors import InvalidSettings
+from interlock.infra.text import json_value, storable
+from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection
 
@@ -35,6 +37,7 @@ INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?
 """
 
 Document = dict[str, Any]
+MAX_PATCH_BYTES = 65_536
 
 
 class StoredSettings(BaseModel):
@@ -62,31 +65,38 @@ class SettingsVersion:
 
 
 class SettingsStore:
-    def __init__(self, database: Database, log: EventLog) -> None:
+    def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:
         self._database = database
         self._events = log
+        self._redactor = redactor
 
     async def current(self) -> SettingsVersion:
-        return await self._database.read(_newest)
+        return await self._database.read(newest)
 
     async def update(self, patch: Mapping[str, Any], *, who: str) -> SettingsVersion:
         """Apply a nested patch such as `{"tools": {"fs": {"enabled": false}}}`."""
+        safe = self._redactor.value(json_value(patch))
+        if not isinstance(safe, dict):
+            raise InvalidSettings("a change of settings is an object")
+        if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
+            raise InvalidSettings(f"a change of settings may have at most {MAX_PATCH_BYTES} bytes")
+        author = self._redactor.text(storable(who))
 
         def work(transaction: Transaction) -> SettingsVersion:
             # Two updates at once: the second waits here and builds on the first.
             transaction.next_seq()
-            present = _newest(transaction.connection)
+            present = _newest_or_defaults(transaction.connection)
             before = to_document(present.settings)
-            settings = _validated(_patched(before, patch, to_document(StoredSettings())))
+            settings = _validated(_patched(before, safe, to_document(StoredSettings())))
             after = to_document(settings)
             changes = dict(_differences(before, after))
             if not changes:
                 return present
             version = present.version + 1
             transaction.connection.change(
-                INSERT_VERSION, (version, orjson.dumps(after).decode(), who, now_us())
+                INSERT_VERSION, (version, orjson.dumps(after).decode(), author, now_us())
             )
-            transaction.record(SettingsChanged(who=who, version=version, changes=changes))
+            transaction.record(SettingsChanged(who=author, version=version, changes=changes))
             return SettingsVersion(version, settings)
 
         return await self._events.transact(SYSTEM_STREAM, work)
@@ -116,13 +126,25 @@ def field_paths(settings: BaseModel | None = None) -> list[str]:
     return [path for path, _ in leaves(to_document(settings or StoredSettings()))]
 
 
-def _newest(connection: Connection) -> SettingsVersion:
+def newest(connection: Connection) -> SettingsVersion:
+    """The settings that count; `InvalidSettings` where they cannot be understood."""
     rows = connection.query(NEWEST)
     if not rows:
         return SettingsVersion(0, StoredSettings())
     version, text = rows[0]
-    filled = _filled(orjson.loads(text), to_document(StoredSettings()))
-    return SettingsVersion(version, _validated(filled))
+    try:
+        stored = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise InvalidSettings(f"version {version} of the stored settings is not JSON") from None
+    return SettingsVersion(version, _validated(_filled(stored, to_document(StoredSettings()))))
+
+
+def _newest_or_defaults(connection: Connection) -> SettingsVersion:
+    """What an update builds on: where the stored document cannot be understood, the defaults."""
+    try:
+        return newest(connection)
+    except InvalidSettings:
+        return SettingsVersion(connection.query(NEWEST)[0][0], StoredSettings())
 
 
 def _filled(stored: object, defaults: Document) -> Document:

@@ -5,6 +5,7 @@ store, has it checked, and only then puts it in place of the old one, which is k
 """
 
 import os
+import re
 import time
 import zipfile
 import zlib
@@ -15,15 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import LargeBinary, Table
+from sqlalchemy import BigInteger, Column, LargeBinary, Table, Text
 
 from interlock.infra.errors import PersonError, StoreTooNew
-from interlock.store.database import SCHEMA_REVISION, Database, StoreConfig, prepare_folder
+from interlock.store.database import (
+    SCHEMA_REVISION,
+    Database,
+    StoreConfig,
+    StoreHold,
+    prepare_folder,
+)
 from interlock.store.driver import Connection, Row, SqliteConnection
 from interlock.store.tables import metadata
 from interlock.store.upgrade import upgrade
 
 FORMAT = 1
+FIRST_SCHEMA = "0001"
 MANIFEST = "manifest.json"
 ROWS_PER_STATEMENT = 500
 
@@ -34,8 +42,11 @@ RENUMBER = (
     "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
 )
 
-# A place in the old database's order of events (events/checkpoint.py).
-FORGET_CURSOR = "DELETE FROM store_info WHERE key = 'checkpoint_cursor'"
+END_LEASES = "UPDATE session_leases SET expires_ms = 0"
+STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
 
 Check = Callable[[Connection], None]
 
@@ -122,13 +133,17 @@ def _plain(value: object) -> object:
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    manifest: dict[str, Any] = orjson.loads(archive.read(MANIFEST))
-    if manifest.get("application") != "interlock" or manifest.get("format") != FORMAT:
+    manifest = orjson.loads(archive.read(MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("application") != "interlock":
+        raise PersonError("that is not a backup of Interlock")
+    schema, tables = str(manifest.get("schema")), manifest.get("tables")
+    if manifest.get("format") != FORMAT or not re.fullmatch(r"\d{4}", schema) or schema < FIRST_SCHEMA:
         raise PersonError("that is not a backup this version of Interlock can read")
-    if str(manifest["schema"]) > SCHEMA_REVISION:
-        raise StoreTooNew(
-            f"the backup has schema {manifest['schema']}, newer than this program's {SCHEMA_REVISION}"
-        )
+    if schema > SCHEMA_REVISION:
+        raise StoreTooNew(f"the backup has schema {schema}, newer than this program's {SCHEMA_REVISION}")
+    needed = set(metadata.tables) if schema == SCHEMA_REVISION else ALWAYS_THERE
+    if not isinstance(tables, dict) or not needed <= set(tables):
+        raise PersonError("the backup is damaged: a table is missing")
     return manifest
 
 
@@ -140,21 +155,26 @@ def _restore_sqlite(
     check: Check,
 ) -> Path | None:
     prepare_folder(config.path)
-    _refuse_if_used(config, replace_existing)
+    config = replace(config, url=f"sqlite:///{config.path.resolve()}")
+    used = config.path.stat().st_size > 0
+    if used and not replace_existing:
+        raise PersonError(f"{config.path} holds a store already; say --replace to replace it")
+    # Held until the new file is in place: nobody can begin to use the old one meanwhile.
+    hold = StoreHold(config.path, alone=True, patience_seconds=0)
     fresh = config.path.with_name(f"{config.path.name}.restoring")
     _remove(fresh)
     try:
+        if used:
+            _fold_in(config)
         _fill(replace(config, url=f"sqlite:///{fresh}"), archive, manifest, check)
         return _put_in_place(config, fresh)
     finally:
         _remove(fresh)
+        hold.release()
 
 
-def _refuse_if_used(config: StoreConfig, replace_existing: bool) -> None:  # noqa: FBT001
-    if config.path.stat().st_size == 0:
-        return
-    if not replace_existing:
-        raise PersonError(f"{config.path} holds a store already; say --replace to replace it")
+def _fold_in(config: StoreConfig) -> None:
+    """Leave no write-ahead file behind that could be taken for the new store's."""
     connection = config.connect()
     try:
         if isinstance(connection, SqliteConnection):
@@ -208,7 +228,10 @@ def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any
         for table in metadata.sorted_tables:
             if table.name in manifest["tables"]:
                 _fill_table(connection, archive, table, manifest["tables"][table.name])
-        connection.change(FORGET_CURSOR)
+        if "session_leases" in manifest["tables"]:
+            connection.change(END_LEASES)
+        if not connection.query(STORE_ID):
+            raise PersonError("the backup is damaged: the store has no id")
         if connection.dialect == "postgresql":
             connection.query(RENUMBER)
         check(connection)
@@ -248,19 +271,31 @@ def _fill_table(
 
 def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
     with archive.open(f"{name}.jsonl") as file:
-        yield from file
+        while line := file.readline(MAX_LINE_BYTES):
+            if len(line) == MAX_LINE_BYTES:
+                raise PersonError(f"the backup is damaged: {name} has a row without an end")
+            yield line
 
 
 def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:
-    row: list[Any] = []
-    for column, value in zip(columns, values, strict=True):
-        if isinstance(table.columns[column].type, LargeBinary):
-            row.append(bytes.fromhex(value))
-        elif column == "txid":
-            row.append(_RESTORED_TXID)
-        else:
-            row.append(value)
-    return tuple(row)
+    return tuple(
+        _value(table.columns[column], value) for column, value in zip(columns, values, strict=True)
+    )
+
+
+def _value(column: Column[Any], value: Any) -> Any:
+    """A value of the type its column has; SQLite itself would take anything."""
+    if column.name == "txid":
+        return _RESTORED_TXID
+    if value is None and column.nullable:
+        return None
+    if isinstance(column.type, LargeBinary) and isinstance(value, str):
+        return bytes.fromhex(value)
+    if isinstance(column.type, Text) and isinstance(value, str):
+        return value
+    if isinstance(column.type, BigInteger) and type(value) is int and 0 <= value < 2**62:
+        return value
+    raise PersonError(f"the backup is damaged: {column.table.name}.{column.name} cannot be {value!r:.40}")
 
 
 def _remove(path: Path) -> None:

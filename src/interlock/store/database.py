@@ -1,9 +1,12 @@
 """Opens the store: finds out what is there, refuses what it does not know, lends connections."""
 
 import asyncio
+import fcntl
 import os
 import queue
 import re
+import stat
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +18,7 @@ from interlock.infra.errors import (
     ConfigurationError,
     StoreError,
     StoreForeign,
+    StoreLocked,
     StoreTooNew,
     StoreUnwritable,
 )
@@ -24,6 +28,12 @@ Result = TypeVar("Result")
 
 # The newest migration this program knows; a test holds it equal to the last file in migrations/.
 SCHEMA_REVISION = "0004"
+
+# A row that is visible and yet newer than every transaction of this server came from another one.
+FOREIGN_TRANSACTIONS = """
+SELECT 1 FROM events
+WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
+"""
 
 SQLITE_HEADER = b"SQLite format 3\0"
 MAX_READERS = 4
@@ -64,8 +74,9 @@ class StoreConfig:
 class Database:
     """A store that was checked: reads from a few lent connections, in threads of their own."""
 
-    def __init__(self, config: StoreConfig) -> None:
+    def __init__(self, config: StoreConfig, hold: "StoreHold | None" = None) -> None:
         self.config = config
+        self._hold = hold
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="interlock-reader")
 
@@ -100,6 +111,34 @@ class Database:
         self._threads.shutdown(wait=True)
         while not self._idle.empty():
             self._idle.get().close()
+        if self._hold is not None:
+            self._hold.release()
+
+
+class StoreHold:
+    """A lock beside an SQLite file: shared by all who use it, alone for one who replaces it."""
+
+    def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
+        self._descriptor: int | None = os.open(
+            path.with_name(f"{path.name}.in-use"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+        )
+        deadline = time.monotonic() + patience_seconds
+        kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        while True:
+            try:
+                fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    self.release()
+                    reason = "is in use; stop Interlock first" if alone else "is being restored"
+                    raise StoreLocked(f"{path} {reason}") from None
+                time.sleep(0.02)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def open_database(config: StoreConfig) -> Database:
@@ -127,8 +166,11 @@ def prepare_folder(path: Path) -> None:
         raise StoreUnwritable(f"the state folder {folder} cannot be made: {error.strerror}") from None
     if not os.access(folder, os.W_OK | os.X_OK) or not _can_create_in(folder):
         raise StoreUnwritable(f"the state folder {folder} is not writable")
-    if not path.exists():
-        path.touch(mode=0o600)
+    try:
+        if not path.exists():
+            path.touch(mode=0o600)
+    except OSError as error:
+        raise StoreUnwritable(f"{path} cannot be made: {error.strerror}") from None
 
 
 def _can_create_in(folder: Path) -> bool:
@@ -165,6 +207,8 @@ def stored_revision(config: StoreConfig) -> str | None:
 
 def _refuse_other_files(path: Path) -> None:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreForeign(f"{path} is not a file; it was left untouched")
         with path.open("rb") as file:
             header = file.read(len(SQLITE_HEADER))
     except OSError as error:

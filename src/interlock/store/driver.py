@@ -14,6 +14,7 @@ from typing import Any
 
 from interlock.infra.errors import (
     InterlockError,
+    StatementRefused,
     StoreConflict,
     StoreCorrupt,
     StoreError,
@@ -112,13 +113,13 @@ class SqliteConnection(Connection):
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         try:
             return self._raw.execute(_sqlite_sql(sql), parameters).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise sqlite_error(error, self._path) from error
 
     def change(self, sql: str, parameters: Parameters = ()) -> int:
         try:
             return self._raw.execute(_sqlite_sql(sql), parameters).rowcount
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise sqlite_error(error, self._path) from error
 
     def change_many(self, sql: str, rows: Sequence[Parameters]) -> int:
@@ -126,7 +127,7 @@ class SqliteConnection(Connection):
             return 0
         try:
             return self._raw.executemany(_sqlite_sql(sql), rows).rowcount
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise sqlite_error(error, self._path) from error
 
     def stream(self, sql: str) -> Iterator[Row]:
@@ -170,20 +171,35 @@ class SqliteConnection(Connection):
             raise sqlite_error(error, target) from error
 
 
-def sqlite_error(error: sqlite3.Error, path: Path) -> InterlockError:
+# By SQLite's primary result code: what it is called here, and what to say of the file.
+_SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
+    sqlite3.SQLITE_BUSY: (StoreLocked, "is locked by another process; try again when it has finished"),
+    sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again when it has finished"),
+    sqlite3.SQLITE_FULL: (StoreFull, "has no space left to grow; nothing was written"),
+    sqlite3.SQLITE_READONLY: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
+    sqlite3.SQLITE_CANTOPEN: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
+    sqlite3.SQLITE_PERM: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
+    sqlite3.SQLITE_NOTADB: (StoreForeign, "is not an Interlock database; it was left untouched"),
+    sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup with `interlock restore`"),
+}
+
+# What is wrong with the statement or its values, whoever sent it; the store itself is sound.
+_SQLITE_REQUEST_FAULTS = frozenset(
+    {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE}
+)
+
+
+def sqlite_error(error: Exception, path: Path) -> InterlockError:
+    if not isinstance(error, sqlite3.Error):
+        return StatementRefused(f"{path}: a value cannot be stored: {error}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in _SQLITE_ERRORS:
+        known, sentence = _SQLITE_ERRORS[code]
+        return known(f"{path} {sentence}")
     if code == sqlite3.SQLITE_CONSTRAINT:
-        return StoreConflict(f"{error}")
-    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return StoreLocked(f"{path} is locked by another process; try again when it has finished")
-    if code == sqlite3.SQLITE_FULL:
-        return StoreFull(f"no space left for {path}; nothing was written")
-    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
-        return StoreUnwritable(f"{path} cannot be opened for writing; check its folder's rights")
-    if code == sqlite3.SQLITE_NOTADB:
-        return StoreForeign(f"{path} is not an Interlock database; it was left untouched")
-    if code == sqlite3.SQLITE_CORRUPT:
-        return StoreCorrupt(f"{path} is damaged ({error}); restore a backup with `interlock restore`")
+        return StoreConflict(str(error))
+    if code in _SQLITE_REQUEST_FAULTS:
+        return StatementRefused(f"{path}: {error}")
     return StoreError(f"{path}: {error}")
 
 
@@ -280,10 +296,12 @@ def postgres_error(error: Exception) -> Exception:
         return RetryTransaction(sentence)
     if state is not None and state.startswith("23"):
         return StoreConflict(sentence)
+    if state in {"25006", "42501"}:
+        return StoreUnwritable(f"the database does not let Interlock write: {sentence}")
+    if (state or "")[:2] in {"22", "42"} or type(error).__name__ in {"DataError", "ProgrammingError"}:
+        return StatementRefused(f"PostgreSQL: {sentence}")
     if state == "55P03":
         return StoreLocked(f"the database is locked by another process: {sentence}")
     if state == "53100":
         return StoreFull(f"the database has no space left: {sentence}")
-    if state in {"25006", "42501"}:
-        return StoreUnwritable(f"the database does not let Interlock write: {sentence}")
     return StoreError(f"PostgreSQL: {sentence}")

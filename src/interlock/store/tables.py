@@ -57,6 +57,7 @@ stream_heads = Table(
     Column("seq", BigInteger, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("time_us", BigInteger, nullable=False),
+    Column("closed_us", BigInteger),
 )
 
 events = Table(

@@ -11,10 +11,14 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 
-from interlock.infra.errors import StoreError
+from interlock.infra.errors import StoreError, StoreUnwritable
 from interlock.store.database import SCHEMA_REVISION, StoreConfig, prepare_folder, stored_revision
 from interlock.store.driver import SqliteConnection, postgres_error, sqlite_error
 
+ADOPT = """
+UPDATE events SET txid = 0
+WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
+"""
 KEPT_COPIES = 5
 _UPGRADE_LOCK_KEY = 0x494C4B31
 
@@ -29,6 +33,8 @@ def upgrade(config: StoreConfig, revision: str = "head") -> str:
             if config.is_sqlite and present is not None:
                 _keep_copy(config, present)
             _run(config, revision)
+        if not config.is_sqlite and revision == "head":
+            _adopt(config)
     return stored_revision(config) or ""
 
 
@@ -39,7 +45,7 @@ def engine_for(config: StoreConfig) -> sqlalchemy.Engine:
             poolclass=sqlalchemy.NullPool,
         )
     engine = sqlalchemy.create_engine(
-        f"sqlite:///{config.path}",
+        sqlalchemy.URL.create("sqlite", database=str(config.path)),
         connect_args={"timeout": config.busy_timeout_seconds},
         poolclass=sqlalchemy.NullPool,
     )
@@ -71,10 +77,19 @@ def _run(config: StoreConfig, revision: str) -> None:
     except sqlalchemy.exc.DBAPIError as error:
         original = error.orig
         if config.is_sqlite:
-            raise sqlite_error(original, config.path) from error  # type: ignore[arg-type]
+            raise sqlite_error(original or error, config.path) from error
         raise postgres_error(original or error) from error
     finally:
         engine.dispose()
+
+
+def _adopt(config: StoreConfig) -> None:
+    """Events copied from another server are older than every transaction of this one."""
+    connection = config.connect()
+    try:
+        connection.change(ADOPT)
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -88,7 +103,10 @@ def _only_one(config: StoreConfig) -> Iterator[None]:
             connection.close()
         return
     lock = config.path.with_suffix(".upgrade-lock")
-    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreUnwritable(f"{lock} cannot be opened: {error.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

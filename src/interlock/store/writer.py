@@ -6,7 +6,9 @@ write costs one commit and fifty concurrent ones share it.
 
 import asyncio
 import queue
+import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -40,49 +42,50 @@ class GroupCommitWriter(Generic[Unit]):
     """Runs `apply(connection, units)` inside one transaction per group, in a thread of its own.
 
     `apply` sets each unit's result or error. If it raises, or the commit fails, nothing of the group was
-    written and every unit gets that error. It may be run again when the database asks for it.
+    written, `forget` is told so, and every unit gets that error. It may be run again when the database
+    asks for it.
     """
 
     def __init__(
         self,
         connect: Callable[[], Connection],
         apply: Callable[[Connection, Sequence[Unit]], None],
+        forget: Callable[[], None],
     ) -> None:
         self._connect = connect
         self._apply = apply
+        self._forget = forget
         self._queue: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._start_lock = threading.Lock()
+        self._lock = threading.Lock()
 
     def submit(self, unit: Unit) -> "asyncio.Future[Any]":
         """Queue a unit; the future ends after its group is durable, or with what went wrong.
 
         A caller that stops waiting does not stop the write.
         """
-        if self._closed:
-            raise StoreError("the store is closed")
-        if self._thread is None:
-            self._start()
         unit.loop = asyncio.get_running_loop()
         unit.future = unit.loop.create_future()
-        self._queue.put(unit)
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
+                self._thread.start()
+            self._queue.put(unit)
         return unit.future
 
     def close(self) -> None:
         """Commit what has queued, then stop."""
-        self._closed = True
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _start(self) -> None:
-        with self._start_lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
-                self._thread.start()
+        with self._lock:
+            self._closed = True
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._queue.put(None)
+        if thread is not None:
+            thread.join()
 
     def _run(self) -> None:
         open_for_more = True
@@ -116,10 +119,12 @@ class GroupCommitWriter(Generic[Unit]):
                 return
             except RetryTransaction as error:
                 failure: Exception = StoreError(f"the database kept giving up: {error}")
-                if attempt == MAX_RETRIES - 1:
-                    break
+                time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
             except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
                 failure = error
+                break
+            except BaseException as error:  # noqa: BLE001 - nothing a unit raises may end the only writer
+                failure = StoreError(f"a unit of work raised {type(error).__name__}")
                 break
         for unit in units:
             unit.fail(failure)
@@ -135,18 +140,19 @@ class GroupCommitWriter(Generic[Unit]):
         except RetryTransaction:
             self._abandon(connection, keep=True)
             raise
-        except Exception:
+        except BaseException:
             # After a failure the connection's state is not worth guessing at: open a new one.
             self._abandon(connection, keep=False)
             raise
 
     def _abandon(self, connection: Connection, *, keep: bool) -> None:
+        self._forget()
         try:
             connection.rollback()
             if keep:
                 return
             connection.close()
-        except StoreError:
+        except (StoreError, RetryTransaction):
             pass
         self._connection = None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from interlock.config.modes import ALL_MODES, ToolMode, parse_mode
+from interlock.config.modes import ToolMode, parse_mode
 from interlock.tools.arguments import ArgumentValidator, closed_schema
 from interlock.tools.base import BaseTool
 
@@ -43,7 +43,7 @@ class ToolRegistry:
                 raise ValueError(f"'{name}' cannot be an alias of {tool.name}")
             if name in self._tools or name in self._aliases:
                 raise ValueError(f"a tool named '{name}' is already registered")
-        if not tool.allowed_modes <= ALL_MODES:
+        if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
             raise ValueError(f"{tool.name} names a mode that does not exist")
         schema = closed_schema(tool.parameters)
         registered = RegisteredTool(tool, schema, ArgumentValidator(schema))

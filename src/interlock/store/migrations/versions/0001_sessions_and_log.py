@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.Column("time_us", sa.BigInteger, nullable=False),
+        sa.Column("closed_us", sa.BigInteger),
     )
     _create_events(on_postgres=on_postgres)
     op.bulk_insert(info, [{"key": "store_id", "value": secrets.token_hex(16)}])
