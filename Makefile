@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 UV_VERSION := 0.13.7
-UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
+UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo .tools/bin/uv)
 BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
@@ -27,13 +27,13 @@ define install_interlock
 endef
 
 # The dev environment contains the run-time one, so it satisfies both stamps.
-.venv/.installed: requirements.lock pyproject.toml | .venv/bin/python
+.venv/.installed: requirements.lock pyproject.toml | $(filter .tools/bin/uv,$(UV)) .venv/bin/python
 	@echo "setting up .venv"
 	@$(UV) pip sync --quiet --python .venv --compile-bytecode requirements.lock
 	$(install_interlock)
 	@rm -f .venv/.installed-dev && touch $@
 
-.venv/.installed-dev: requirements.lock requirements-dev.lock pyproject.toml | .venv/bin/python
+.venv/.installed-dev: requirements.lock requirements-dev.lock pyproject.toml | $(filter .tools/bin/uv,$(UV)) .venv/bin/python
 	@echo "setting up .venv with the development tools"
 	@$(UV) pip sync --quiet --python .venv --compile-bytecode requirements-dev.lock
 	$(install_interlock)

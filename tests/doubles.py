@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
+from interlock.gates.authority import Authority
+from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 
 CHAT_AND_CODING = frozenset({ToolMode.chat_safe, ToolMode.coding})
@@ -26,7 +29,7 @@ class UndeclaredTool(BaseTool):
     def parameters(self) -> Mapping[str, Any]:
         return {"type": "object", "properties": {}}
 
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
         raise AssertionError("an undeclared tool must never run")
 
 
@@ -47,6 +50,7 @@ class DeclaredTool(UndeclaredTool):
         parameters: Mapping[str, Any] | None = None,
         run: Callable[[Mapping[str, Any], ToolContext], Any] | None = None,
         refusal: Any = None,
+        seconds: float | None = None,
     ) -> None:
         self._name = name
         self._modes = modes
@@ -59,6 +63,7 @@ class DeclaredTool(UndeclaredTool):
         self._parameters = parameters or {"type": "object", "properties": {"text": {"type": "string"}}}
         self._run = run
         self._refusal = refusal
+        self._seconds = seconds
         self.calls = 0
 
     name = property(lambda self: self._name)
@@ -72,15 +77,30 @@ class DeclaredTool(UndeclaredTool):
     mcp_server = property(lambda self: self._server)
     effect = property(lambda self: self._effect)
 
-    def refusal_of(self, arguments, limits):
-        return self._refusal
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        if self._refusal is not None:
+            raise self._refusal
+        return arguments
 
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def timeout_seconds(self, arguments, limits):
+        return self._seconds or limits.timeout_seconds
+
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
+        arguments = prepared
         self.calls += 1
         if self._run is None:
             return ToolResult(stdout=str(arguments.get("text", "")))
         result = self._run(arguments, context)
         return await result if asyncio.iscoroutine(result) else result
+
+
+def judged(call: ToolCall, authority: Authority, registry: ToolRegistry) -> ClearedCall | Refusal:
+    """The gate's judgement where no tool awaits anything: no event loop is needed."""
+    try:
+        judge(call, authority, registry, Caller("s")).send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("the tool awaited something")
 
 
 def file_reader() -> DeclaredTool:

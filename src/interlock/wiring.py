@@ -12,6 +12,7 @@ from interlock.config.settings import Settings, ToolSettings
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Capabilities, Situation
 from interlock.gates.policy import (
+    NO_RESTRICTION,
     FsPolicy,
     ImagePolicy,
     McpPolicy,
@@ -49,10 +50,25 @@ class Runtime:
     runner: ToolRunner
     situation: Situation
 
-    async def authority(self, mode: ToolMode) -> Authority:
+    async def authority(
+        self,
+        mode: ToolMode,
+        *,
+        agent: ToolPolicy = NO_RESTRICTION,
+        node: ToolPolicy = NO_RESTRICTION,
+        open_modes: frozenset[ToolMode] | None = None,
+    ) -> Authority:
         """What may be done in that mode now, under the newest stored settings."""
         stored = await self.stored_settings.current()
-        return self.authorities.get(replace(self.situation, mode=mode, settings=stored.settings.tools))
+        situation = replace(
+            self.situation,
+            mode=mode,
+            open_modes=self.situation.open_modes if open_modes is None else open_modes,
+            settings=stored.settings.tools,
+            agent=agent,
+            node=node,
+        )
+        return self.authorities.get(situation)
 
     def close(self) -> None:
         self.log.close()
@@ -91,7 +107,7 @@ def open_runtime(
         stored_settings=SettingsStore(database, log, redactor),
         registry=registry,
         authorities=AuthorityCache(registry),
-        runner=ToolRunner(log, redactor),
+        runner=ToolRunner(registry, log, redactor),
         situation=Situation(
             mode=ToolMode.chat_safe,
             open_modes=open_modes,

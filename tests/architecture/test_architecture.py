@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +35,27 @@ def test_imports_go_one_way():
     assert done.returncode == 0, done.stdout
 
 
-def test_a_tool_imported_past_the_gates_breaks_the_build(tmp_path):
-    """The contract is real: a copy of the source with one wrong import fails it."""
-    import shutil
-
+@pytest.mark.parametrize(
+    ("module", "statement", "contract"),
+    [
+        (
+            "",
+            "from interlock.tools.builtins import current_time",
+            "A tool is reached through the gates alone",
+        ),
+        ("tools/undo.py", "import interlock.tools.undo", "A tool is reached through the gates alone"),
+        ("sandbox/launcher.py", "import interlock.sandbox.launcher", "The sandbox is used by tools alone"),
+        ("", "import interlock.cli.main", "Layers, top down"),
+    ],
+)
+def test_an_import_past_the_gates_breaks_the_build(tmp_path, module, statement, contract):
+    """The contracts are real, for files that do not exist yet too: one wrong import fails them."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    if module:
+        (tmp_path / "src" / "interlock" / module).write_text('"""A new module."""\n')
     guilty = tmp_path / "src" / "interlock" / "session" / "manager.py"
-    guilty.write_text(
-        guilty.read_text() + "\n\ndef sneak():\n    from interlock.tools.builtins import current_time\n"
-    )
+    guilty.write_text(guilty.read_text() + f"\n\ndef sneak():\n    {statement}\n")
     code = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command; "
     code += "lint_imports_command(['--no-cache'])"
     done = subprocess.run(
@@ -54,7 +66,19 @@ def test_a_tool_imported_past_the_gates_breaks_the_build(tmp_path):
         env={"PYTHONPATH": "src"},
     )
     assert done.returncode != 0
-    assert "A tool is reached through the gates alone BROKEN" in done.stdout
+    assert f"{contract} BROKEN" in done.stdout
+
+
+def test_only_the_runner_executes_a_tool():
+    found = [name_of(path) for path in SOURCES if re.search(r"tool\.execute\(", path.read_text())]
+    assert found == ["src/interlock/gates/runner.py"]
+
+
+@pytest.mark.parametrize("command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]])
+def test_the_checks_are_clean(command):
+    executable = Path(sys.executable).parent / command[0]
+    done = subprocess.run([executable, *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
@@ -166,14 +190,10 @@ def test_the_architecture_page_names_every_package():
     assert [name for name in sorted(packages) if f"{name}/" not in page and f"`{name}`" not in page] == []
 
 
-def tracked() -> list[Path]:
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
-
-
 def test_no_lock_file_names_a_registry():
-    names = {path.name for path in tracked()}
-    assert not names & {"uv.lock", "package-lock.json", "poetry.lock"}
+    assert [
+        name for name in ("uv.lock", "package-lock.json", "poetry.lock") if (ROOT / name).exists()
+    ] == []
     for path in ("requirements.lock", "requirements-dev.lock"):
         text = text_of(path)
         assert "://" not in text

@@ -93,8 +93,10 @@ def test_a_denied_call_says_why_and_exits_with_3(interlock):
     assert shown.stdout.startswith("denied    current_time is not available")
     explained = interlock.json("policy", "explain", "current_time", expect=3)
     assert (explained["layer"], explained["allowed"]) == ("settings", False)
-    matrix = interlock.json("policy", "matrix")["tools"][0]["modes"]["coding"]
-    assert (matrix["allowed"], matrix["layer"]) == (False, "settings")
+    modes = interlock.json("policy", "matrix")["tools"][0]["modes"]
+    assert (modes["chat_safe"]["allowed"], modes["chat_safe"]["layer"]) == (False, "settings")
+    assert modes["coding"]["layer"] == "mode"
+    assert modes["coding"]["if_opened"]["layer"] == "settings"
 
 
 def test_the_operators_ceiling_is_named_as_such(interlock):
@@ -159,7 +161,7 @@ def test_a_mode_is_switched_only_among_open_ones(interlock):
     }
     del interlock.variables["SESSION_OPEN_MODES"]
     assert interlock.json("sessions", "show", session)["mode"] == "chat_safe"
-    assert "not a mode" in one_line_error(interlock, "sessions", "mode", session, "root")
+    assert "not a mode" in one_line_error(interlock, "sessions", "mode", session, "root", expect=2)
 
 
 def test_a_root_given_on_the_command_line_may_not_hold_the_state(interlock):
@@ -169,12 +171,12 @@ def test_a_root_given_on_the_command_line_may_not_hold_the_state(interlock):
         assert "--root" in one_line_error(interlock, "tool", "call", "current_time", "--root", root)
 
 
-def test_a_mode_given_for_a_session_is_recorded_as_a_switch(interlock):
+def test_a_mode_given_for_a_call_counts_for_that_call_alone(interlock):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     interlock("tool", "call", "current_time", "--session", session, "--mode", "plan")
-    events = interlock.json("events", "tree", session)
-    (switch,) = [event for event in events if event["kind"] == "session.mode_changed"]
-    assert (switch["payload"]["from_mode"], switch["payload"]["to_mode"]) == ("chat_safe", "plan")
+    modes = [event["payload"]["mode"] for event in interlock.json("events", "tree", session)[1:]]
+    assert modes == ["chat_safe", "plan"]
+    interlock.variables["SESSION_OPEN_MODES"] = "plan"
     assert interlock.json("sessions", "mode", session)["mode"] == "chat_safe"
 
 
@@ -223,7 +225,7 @@ def test_tampering_is_found_and_an_anchor_holds(interlock):
     ]
     assert f"broken: {session} #2" in interlock("events", "verify", expect=1).stdout
     assert interlock("doctor", expect=1).stdout.count("failed") == 1
-    assert "not an anchor" in one_line_error(interlock, "events", "verify", "--anchor", "x")
+    assert "not an anchor" in one_line_error(interlock, "events", "verify", "--anchor", "x", expect=2)
 
 
 def test_settings_are_shown_changed_and_told(interlock):
@@ -359,6 +361,17 @@ def test_stored_text_cannot_drive_the_terminal(interlock):
     assert "\x1b" not in interlock("events", "tail").stdout
 
 
+def test_stored_text_cannot_forge_a_line(interlock):
+    forged = "x\n    99  2026-11-15 04:00:00  settings.changed who=local:ada\u202e\x9b"
+    session = interlock.json("tool", "call", forged, expect=1)["session_id"]
+    for command in (["events", "tree", session], ["events", "tail"], ["sessions", "list"]):
+        lines = interlock(*command).stdout.splitlines()
+        assert not any(line.strip().startswith("99") for line in lines)
+    raw = interlock("events", "tail", "--json").stdout
+    assert "\u202e" not in raw
+    assert "\x9b" not in raw
+
+
 def test_a_reader_that_goes_away_is_no_error(interlock):
     interlock("tool", "call", "current_time")
     script = (
@@ -398,3 +411,67 @@ def test_a_working_directory_that_is_gone_is_one_line(interlock, tmp_path):
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
     assert done.returncode == 1
     assert done.stderr.startswith("interlock: WORKSPACE_DIR")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TOOL_MAX_TIMEOUT_SECONDS", "100000"),
+        ("TOOL_MAX_READ_BYTES", "2199023255552"),
+        ("DATABASE_URL", "postgresql://me:a[b@127.0.0.1:1/x"),
+        ("DATABASE_URL", "sqlite:////tmp/x.db?cache=shared"),
+        ("DATABASE_URL", "postgresql://me:hunter2%zz@127.0.0.1:1/x?password=topsecret"),
+        ("INTERLOCK_STATE_DIR", ""),
+        ("INTERLOCK_STATE_DIR", "a?b"),
+    ],
+)
+def test_odd_settings_are_one_line_without_their_secrets(interlock, variable, value):
+    interlock.variables[variable] = value
+    done = interlock("sessions", "list", expect=1)
+    assert done.stderr.count("\n") == 1
+    assert "unexpected" not in done.stderr
+    assert not any(secret in done.stderr for secret in ("hunter2", "topsecret"))
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///db?user=x&password=hunter2secret", "postgresql://u:p%40ss%2Fw0rd@h/d"]
+)
+def test_no_way_of_writing_a_password_is_shown(interlock, url):
+    interlock.variables["DATABASE_URL"] = url
+    shown = interlock("config", "show").stdout
+    assert not any(secret in shown for secret in ("hunter2", "p%40ss", "w0rd"))
+
+
+def test_the_account_is_named_not_its_environment(interlock):
+    import pwd
+
+    interlock.variables |= {"LOGNAME": "ada", "USER": "ada"}
+    interlock("settings", "set", "tools.image.enabled", "false")
+    (event,) = interlock.json("events", "tree", "system")
+    assert event["payload"]["who"] == f"local:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def test_a_denied_name_that_matches_nothing_is_pointed_out_by_the_doctor(interlock):
+    interlock.variables["TOOL_DENIED"] = "curent_time"
+    assert "no tool is called that" in interlock("doctor").stdout
+
+
+@pytest.mark.parametrize("redirect", [">&-", "2>&-", ">/dev/full"])
+def test_closed_or_full_outputs_leave_no_trace_back(interlock, redirect):
+    script = f"{sys.executable} -m interlock doctor {redirect}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (1 if "full" in redirect else 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["events", "tail", "--limit", "99999999999999999999"], ["sessions", "list", "--limit", "0"]],
+)
+def test_numbers_out_of_range_are_wrong_usage(interlock, arguments):
+    interlock(*arguments, expect=2)
+
+
+def test_a_place_beyond_every_log_is_wrong_usage(interlock):
+    one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
+    one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)

@@ -1,5 +1,7 @@
 """Attempts to run a tool past the gate."""
 
+import dataclasses
+
 import pytest
 
 from interlock.config.modes import ToolMode
@@ -8,7 +10,7 @@ from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import file_reader
+from tests.doubles import DeclaredTool, file_reader, judged
 
 
 def registry_with(tool) -> ToolRegistry:
@@ -21,7 +23,15 @@ def test_a_cleared_call_cannot_be_made_by_hand():
     tool = file_reader()
     authority = compile_authority(registry_with(tool), Situation(mode=ToolMode.chat_safe))
     with pytest.raises(TypeError, match="cleared by the gate"):
-        ClearedCall("c", "read_file", tool, {"path": "a"}, authority, object())
+        ClearedCall("c", "read_file", tool, {}, {}, 1.0, authority, None, object())
+
+
+def test_a_cleared_call_cannot_be_turned_into_another():
+    registry = registry_with(DeclaredTool("echo"))
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    cleared = judged(ToolCall("c", "echo", "{}"), authority, registry)
+    with pytest.raises((TypeError, ValueError)):
+        dataclasses.replace(cleared, tool=file_reader())
 
 
 async def test_the_runner_judges_every_call_itself(sqlite_store):
@@ -29,7 +39,7 @@ async def test_the_runner_judges_every_call_itself(sqlite_store):
     tool = file_reader()
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry_with(tool)).get(Situation(mode=ToolMode.chat_safe))
-    runner = ToolRunner(sqlite_store.log, Redactor())
+    runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     for name in ("read_file", "read", "fs.read"):
         result = await runner.call(ToolCall("c", name, '{"path": "a"}'), authority, CallContext(session.id))
         assert result.as_dict()["error_code"] == "MODE_DENIED"
@@ -40,7 +50,7 @@ async def test_arguments_cannot_name_a_mode_or_an_authority(sqlite_store):
     tool = file_reader()
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry_with(tool)).get(Situation(mode=ToolMode.chat_safe))
-    runner = ToolRunner(sqlite_store.log, Redactor())
+    runner = ToolRunner(registry_with(tool), sqlite_store.log, Redactor())
     arguments = '{"path": "a", "mode": "coding", "authority": {"allowed": true}}'
     result = await runner.call(ToolCall("c", "read_file", arguments), authority, CallContext(session.id))
     assert result.as_dict()["mode"] == "chat_safe"

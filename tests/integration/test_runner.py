@@ -16,7 +16,7 @@ from interlock.gates.recovery import settle_interrupted_calls
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.errors import ErrorCode, SessionFenced, ToolError
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import Effect
+from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from tests.conftest import Store
@@ -30,12 +30,12 @@ class Bench:
 
     def __init__(self, store: Store, tool: DeclaredTool, session_id: str, **limits: object) -> None:
         self.store, self.tool, self.session_id = store, tool, session_id
-        registry = ToolRegistry()
-        registry.register(tool)
+        self.registry = ToolRegistry()
+        self.registry.register(tool)
         self.authority = compile_authority(
-            registry, Situation(mode=ToolMode.chat_safe, limits=CallLimits(**limits))
+            self.registry, Situation(mode=ToolMode.chat_safe, limits=CallLimits(**limits))
         )
-        self.runner = ToolRunner(store.log, Redactor([SECRET]))
+        self.runner = ToolRunner(self.registry, store.log, Redactor([SECRET]))
 
     async def call(self, arguments="{}", name=None, **context):
         return await self.runner.call(
@@ -277,7 +277,13 @@ async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
     """The process dies between intent and outcome: only the intent is in the log."""
 
     for effect, may_run_again in ((Effect.read, True), (Effect.write, False)):
-        writer = bench(DeclaredTool(run=lambda _a, _c: asyncio.sleep(60), effect=effect))
+        writer = bench(
+            DeclaredTool(
+                run=lambda _a, _c: asyncio.sleep(60),
+                effect=effect,
+                switches=frozenset({PolicySwitch.fs}),
+            )
+        )
         task = asyncio.create_task(writer.call(scope=Scope("task_1", None)))
         while writer.kinds()[-1:] != ["tool_call.started"]:
             await asyncio.sleep(0.01)
@@ -299,15 +305,13 @@ async def test_finished_calls_are_not_called_interrupted(bench):
 
 async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
     echo = bench()
-    registry = ToolRegistry()
-    registry.register(echo.tool)
     denied = ToolPolicy(denied_tools=frozenset({"echo"}))
-    echo.authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe, settings=denied))
+    echo.authority = compile_authority(echo.registry, Situation(mode=ToolMode.chat_safe, settings=denied))
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
     assert echo.events()[-1][1]["layer"] == "settings"
 
 
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
 async def test_a_tool_cannot_end_the_process(bench, error):
     def leave(_arguments, _context):
         raise error
@@ -350,3 +354,69 @@ async def test_a_garbled_name_is_recorded(bench):
     result = await echo.call(name="\ud800tool\x00")
     assert result.as_dict()["error_code"] == "TOOL_NOT_FOUND"
     assert echo.kinds() == ["tool_call.failed"]
+
+
+async def test_cancelled_twice_while_the_intent_is_written_it_still_ends_in_the_log(bench):
+    echo = bench()
+    task = asyncio.create_task(echo.call())
+    for _ in range(6):
+        await asyncio.sleep(0)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert echo.tool.calls == 0
+    assert echo.kinds() in ([], ["tool_call.started", "tool_call.failed"])
+
+
+async def test_cancelled_twice_while_it_stops_the_tool_is_waited_for(bench):
+    running, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_stop(_arguments, _context):
+        running.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+            ended.set()
+
+    slow = bench(DeclaredTool(run=slow_to_stop))
+    task = asyncio.create_task(slow.call())
+    await running.wait()
+    for _ in range(4):
+        task.cancel()
+        await asyncio.sleep(0.01)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+    assert slow.kinds() == ["tool_call.started", "tool_call.failed"]
+
+
+async def test_a_tool_error_of_no_known_code_is_a_fault_and_recorded(bench):
+    def odd(_arguments, _context):
+        raise ToolError("NO_SUCH_CODE", "x\ud800", "y")
+
+    broken = bench(DeclaredTool(run=odd))
+    assert (await broken.call()).as_dict()["error_code"] == "EXECUTION_ERROR"
+    assert broken.kinds() == ["tool_call.started", "tool_call.failed"]
+
+
+async def test_everything_beside_the_output_is_bounded_and_redacted_too(bench):
+    told = []
+
+    def chatty(_arguments, context):
+        context.report_progress(f"half way with {SECRET}")
+        return ToolResult(exit_code=2**70, next_page_cursor=f"after {SECRET}", meta={"big": "x" * 100_000})
+
+    noisy = bench(DeclaredTool(run=chatty))
+    result = await noisy.call(report_progress=told.append)
+    assert told == [f"half way with {MARK}"]
+    assert result.exit_code == 1
+    assert result.next_page_cursor == f"after {MARK}"
+    assert result.meta == {"omitted": "100010 bytes of details"}
+
+
+async def test_a_secret_in_an_invented_name_does_not_pass(bench):
+    echo = bench()
+    result = await echo.call(name="x" * 50 + SECRET)
+    assert "known-secret" not in str(result.as_dict())
+    assert "known-secret" not in str(echo.events())

@@ -93,7 +93,11 @@ async def test_sessions_are_listed_by_their_last_use(store):
     await store.sessions.append_message(ids[0], Role.user, "x")
     await store.sessions.archive(ids[1], who="test")
     assert [s.id for s in await store.sessions.list_sessions()] == [ids[0], ids[2]]
-    assert [s.id for s in await store.sessions.list_sessions(archived=True)] == [ids[1], ids[0], ids[2]]
+    assert [s.id for s in await store.sessions.list_sessions(include_archived=True)] == [
+        ids[1],
+        ids[0],
+        ids[2],
+    ]
     assert [s.id for s in await store.sessions.list_sessions(limit=1, offset=1)] == [ids[2]]
     await store.sessions.archive(ids[1], who="test", archived=False)
     assert ids[1] in [s.id for s in await store.sessions.list_sessions()]

@@ -18,7 +18,7 @@ def wired(store):
     registry = ToolRegistry()
     register_builtins(registry)
     registry.register(file_reader())
-    return AuthorityCache(registry), ToolRunner(store.log, Redactor())
+    return AuthorityCache(registry), ToolRunner(registry, store.log, Redactor())
 
 
 async def test_chat_safe_allowed_tool_works(store):

@@ -10,8 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.events.catalog import ToolCallDenied
+from interlock.events.feed import read_stream
 from interlock.gates.authority import AuthorityCache, Situation
-from interlock.gates.gate import Refusal, ToolCall, judge
+from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool
@@ -19,9 +21,10 @@ from interlock.tools.builtins import register_builtins
 from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.registry import ToolRegistry
 from tests.conftest import Store
-from tests.doubles import CHAT_AND_CODING, DeclaredTool, UndeclaredTool
+from tests.doubles import CHAT_AND_CODING, DeclaredTool, UndeclaredTool, judged
 
 CODING_ONLY = frozenset({ToolMode.coding})
+NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def registry() -> ToolRegistry:
     registry = ToolRegistry()
     register_builtins(registry)
     registry.register(DeclaredTool("memory_search", modes=CHAT_AND_CODING, group=ToolGroup.memory))
-    registry.register(DeclaredTool("read_file", modes=CODING_ONLY))
+    registry.register(DeclaredTool("read_file", modes=NOT_CHAT_SAFE))
     return registry
 
 
@@ -39,7 +42,7 @@ def names(schema: list[dict]) -> set[str]:
 
 def denial(registry: ToolRegistry, **situation: object) -> Refusal:
     authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe, **situation))
-    refused = judge(ToolCall("call_1", "read_file", "{}"), authority)
+    refused = judged(ToolCall("call_1", "read_file", "{}"), authority, registry)
     assert isinstance(refused, Refusal)
     return refused
 
@@ -101,7 +104,7 @@ def test_override_tightens_modes(registry):
 def test_override_loosen_raises_value_error(registry):
     with pytest.raises(ValueError, match="can only tighten"):
         registry.set_mode_override("read_file", CHAT_AND_CODING)
-    assert registry.get_effective_modes("read_file") == CODING_ONLY
+    assert registry.get_effective_modes("read_file") == NOT_CHAT_SAFE
 
 
 def test_override_intersection_logic(registry):
@@ -132,7 +135,7 @@ async def test_fail_closed_default_tool_not_executable(registry, mode, sqlite_st
     assert registry.check_mode("undeclared", mode) is False
     session = await sqlite_store.sessions.create(opened_by="test")
     authority = AuthorityCache(registry).get(Situation(mode=mode, open_modes=frozenset(ToolMode)))
-    runner = ToolRunner(sqlite_store.log, Redactor())
+    runner = ToolRunner(registry, sqlite_store.log, Redactor())
     result = await runner.call(ToolCall("c", "undeclared", "{}"), authority, CallContext(session.id))
     assert result.as_dict()["error_code"] == "MODE_DENIED"
 
@@ -161,6 +164,29 @@ def test_builtins_all_have_nonempty_allowed_modes():
     assert all(tool.allowed_modes for tool in builtins())
 
 
+async def test_execute_tool_returns_mode_denied_dict(registry, sqlite_store):
+    session = await sqlite_store.sessions.create(opened_by="test")
+    authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe))
+    runner = ToolRunner(registry, sqlite_store.log, Redactor())
+    result = await runner.call(ToolCall("c", "read_file", "{}"), authority, CallContext(session.id))
+    told = result.as_dict()
+    assert (told["ok"], told["error_code"]) == (False, "MODE_DENIED")
+    assert (told["tool_name"], told["mode"]) == ("read_file", "chat_safe")
+
+
+async def test_tool_denied_event_fields_complete(registry, sqlite_store):
+    session = await sqlite_store.sessions.create(opened_by="test")
+    authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe))
+    runner = ToolRunner(registry, sqlite_store.log, Redactor())
+    await runner.call(ToolCall("call_9", "read_file", "{}"), authority, CallContext(session.id))
+    with sqlite_store.database.reading() as connection:
+        event = read_stream(connection, session.id)[-1].event()
+    assert isinstance(event, ToolCallDenied)
+    told = (event.tool_name, event.call_id, event.mode, event.error_code, event.error, event.next_action)
+    assert told[:4] == ("read_file", "call_9", "chat_safe", "MODE_DENIED")
+    assert all(told)
+
+
 def test_mode_denied_dict_fields(registry):
     assert denial(registry).result().as_dict() == {
         "ok": False,
@@ -168,8 +194,8 @@ def test_mode_denied_dict_fields(registry):
         "tool_name": "read_file",
         "mode": "chat_safe",
         "message": "read_file is not allowed in chat_safe mode",
-        "next_action": "This session is in chat_safe mode; read_file needs coding mode, which is not open "
-        "on this deployment. Tell the person, and go on without it.",
+        "next_action": "This session is in chat_safe mode; read_file needs chat, plan or coding mode, "
+        "which is not open on this deployment. Tell the person, and go on without it.",
     }
 
 
@@ -179,6 +205,7 @@ def test_mode_denied_next_action_stage_appropriate(registry):
     assert "/mode" not in closed
     opened = denial(registry, open_modes=frozenset({ToolMode.chat_safe, ToolMode.coding}))
     assert "/mode coding" in opened.failure.next_action
+    assert "/mode chat" not in opened.failure.next_action
 
 
 def test_tool_denied_deterministic(registry):
@@ -240,7 +267,7 @@ async def test_no_false_warning_on_normal_execution(registry, sqlite_store):
     with capture_logs() as logs:
         mode = await sqlite_store.sessions.get_mode(session.id)
         authority = AuthorityCache(registry).get(Situation(mode=mode))
-        runner = ToolRunner(sqlite_store.log, Redactor())
+        runner = ToolRunner(registry, sqlite_store.log, Redactor())
         result = await runner.call(ToolCall("c", "current_time", "{}"), authority, CallContext(session.id))
     assert result.ok
     assert [entry for entry in logs if entry["log_level"] != "info"] == []

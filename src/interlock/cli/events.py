@@ -68,7 +68,7 @@ async def tail(
         Go on as new events arrive.
     """
     from interlock.events.feed import Cursor, read_all, read_stream
-    from interlock.infra.errors import PersonError
+    from interlock.infra.errors import BadUsage
 
     async with opened_runtime() as runtime:
         reader: Any
@@ -79,7 +79,7 @@ async def tail(
                 return read_all(db, after=place)
         else:
             if after is not None and not (after.isdecimal() and int(after) < 2**63):
-                raise PersonError(f"--after {after}: within a session it is an event's number")
+                raise BadUsage(f"--after {after}: within a session it is an event's number")
             place = int(after) if after else await runtime.database.read(_back_one(session, limit))
 
             def reader(db: Any) -> Any:
@@ -191,16 +191,16 @@ def _print_event(event: Any, *, all_streams: bool, json: bool) -> None:
 
 def _summary(event: Any) -> str:
     """One line that tells an event: when, what kind, and what matters about it."""
-    import orjson
+    from interlock.events.tree import payload_of
 
     when = local_time(event.header.time_us)
     if event.payload is None:
         return f"{when}  {event.header.kind}  (erased)"
-    told = orjson.loads(event.payload)
+    told = payload_of(event)
     hidden = {"authority_digest", "output_hash", "content_hash", "call_id", "redacted", "heads"}
     facts = " ".join(
         f"{name}={_short(value)}"
-        for name, value in told.items()
+        for name, value in (told.items() if isinstance(told, dict) else [("payload", told)])
         if name not in hidden and value not in (None, "", [], {})
     )
     return f"{when}  {event.header.kind}  {facts}"

@@ -16,47 +16,53 @@ app = App(name="policy", help="What may be done in which mode, and why.", help_f
 @app.command
 async def matrix(*, json: AsJson = False) -> int:
     """Show every tool in every mode, and who decided."""
-    async with opened_runtime(opened=ToolMode) as runtime:
-        authorities = {mode: await runtime.authority(mode) for mode in ToolMode}
-        registered = list(runtime.registry)
-        open_modes = runtime.settings.session.open_modes
-        if json:
-            print_json(
-                {
-                    "open_modes": sorted(open_modes),
-                    "digests": {mode.value: authority.digest for mode, authority in authorities.items()},
-                    "tools": [
-                        {
-                            "name": entry.tool.name,
-                            "group": entry.tool.group.value,
-                            "effect": entry.tool.effect.value,
-                            "modes": {
-                                mode.value: _cell(authority.verdicts[entry.tool.name])
-                                for mode, authority in authorities.items()
-                            },
-                        }
-                        for entry in registered
-                    ],
-                }
-            )
-            return Exit.ok
-        rows = [
-            [
-                entry.tool.name,
-                entry.tool.group.value,
-                entry.tool.effect.value,
-                *(_mark(authorities[mode].verdicts[entry.tool.name]) for mode in ToolMode),
-            ]
-            for entry in registered
-        ]
-        heads = [mode.value if mode in open_modes else f"{mode.value}\n(closed)" for mode in ToolMode]
-        print_table(["tool", "group", "effect", *heads], rows, styles=True)
-        note(
-            f"open modes: {', '.join(mode for mode in ToolMode if mode in open_modes)}   "
-            "(SESSION_OPEN_MODES opens more)\n"
-            "ask about one call: interlock policy explain TOOL --mode MODE"
-        )
+    async with opened_runtime() as runtime:
+        every = frozenset(ToolMode)
+        real = {mode: await runtime.authority(mode) for mode in ToolMode}
+        opened = {mode: await runtime.authority(mode, open_modes=every) for mode in ToolMode}
+        tools = [entry.tool for entry in runtime.registry]
+        open_modes = runtime.situation.open_modes
+    if json:
+        print_json(_matrix_json(tools, real, opened, open_modes))
         return Exit.ok
+    rows = [
+        [
+            tool.name,
+            tool.group.value,
+            tool.effect.value,
+            *(_mark(opened[mode].verdicts[tool.name]) for mode in ToolMode),
+        ]
+        for tool in tools
+    ]
+    heads = [mode.value if mode in open_modes else f"{mode.value}\n(closed)" for mode in ToolMode]
+    print_table(["tool", "group", "effect", *heads], rows, styles=True)
+    note(
+        f"open modes: {', '.join(mode for mode in ToolMode if mode in open_modes)}   "
+        "(SESSION_OPEN_MODES opens more)\n"
+        "ask about one call: interlock policy explain TOOL --mode MODE"
+    )
+    return Exit.ok
+
+
+def _matrix_json(tools: Any, real: Any, opened: Any, open_modes: Any) -> dict[str, Any]:
+    """What holds, with its digest; for a closed mode also what would hold if it were opened."""
+    return {
+        "open_modes": sorted(open_modes),
+        "digests": {mode.value: authority.digest for mode, authority in real.items()},
+        "tools": [
+            {
+                "name": tool.name,
+                "group": tool.group.value,
+                "effect": tool.effect.value,
+                "modes": {
+                    mode.value: _cell(real[mode].verdicts[tool.name])
+                    | ({} if mode in open_modes else {"if_opened": _cell(opened[mode].verdicts[tool.name])})
+                    for mode in ToolMode
+                },
+            }
+            for tool in tools
+        ],
+    }
 
 
 @app.command
@@ -84,7 +90,7 @@ async def explain(
     chosen = mode_argument(mode)
     async with opened_runtime(opened=[chosen], roots=root_arguments(root)) as runtime:
         authority = await runtime.authority(chosen)
-        answer = _explanation(authority, tool, args)
+        answer = await _explanation(runtime, authority, tool, args)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)
@@ -95,8 +101,8 @@ async def explain(
     return Exit.denied if answer["error_class"] == "policy" else Exit.failed
 
 
-def _explanation(authority: Any, tool: str, args: str | None) -> dict[str, Any]:
-    from interlock.gates.gate import Refusal, ToolCall, judge
+async def _explanation(runtime: Any, authority: Any, tool: str, args: str | None) -> dict[str, Any]:
+    from interlock.gates.gate import Caller, Refusal, ToolCall, judge
     from interlock.gates.verdict import LAYER_NAMES, Allowed
 
     verdict = authority.verdict(tool)
@@ -108,7 +114,8 @@ def _explanation(authority: Any, tool: str, args: str | None) -> dict[str, Any]:
     }
     if args is None and isinstance(verdict, Allowed):
         return answer
-    judged = judge(ToolCall("explain", tool, args or "{}"), authority)
+    call = ToolCall("explain", tool, args or "{}")
+    judged = await judge(call, authority, runtime.registry, Caller(session_id=""))
     if isinstance(judged, Refusal):
         answer |= {
             "allowed": False,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.infra.errors import PersonError
+from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -30,7 +30,7 @@ def mode_argument(value: str) -> ToolMode:
     try:
         return parse_mode(value)
     except ValueError as error:
-        raise PersonError(str(error)) from None
+        raise BadUsage(str(error)) from None
 
 
 def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
@@ -39,6 +39,6 @@ def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
     for path in given:
         resolved = path.resolve()
         if not resolved.is_dir():
-            raise PersonError(f"--root {path}: there is no such folder")
+            raise BadUsage(f"--root {path}: there is no such folder")
         roots.append(resolved)
     return tuple(dict.fromkeys(roots)) or None

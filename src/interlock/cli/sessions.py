@@ -39,7 +39,7 @@ async def list_sessions(*, archived: bool = False, limit: Count = 50, json: AsJs
         At most so many.
     """
     async with opened_runtime() as runtime:
-        sessions = await runtime.sessions.list_sessions(archived=archived, limit=limit)
+        sessions = await runtime.sessions.list_sessions(include_archived=archived, limit=limit)
     if json:
         print_json([asdict(session) for session in sessions])
     elif not sessions:
@@ -165,6 +165,10 @@ def _write_new(path: Path, lines: list[dict[str, Any]]) -> None:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
         raise PersonError(f"{path} cannot be written: {error.strerror}") from None
-    with os.fdopen(descriptor, "wb") as file:
-        for line in lines:
-            file.write(orjson.dumps(line) + b"\n")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for line in lines:
+                file.write(orjson.dumps(line) + b"\n")
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise PersonError(f"{path} cannot be written: {error.strerror}") from None

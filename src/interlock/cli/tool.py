@@ -70,12 +70,11 @@ async def call(
     root
         A folder the tool may work in, instead of the configured ones.
     session
-        Continue this session, in its own mode or switched to --mode; otherwise the call gets a new one.
+        Continue this session, in its own mode unless --mode is given; otherwise the call gets a new one.
     """
     from interlock.events.chain import new_id
     from interlock.gates.gate import ToolCall
     from interlock.gates.runner import CallContext
-    from interlock.wiring import local_person
 
     chosen = mode_argument(mode) if mode else None
     opened = [chosen] if chosen else []
@@ -85,11 +84,9 @@ async def call(
                 opened_by="cli", title=f"tool call {name}", mode=chosen or ToolMode.chat_safe
             )
             session = created.id
-        elif chosen is not None:
-            await runtime.mode_switch.switch(session, chosen, who=local_person())
         else:
             await runtime.sessions.get(session)
-        authority = await runtime.authority(await runtime.sessions.get_mode(session))
+        authority = await runtime.authority(chosen or await runtime.sessions.get_mode(session))
         result = await runtime.runner.call(
             ToolCall(f"call_{new_id()[-12:]}", name, args), authority, CallContext(session)
         )

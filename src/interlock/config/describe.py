@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pydantic import SecretStr
@@ -36,9 +37,7 @@ def setting_names() -> list[str]:
 def describe(settings: Settings) -> list[SettingRow]:
     rows = []
     for name, path, secret in _walk(Settings):
-        value: object = settings
-        for step in path:
-            value = getattr(value, step)
+        value = attrgetter(".".join(path))(settings)
         found = look_up(name, secret=secret)
         shown = _shown(name, value, settings)
         rows.append(SettingRow(name, shown, found.origin if found else "default"))
@@ -47,8 +46,11 @@ def describe(settings: Settings) -> list[SettingRow]:
 
 def secrets_of(settings: Settings) -> list[str]:
     """Every secret text these settings hold, so that the redactor knows them."""
-    key = settings.openai.api_key
-    texts = [] if key is None else [key.get_secret_value()]
+    texts = []
+    for _, path, _ in _walk(Settings):
+        value = attrgetter(".".join(path))(settings)
+        if isinstance(value, SecretStr) and value is not settings.database.url:
+            texts.append(value.get_secret_value())
     return [*texts, *_passwords_in(settings.database_url)]
 
 

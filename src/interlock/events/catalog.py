@@ -78,12 +78,13 @@ class MessageAppended(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChanged(Event):
-    """`changes` maps each changed field to its old and new value."""
+    """`changes` maps each changed field to its old and new value; the hash vouches for the whole."""
 
     kind = "settings.changed"
     who: str
     version: int
     changes: dict[str, list[Any]]
+    document_hash: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ class ToolCallFailed(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallDenied(ToolCallFailed):
-    """Refused by a policy: nothing was intended, so no `started` stands before it."""
+    """Refused by a policy, before anything was intended, or found out by the tool while it ran."""
 
     kind = "tool_call.denied"
     layer: str

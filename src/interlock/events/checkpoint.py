@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint, decode
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import PersonError
+from interlock.infra.errors import BadUsage
 from interlock.store.driver import Connection
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
@@ -36,7 +36,7 @@ class Anchor:
     def parse(cls, text: str) -> "Anchor":
         match = _ANCHOR.fullmatch(text.strip())
         if match is None:
-            raise PersonError("that is not an anchor; give the whole line that `events anchor` printed")
+            raise BadUsage("that is not an anchor; give the whole line that `events anchor` printed")
         return cls(match[1], int(match[2]), bytes.fromhex(match[3]))
 
 

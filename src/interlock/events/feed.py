@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from interlock.events.catalog import Event, decode
 from interlock.events.chain import Header
-from interlock.infra.errors import PersonError
+from interlock.infra.errors import BadUsage
 from interlock.store.driver import Connection, Row
 
 _COLUMNS = """
@@ -59,9 +59,9 @@ class Cursor:
     def parse(cls, text: str) -> "Cursor":
         txid, dot, position = text.partition(".")
         if not (dot and txid.isascii() and txid.isdigit() and position.isascii() and position.isdigit()):
-            raise PersonError(f"'{text}' is not a cursor; use one that `events tail` printed")
+            raise BadUsage(f"'{text}' is not a cursor; use one that `events tail` printed")
         if max(int(txid), int(position)) >= 2**63:
-            raise PersonError(f"'{text}' is not a cursor; it lies beyond every log")
+            raise BadUsage(f"'{text}' is not a cursor; it lies beyond every log")
         return cls(int(txid), int(position))
 
 

@@ -14,7 +14,7 @@ import orjson
 from interlock.events.catalog import Event
 from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
-from interlock.infra.text import json_value
+from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.driver import Connection, RetryTransaction
 
@@ -53,6 +53,11 @@ class Scope:
 
     task: str | None = None
     parent: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("task", "parent"):
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, storable(text))
 
 
 NO_SCOPE = Scope()

@@ -15,7 +15,7 @@ SELECT role, content, tool_calls, tool_call_id FROM messages WHERE session_id = 
 
 READ_MESSAGES = """
 SELECT seq, role, content, tool_calls, tool_call_id, time_us FROM messages
-WHERE session_id = ? AND seq > ? AND content IS NOT NULL ORDER BY seq LIMIT ?
+WHERE session_id = ? AND seq > ? AND content IS NOT NULL ORDER BY seq
 """
 
 

@@ -34,6 +34,16 @@ def build_tree(events: Iterable[StoredEvent]) -> list[Node]:
     return roots
 
 
+def payload_of(stored: StoredEvent) -> Any:
+    """What the row says; where somebody made it something else than JSON, the raw text."""
+    if stored.payload is None:
+        return None
+    try:
+        return orjson.loads(stored.payload)
+    except orjson.JSONDecodeError:
+        return {"not_json": stored.payload}
+
+
 def event_json(stored: StoredEvent) -> dict[str, Any]:
     """One event as the command line, exports and frames show it."""
     header = stored.header
@@ -45,7 +55,7 @@ def event_json(stored: StoredEvent) -> dict[str, Any]:
         "task": header.task,
         "parent": header.parent,
         "kind": header.kind,
-        "payload": None if stored.payload is None else orjson.loads(stored.payload),
+        "payload": payload_of(stored),
         "payload_hash": stored.payload_hash.hex(),
         "prev_hash": stored.prev_hash.hex(),
         "hash": stored.hash.hex(),

@@ -10,13 +10,14 @@ from interlock.events.catalog import (
     LogCheckpoint,
     MessageAppended,
     SessionDeleted,
+    SettingsChanged,
     decode,
 )
 from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.transcript import READ_MESSAGE, content_hash
-from interlock.infra.errors import SessionNotFound
+from interlock.infra.errors import SessionNotFound, StoreError
 from interlock.store.driver import Connection
 
 STREAMS = """
@@ -24,6 +25,7 @@ SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT ses
 ORDER BY 1
 """
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
+READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
 ERASURES = "SELECT payload FROM events WHERE stream = ? AND kind = 'session.deleted'"
 UNTOLD_MESSAGES = """
@@ -77,6 +79,8 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
 def _first_fault(connection: Connection, stream: str, report: Report) -> list[Fault]:
     try:
         return list(islice(_faults_of(connection, stream, report), 1))
+    except StoreError:
+        raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
         return [Fault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
 
@@ -131,14 +135,37 @@ def _faults_of_content(connection: Connection, stored: StoredEvent, report: Repo
     """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
     if stored.payload is None:
         report.erased += 1
+        yield from _faults_of_erasure(connection, stored)
         return
     event = stored.event()
     if isinstance(event, MessageAppended):
         report.messages += 1
         yield from _faults_of_message(connection, stored, event)
+    elif isinstance(event, SettingsChanged):
+        yield from _faults_of_settings(connection, stored, event)
     elif isinstance(event, LogCheckpoint):
         report.checkpoints += 1
         yield from _faults_of_checkpoint(connection, stored, event)
+
+
+def _faults_of_erasure(connection: Connection, stored: StoredEvent) -> Iterator[Fault]:
+    if stored.header.kind != MessageAppended.kind:
+        return
+    stream, seq = stored.header.stream, stored.header.seq
+    for _, content, tool_calls, _ in connection.query(READ_MESSAGE, (stream, seq)):
+        if content is not None or tool_calls is not None:
+            yield Fault(stream, seq, "broken", "its transcript row was erased and is filled again")
+
+
+def _faults_of_settings(
+    connection: Connection, stored: StoredEvent, event: SettingsChanged
+) -> Iterator[Fault]:
+    stream, seq = stored.header.stream, stored.header.seq
+    rows = connection.query(READ_SETTINGS, (event.version,))
+    if not rows:
+        yield Fault(stream, seq, "missing", f"version {event.version} of the settings is gone")
+    elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
+        yield Fault(stream, seq, "broken", f"version {event.version} of the settings was changed")
 
 
 def _faults_of_message(

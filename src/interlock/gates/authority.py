@@ -99,16 +99,12 @@ class Authority:
     limits: ToolLimits
     profile: SandboxProfile
     verdicts: Mapping[str, Verdict]
-    tools: Mapping[str, RegisteredTool]
+    exposed: tuple[str, ...]
     names: Mapping[str, str]
     schemas: bytes
     tooling_text: str
     safety_text: str
     digest: str = field(default="")
-
-    @property
-    def exposed(self) -> tuple[str, ...]:
-        return tuple(self.tools)
 
     def verdict(self, name: str) -> Verdict | None:
         """What holds for a name or an alias; None where no such tool is registered."""
@@ -127,7 +123,7 @@ def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority
         limits=_limits(merged, situation.limits),
         profile=_profile(situation, merged),
         verdicts=MappingProxyType(verdicts),
-        tools=MappingProxyType(exposed),
+        exposed=tuple(exposed),
         names=MappingProxyType({name: name for name in entries} | dict(registry.aliases())),
         schemas=orjson.dumps([function_schema(entry) for entry in exposed.values()]),
         tooling_text=_tooling_text(exposed),
@@ -215,6 +211,9 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
     names = {tool.name, *tool.aliases}
     from_server = tool.mcp_server is not None
     switches = tool.switches | ({PolicySwitch.mcp} if from_server else set())
+    if PolicySwitch.shell in switches:
+        # A command can do to files whatever the file tools can.
+        switches |= {PolicySwitch.fs}
     for layer, policy in situation.policies:
         if names & policy.denied_tools:
             return switched_off(tool.name, layer, "it is on the list of denied tools")

@@ -1,8 +1,8 @@
 """The execution gate: a call is cleared, or refused with a code, a class, a reason and the next step."""
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass
 from typing import Any, Final
 
 import structlog
@@ -12,7 +12,8 @@ from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
 from interlock.tools.arguments import decode_arguments
-from interlock.tools.base import BaseTool
+from interlock.tools.base import BaseTool, ToolContext
+from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
 
@@ -27,6 +28,14 @@ class ToolCall:
     def __post_init__(self) -> None:
         object.__setattr__(self, "call_id", storable(self.call_id))
         object.__setattr__(self, "name", storable(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a call is judged: what the tool may know of it."""
+
+    session_id: str
+    report_progress: Callable[[str], None] = lambda _text: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ _log = structlog.get_logger(__name__)
 _GATE_SEAL: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClearedCall:
     """A call that passed every judgement. Only this module can make one, and only it can be executed."""
 
@@ -54,49 +63,66 @@ class ClearedCall:
     requested_name: str
     tool: BaseTool
     arguments: Mapping[str, Any]
+    prepared: Any
+    timeout_seconds: float
     authority: Authority
-    seal: object
+    context: ToolContext
+    seal: InitVar[object]
 
-    def __post_init__(self) -> None:
-        if self.seal is not _GATE_SEAL:
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _GATE_SEAL:
             raise TypeError("a call is cleared by the gate, not made by hand")
 
 
-def judge(call: ToolCall, authority: Authority) -> ClearedCall | Refusal:
+async def judge(
+    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: Caller
+) -> ClearedCall | Refusal:
     """Resolve the name, judge the tool, validate the arguments, judge the arguments: in that order."""
     match authority.verdict(call.name):
         case None:
             return _not_found(call, authority)
         case Denied() as denied:
-            return Refusal(
-                _failure(
-                    denied.error_code, denied.tool_name, authority, denied.message, denied.next_action
-                ),
-                call.name,
-                denied.layer,
+            failure = _failure(
+                denied.error_code, denied.tool_name, authority, denied.message, denied.next_action
             )
+            return Refusal(failure, call.name, denied.layer)
         case Allowed(tool_name):
-            return _judge_arguments(call, tool_name, authority)
+            return await _judge_arguments(call, authority, registry.entry(tool_name), caller)
 
 
-def _judge_arguments(call: ToolCall, tool_name: str, authority: Authority) -> ClearedCall | Refusal:
-    entry = authority.tools[tool_name]
+async def _judge_arguments(
+    call: ToolCall, authority: Authority, entry: RegisteredTool, caller: Caller
+) -> ClearedCall | Refusal:
+    tool = entry.tool
+    context = ToolContext(
+        session_id=caller.session_id,
+        call_id=call.call_id,
+        mode=authority.mode,
+        limits=authority.limits,
+        profile=authority.profile,
+        report_progress=caller.report_progress,
+    )
     try:
         arguments = decode_arguments(call.arguments)
         entry.validator.check(arguments)
-        objection = entry.tool.refusal_of(arguments, authority.limits)
+        prepared = await tool.prepare(arguments, context)
+        wanted = tool.timeout_seconds(arguments, authority.limits)
     except ToolError as error:
         objection = error
     except Exception as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
-        _log.error("tool_could_not_judge", tool_name=tool_name, call_id=call.call_id, exc_info=error)
+        _log.error("tool_could_not_judge", tool_name=tool.name, call_id=call.call_id, exc_info=error)
         objection = ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"it could not judge these arguments ({type(error).__name__})",
             "Try other arguments, or tell the person that the tool has a fault.",
         )
-    if objection is None:
-        return ClearedCall(call.call_id, call.name, entry.tool, arguments, authority, _GATE_SEAL)
-    failure = _failure(objection.error_code, tool_name, authority, objection.message, objection.next_action)
+    else:
+        timeout = min(wanted, authority.limits.max_timeout_seconds)
+        return ClearedCall(
+            *(call.call_id, call.name, tool, arguments, prepared, timeout, authority, context),
+            _GATE_SEAL,
+        )
+    failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
     return Refusal(failure, call.name, Layer.arguments)
 
 

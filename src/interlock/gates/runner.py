@@ -26,13 +26,14 @@ from interlock.events.catalog import (
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
-from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import ToolContext, ToolLimits
+from interlock.tools.base import ToolLimits
 from interlock.tools.output import bound_text
+from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
 _log = structlog.get_logger(__name__)
@@ -66,24 +67,31 @@ class _Outcome:
 
 
 class ToolRunner:
-    def __init__(self, log: EventLog, redactor: Redactor) -> None:
+    def __init__(self, registry: ToolRegistry, log: EventLog, redactor: Redactor) -> None:
+        self._registry = registry
         self._log = log
         self._redactor = redactor
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
         # A name is data from outside: nothing secret in it may pass, however it is cut later.
         call = replace(call, name=self._redactor.text(call.name))
-        judged = judge(call, authority)
+        judged = await judge(call, authority, self._registry, self._caller(context))
         if isinstance(judged, Refusal):
             return await self._refuse(call, judged, authority, context)
         inside = await self._record_intent(judged, context)
         try:
-            outcome = await self._execute(judged, context)
+            outcome = await self._execute(judged)
         except asyncio.CancelledError:
             await self._record_outcome(judged, _cancelled(judged), inside)
             raise
         await self._record_outcome(judged, outcome, inside)
         return outcome.result
+
+    def _caller(self, context: CallContext) -> Caller:
+        def report(text: str) -> None:
+            context.report_progress(self._redactor.text(storable(str(text))))
+
+        return Caller(context.session_id, report)
 
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
@@ -113,7 +121,7 @@ class ToolRunner:
             requested_name=cleared.requested_name,
             arguments=_shortened(arguments.value),
             effect=cleared.tool.effect.value,
-            timeout_seconds=cleared.authority.limits.timeout_seconds,
+            timeout_seconds=cleared.timeout_seconds,
         )
         writing = asyncio.ensure_future(self._append(started, context))
         try:
@@ -125,26 +133,17 @@ class ToolRunner:
             raise
         return replace(context, scope=Scope(context.scope.task, parent))
 
-    async def _execute(self, cleared: ClearedCall, context: CallContext) -> _Outcome:
+    async def _execute(self, cleared: ClearedCall) -> _Outcome:
         began = time.perf_counter()
-        limits = cleared.authority.limits
-        tool_context = ToolContext(
-            session_id=context.session_id,
-            call_id=cleared.call_id,
-            mode=cleared.authority.mode,
-            limits=limits,
-            profile=cleared.authority.profile,
-            report_progress=lambda text: context.report_progress(self._redactor.text(storable(str(text)))),
-        )
-        running = asyncio.ensure_future(_shielded(cleared, tool_context))
+        running = asyncio.ensure_future(_contained(cleared))
         try:
-            await asyncio.wait({running}, timeout=limits.timeout_seconds)
+            await asyncio.wait({running}, timeout=cleared.timeout_seconds)
             if not running.done():
                 await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
                 result = _failed(
                     cleared,
                     ErrorCode.TIMEOUT,
-                    f"it did not finish within {limits.timeout_seconds:g} seconds and was stopped",
+                    f"it did not finish within {cleared.timeout_seconds:g} seconds and was stopped",
                     "Ask for less at a time, or for a longer time-out where the tool offers one.",
                 )
             else:
@@ -226,11 +225,11 @@ class ToolRunner:
         )
 
 
-async def _shielded(cleared: ClearedCall, context: ToolContext) -> ToolResult:
+async def _contained(cleared: ClearedCall) -> ToolResult:
     """A tool that asks the interpreter to exit has failed; it does not end the process."""
     try:
-        return await cleared.tool.execute(cleared.arguments, context)
-    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        return await cleared.tool.execute(cleared.prepared, cleared.context)
+    except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 

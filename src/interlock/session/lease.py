@@ -5,6 +5,7 @@ write it tries is refused in the same statement that would have written.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -102,15 +103,19 @@ class SessionLeases:
             await self.give_back(lease)
 
     async def _beat(self, lease: Lease) -> None:
+        renewed = time.monotonic()
         while not lease.lost.is_set():
             await asyncio.sleep(self._seconds / 3)
             try:
                 await self.renew(lease)
+                renewed = time.monotonic()
             except SessionFenced:
                 _log.warning("lease_lost", session_id=lease.session_id, holder=lease.holder)
             except StoreError as error:
-                # The next beat tries again; if it stays away the lease runs out by itself.
                 _log.warning("lease_not_renewed", session_id=lease.session_id, error=str(error))
+                if time.monotonic() - renewed >= self._seconds:
+                    # The store stayed away for a whole period: somebody else may hold it by now.
+                    lease.lost.set()
 
     @property
     def _milliseconds(self) -> int:

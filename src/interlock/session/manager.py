@@ -118,11 +118,11 @@ class SessionManager:
         return _session(rows[0])
 
     async def list_sessions(
-        self, *, archived: bool = False, limit: int = 100, offset: int = 0
+        self, *, include_archived: bool = False, limit: int = 100, offset: int = 0
     ) -> Sequence[Session]:
         """Sessions by their last activity; archived ones only when asked for."""
         rows = await self._database.read(
-            lambda db: db.query(LIST_SESSIONS, (1 if archived else 0, limit, offset))
+            lambda db: db.query(LIST_SESSIONS, (1 if include_archived else 0, limit, offset))
         )
         return [_session(row) for row in rows]
 
@@ -200,14 +200,12 @@ class SessionManager:
 
         return await self._events.transact(session_id, work, token=token)
 
-    async def transcript(
-        self, session_id: str, *, after_seq: int = 0, limit: int = 100_000
-    ) -> list[Message]:
+    async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """What the model sees: every message, tool results and denials included."""
 
         def read(connection: Connection) -> list[Row]:
             _must_be_there(connection, session_id)
-            return connection.query(READ_MESSAGES, (session_id, after_seq, limit))
+            return connection.query(READ_MESSAGES, (session_id, after_seq))
 
         return [_message(row) for row in await self._database.read(read)]
 

@@ -6,7 +6,8 @@ left alone, an emptied one returns to its default, and a field nobody knows is r
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -58,10 +59,11 @@ class StoredSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class SettingsVersion:
-    """Version 0 is the defaults, before anybody changed anything."""
+    """Version 0 is the defaults. `document` is what is stored, with fields this version does not know."""
 
     version: int
     settings: StoredSettings
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 class SettingsStore:
@@ -93,11 +95,13 @@ class SettingsStore:
             if not changes:
                 return present
             version = present.version + 1
-            transaction.connection.change(
-                INSERT_VERSION, (version, orjson.dumps(after).decode(), author, now_us())
+            document = orjson.dumps(_with_unknown(present.document, after))
+            transaction.connection.change(INSERT_VERSION, (version, document.decode(), author, now_us()))
+            digest = sha256(document).hexdigest()
+            transaction.record(
+                SettingsChanged(who=author, version=version, changes=changes, document_hash=digest)
             )
-            transaction.record(SettingsChanged(who=author, version=version, changes=changes))
-            return SettingsVersion(version, settings)
+            return SettingsVersion(version, settings, orjson.loads(document))
 
         return await self._events.transact(SYSTEM_STREAM, work)
 
@@ -136,7 +140,8 @@ def newest(connection: Connection) -> SettingsVersion:
         stored = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise InvalidSettings(f"version {version} of the stored settings is not JSON") from None
-    return SettingsVersion(version, _validated(_filled(stored, to_document(StoredSettings()))))
+    known = _validated(_filled(stored, to_document(StoredSettings())))
+    return SettingsVersion(version, known, stored if isinstance(stored, dict) else {})
 
 
 def _newest_or_defaults(connection: Connection) -> SettingsVersion:
@@ -158,6 +163,17 @@ def _filled(stored: object, defaults: Document) -> Document:
         else:
             filled[name] = default if value is None else value
     return filled
+
+
+def _with_unknown(stored: Mapping[str, Any], document: Document) -> Document:
+    """The new document, and beside it whatever another version of Interlock had stored."""
+    result = dict(document)
+    for name, value in stored.items():
+        if name not in document:
+            result[name] = value
+        elif isinstance(value, dict) and isinstance(document[name], dict):
+            result[name] = _with_unknown(value, document[name])
+    return result
 
 
 def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, path: str = "") -> Document:

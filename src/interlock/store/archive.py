@@ -18,13 +18,14 @@ from typing import Any
 import orjson
 from sqlalchemy import BigInteger, Column, LargeBinary, Table, Text
 
-from interlock.infra.errors import PersonError, StoreTooNew
+from interlock.infra.errors import PersonError, StoreCorrupt, StoreTooNew
 from interlock.store.database import (
     SCHEMA_REVISION,
     Database,
     StoreConfig,
     StoreHold,
     prepare_folder,
+    stored_revision,
 )
 from interlock.store.driver import Connection, Row, SqliteConnection
 from interlock.store.tables import metadata
@@ -46,6 +47,7 @@ END_LEASES = "UPDATE session_leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+PART_BYTES = 1024 * 1024
 ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
 
 Check = Callable[[Connection], None]
@@ -175,12 +177,18 @@ def _restore_sqlite(
 
 def _fold_in(config: StoreConfig) -> None:
     """Leave no write-ahead file behind that could be taken for the new store's."""
-    connection = config.connect()
     try:
-        if isinstance(connection, SqliteConnection):
-            connection.leave_wal()
-    finally:
-        connection.close()
+        stored_revision(config)
+        connection = config.connect()
+        try:
+            if isinstance(connection, SqliteConnection):
+                connection.leave_wal()
+        finally:
+            connection.close()
+    except StoreCorrupt:
+        # Ours, but beyond repair: that is what a restore is for. It is kept as it is, under its new name.
+        for suffix in ("-wal", "-shm"):
+            config.path.with_name(config.path.name + suffix).unlink(missing_ok=True)
 
 
 def _put_in_place(config: StoreConfig, fresh: Path) -> Path | None:
@@ -271,10 +279,16 @@ def _fill_table(
 
 def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
     with archive.open(f"{name}.jsonl") as file:
-        while line := file.readline(MAX_LINE_BYTES):
-            if len(line) == MAX_LINE_BYTES:
-                raise PersonError(f"the backup is damaged: {name} has a row without an end")
-            yield line
+        line = b""
+        while part := file.readline(PART_BYTES):
+            line += part
+            if line.endswith(b"\n"):
+                yield line
+                line = b""
+            elif len(line) > MAX_LINE_BYTES:
+                break
+        if line:
+            raise PersonError(f"the backup is damaged: {name} has a row without an end")
 
 
 def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:

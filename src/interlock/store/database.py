@@ -5,6 +5,7 @@ import fcntl
 import os
 import queue
 import re
+import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ SELECT 1 FROM events
 WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
 """
 
+OLDEST_SQLITE = (3, 35, 0)
 SQLITE_HEADER = b"SQLite format 3\0"
 MAX_READERS = 4
 
@@ -143,18 +145,39 @@ class StoreHold:
 
 def open_database(config: StoreConfig) -> Database:
     """The store, ready to use. The embedded one creates and upgrades itself; PostgreSQL never does."""
-    if config.is_sqlite:
-        prepare_folder(config.path)
+    if not config.is_sqlite:
+        _refuse_unready(config)
+        return Database(config)
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; Interlock needs 3.35")
+    prepare_folder(config.path)
+    hold = StoreHold(config.path, alone=False, patience_seconds=config.busy_timeout_seconds)
+    try:
         if stored_revision(config) != SCHEMA_REVISION:
             from interlock.store.upgrade import upgrade
 
             upgrade(config)
-    elif (revision := stored_revision(config)) != SCHEMA_REVISION:
+    except BaseException:
+        hold.release()
+        raise
+    return Database(config, hold)
+
+
+def _refuse_unready(config: StoreConfig) -> None:
+    revision = stored_revision(config)
+    if revision != SCHEMA_REVISION:
         state = "is empty" if revision is None else f"has schema {revision}"
         raise StoreError(
             f"the database {state}, this program needs schema {SCHEMA_REVISION}: run `interlock db upgrade`"
         )
-    return Database(config)
+    connection = config.connect()
+    try:
+        if connection.query(FOREIGN_TRANSACTIONS):
+            raise StoreError(
+                "the database was copied from another PostgreSQL: run `interlock db upgrade` to adopt it"
+            )
+    finally:
+        connection.close()
 
 
 def prepare_folder(path: Path) -> None:

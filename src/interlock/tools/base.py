@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.infra.errors import ToolError
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.result import ToolResult
 
@@ -83,8 +82,19 @@ class BaseTool(ABC):
         """A JSON Schema of type object. Keys it does not name are refused."""
 
     @abstractmethod
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Do it. Arguments have been validated; a `ToolError` tells the model why it failed."""
+    async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
+        """Do what `prepare` made ready; a `ToolError` tells the model why it failed."""
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
+        """Judge validated arguments and make ready what `execute` needs, without any effect.
+
+        Raising a `ToolError` refuses the call. What was judged here is what will be executed.
+        """
+        return arguments
+
+    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
+        """How long this call may take; never more than the policy's maximum, whatever it answers."""
+        return limits.timeout_seconds
 
     @property
     def group(self) -> ToolGroup:
@@ -116,8 +126,4 @@ class BaseTool(ABC):
     @property
     def mcp_server(self) -> str | None:
         """The MCP server that offers this tool, which the policy must list."""
-        return None
-
-    def refusal_of(self, arguments: Mapping[str, Any], limits: ToolLimits) -> ToolError | None:  # noqa: ARG002
-        """Why these arguments must not be carried out, judged before anything happens."""
         return None

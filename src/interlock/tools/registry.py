@@ -9,9 +9,12 @@ import structlog
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.tools.arguments import ArgumentValidator, closed_schema
-from interlock.tools.base import BaseTool
+from interlock.tools.base import BaseTool, Effect
 
 _log = structlog.get_logger(__name__)
+
+# What changes the world must be something a policy can switch off.
+_NEEDS_A_SWITCH = frozenset({Effect.write, Effect.exec, Effect.special})
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9_]{0,63}")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
@@ -45,6 +48,8 @@ class ToolRegistry:
                 raise ValueError(f"a tool named '{name}' is already registered")
         if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
             raise ValueError(f"{tool.name} names a mode that does not exist")
+        if tool.allowed_modes and tool.effect in _NEEDS_A_SWITCH and not tool.switches:
+            raise ValueError(f"{tool.name} can change things and must name a policy switch")
         schema = closed_schema(tool.parameters)
         registered = RegisteredTool(tool, schema, ArgumentValidator(schema))
         if not tool.allowed_modes:
@@ -55,6 +60,7 @@ class ToolRegistry:
 
     def set_mode_override(self, tool_name: str, modes: frozenset[ToolMode]) -> None:
         """Restrict a tool to fewer modes than it declares. The last override wins."""
+        tool_name = self._aliases.get(tool_name, tool_name)
         declared = self._tools[tool_name].tool.allowed_modes
         if wider := frozenset(modes) - declared:
             raise ValueError(
@@ -74,14 +80,16 @@ class ToolRegistry:
         canonical = self.canonical_name(tool_name)
         return None if canonical is None else self._tools[canonical]
 
-    def override_of(self, tool_name: str) -> frozenset[ToolMode] | None:
-        return self._mode_overrides.get(tool_name)
+    def entry(self, tool_name: str) -> RegisteredTool:
+        """A tool by its own name; it must be there."""
+        return self._tools[tool_name]
 
     def __iter__(self) -> Iterator[RegisteredTool]:
         """All tools by name: an order that does not depend on how they were registered."""
         return (self._tools[name] for name in sorted(self._tools))
 
     def get_effective_modes(self, tool_name: str) -> frozenset[ToolMode]:
+        tool_name = self._aliases.get(tool_name, tool_name)
         declared = self._tools[tool_name].tool.allowed_modes
         return declared & self._mode_overrides.get(tool_name, declared)
 

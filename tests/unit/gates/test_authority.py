@@ -17,13 +17,13 @@ from interlock.gates.authority import (
     canonical_form,
     compile_authority,
 )
-from interlock.gates.gate import ClearedCall, ToolCall, judge
+from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.policy import FsPolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode
-from interlock.tools.base import PolicySwitch
+from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
+from tests.doubles import DeclaredTool, UndeclaredTool, file_reader, judged
 from tests.unit.gates.test_policy import policies
 
 EVERY_MODE_OPEN = frozenset(ToolMode)
@@ -79,11 +79,13 @@ def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
     described = {line[2:].split(":")[0] for line in authority.tooling_text.splitlines()[1:]}
     for entry in registry:
         name = entry.tool.name
-        cleared = isinstance(judge(ToolCall("c", name, "{}"), authority), ClearedCall)
+        cleared = isinstance(judged(ToolCall("c", name, "{}"), authority, registry), ClearedCall)
         assert cleared is (name in exposed) is (name in described)
         assert cleared is isinstance(authority.verdicts[name], Allowed)
         for alias in entry.tool.aliases:
-            assert isinstance(judge(ToolCall("c", alias, "{}"), authority), ClearedCall) is cleared
+            assert (
+                isinstance(judged(ToolCall("c", alias, "{}"), authority, registry), ClearedCall) is cleared
+            )
         if cleared:
             assert registry.check_mode(name, situation.mode)
             assert situation.mode in situation.open_modes
@@ -143,7 +145,7 @@ def test_the_order_of_registration_changes_nothing(order):
 
 def test_every_field_is_part_of_the_digest():
     authority = compile_authority(ToolRegistry(), Situation(mode=ToolMode.chat))
-    fields = set(type(authority).__slots__) - {"digest", "tools"}
+    fields = set(type(authority).__slots__) - {"digest", "exposed"}
     assert {
         f"{name}_text" if name in {"tooling", "safety"} else name for name in canonical_form(authority)
     } == (fields)
@@ -223,6 +225,22 @@ def test_an_override_is_named_as_the_layer_that_decided(registry):
     assert verdict(registry, "current_time", ToolMode.chat).layer is Layer.override
 
 
+def test_shell_tools_are_off_with_files_whatever_they_declare():
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("sh", switches=frozenset({PolicySwitch.shell}), effect=Effect.exec))
+    assert isinstance(verdict(registry, "sh"), Allowed)
+    assert verdict(registry, "sh", settings=OFF).layer is Layer.settings
+
+
+def test_a_tool_of_a_server_is_off_with_mcp_whatever_it_declares():
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("files__list", server="files"))
+    listed = ToolPolicy(mcp=McpPolicy(enabled=False, allowed_servers=frozenset({"files"})))
+    assert isinstance(verdict(registry, "files__list", settings=listed), Denied)
+    registry.register(DeclaredTool("odd__list", server=""))
+    assert isinstance(verdict(registry, "odd__list"), Denied)
+
+
 def test_with_files_off_asking_and_remembering_remain(registry):
     for name in ("current_time", "memory_search"):
         assert isinstance(verdict(registry, name, settings=OFF), Allowed)
@@ -293,10 +311,12 @@ def test_a_mode_is_a_profile():
 
 def test_all_readers_of_a_turn_hold_the_same_object(registry):
     cache = AuthorityCache(registry)
-    situation = Situation(mode=ToolMode.chat)
-    assert cache.get(situation) is cache.get(Situation(mode=ToolMode.chat))
+    situation = Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)
+    before = cache.get(situation)
+    assert before is cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN))
+    assert "read_file" in before.exposed
     registry.set_mode_override("read_file", frozenset())
-    assert "read_file" not in cache.get(Situation(mode=ToolMode.chat, open_modes=EVERY_MODE_OPEN)).exposed
+    assert "read_file" not in cache.get(situation).exposed
 
 
 def test_the_cache_is_bounded(registry):
@@ -313,8 +333,8 @@ def test_an_authority_cannot_be_changed(registry):
         authority.mode = ToolMode.coding
     with pytest.raises(TypeError):
         authority.verdicts["read_file"] = Allowed("read_file")
-    with pytest.raises(TypeError):
-        authority.tools["read_file"] = object()
+    with pytest.raises(AttributeError):
+        authority.exposed = ("read_file",)
 
 
 def test_compiling_is_logged_once(registry):

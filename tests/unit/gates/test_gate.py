@@ -4,9 +4,10 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Situation, compile_authority
-from interlock.gates.gate import ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.tools.registry import ToolRegistry
+from tests import doubles
 from tests.doubles import DeclaredTool, file_reader
 
 
@@ -20,10 +21,8 @@ def registry() -> ToolRegistry:
 
 def judged(registry, name, arguments="{}", mode=ToolMode.chat_safe):
     open_modes = frozenset({ToolMode.chat_safe, mode})
-    return judge(
-        ToolCall("c1", name, arguments),
-        compile_authority(registry, Situation(mode=mode, open_modes=open_modes)),
-    )
+    authority = compile_authority(registry, Situation(mode=mode, open_modes=open_modes))
+    return doubles.judged(ToolCall("c1", name, arguments), authority, registry)
 
 
 def test_a_name_that_does_not_exist_is_not_called_a_denial(registry):
@@ -82,3 +81,35 @@ def test_a_garbled_name_is_simply_not_found(registry, name):
     refusal = judged(registry, name)
     assert refusal.failure.error_code is ErrorCode.TOOL_NOT_FOUND
     assert len(refusal.failure.message) < 200
+
+
+def test_a_tool_that_cannot_judge_does_not_run():
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("odd", refusal=ValueError("embedded null byte")))
+    refusal = judged(registry, "odd")
+    assert refusal.failure.error_code is ErrorCode.EXECUTION_ERROR
+    assert "null byte" not in refusal.failure.message
+
+
+def test_a_long_wrong_list_is_answered_at_once_and_shortly():
+    registry = ToolRegistry()
+    items = {"type": "object", "properties": {"paths": {"type": "array", "items": {"type": "string"}}}}
+    registry.register(DeclaredTool("reader", parameters=items))
+    refusal = judged(registry, "reader", '{"paths": [' + "1," * 1_000_000 + '"x"]}')
+    assert refusal.failure.error_code is ErrorCode.INVALID_ARGS
+    assert "paths[0]" in refusal.failure.message
+    huge = judged(registry, "reader", '{"paths": "' + "x" * 5_000_000 + '"}')
+    assert len(huge.failure.message) < 500
+
+
+@pytest.mark.parametrize("arguments", [None, [], 5, object()])
+def test_arguments_of_another_kind_are_refused(registry, arguments):
+    assert judged(registry, "current_time", arguments).failure.error_code is ErrorCode.INVALID_ARGS
+
+
+def test_a_call_may_not_ask_for_more_time_than_the_policy_gives():
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("slow", seconds=50))
+    registry.register(DeclaredTool("endless", seconds=10**9))
+    assert judged(registry, "slow").timeout_seconds == 50
+    assert judged(registry, "endless").timeout_seconds == 600

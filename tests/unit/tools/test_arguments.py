@@ -43,6 +43,20 @@ def test_a_fault_names_its_place(arguments, place):
     assert place in raised.value.message
 
 
+@pytest.mark.parametrize("key", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/x", "file:///etc/passwd", "other.json", "urn:x"])
+def test_a_schema_may_refer_only_to_itself(key, target):
+    schema = {"type": "object", "properties": {"a": {"anyOf": [{key: target}]}}}
+    with pytest.raises(ValueError, match="outside themselves"):
+        ArgumentValidator(closed_schema(schema))
+    inner = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "integer"}},
+    }
+    ArgumentValidator(closed_schema(inner)).check({"a": 1})
+
+
 def test_right_arguments_pass():
     ArgumentValidator(SCHEMA).check({"path": "a", "all": False, "limit": 3, "parts": [{"n": 1}]})
 
@@ -66,6 +80,11 @@ def test_monstrous_arguments_are_refused_unread():
         decode_arguments("[" * (9 * 1024 * 1024))
 
 
-def test_deeply_nested_arguments_do_not_crash():
+@pytest.mark.parametrize("depth", [100, 500, 1000, 100_000])
+def test_deeply_nested_arguments_do_not_crash(depth):
     with pytest.raises(ToolError):
-        decode_arguments('{"a":' * 100_000 + "1" + "}" * 100_000)
+        decode_arguments('{"a":' * depth + "1" + "}" * depth)
+
+
+def test_ordinary_nesting_passes():
+    decode_arguments('{"a":' * 50 + "1" + "}" * 50)

@@ -21,9 +21,14 @@ CONTEXT = ToolContext(
 )
 
 
+async def told(arguments):
+    tool = CurrentTimeTool()
+    return await tool.execute(await tool.prepare(arguments, CONTEXT), CONTEXT)
+
+
 async def test_it_tells_the_time_in_utc_by_default():
     before = int(time.time())
-    result = await CurrentTimeTool().execute({}, CONTEXT)
+    result = await told({})
     stamp, zone, _day = result.stdout.split()
     assert before <= datetime.fromisoformat(stamp).timestamp() <= time.time()
     assert zone == "UTC"
@@ -31,7 +36,7 @@ async def test_it_tells_the_time_in_utc_by_default():
 
 
 async def test_it_tells_the_time_in_a_named_zone():
-    result = await CurrentTimeTool().execute({"timezone": "Asia/Shanghai"}, CONTEXT)
+    result = await told({"timezone": "Asia/Shanghai"})
     assert "+08:00 Asia/Shanghai" in result.stdout
     stamp = datetime.fromisoformat(result.stdout.split()[0])
     assert abs((stamp - datetime.now(UTC)).total_seconds()) < 5
@@ -42,5 +47,5 @@ async def test_it_tells_the_time_in_a_named_zone():
 )
 async def test_a_zone_that_does_not_exist_is_a_clear_fault(zone):
     with pytest.raises(ToolError, match="no time zone") as raised:
-        await CurrentTimeTool().execute({"timezone": zone}, CONTEXT)
+        await told({"timezone": zone})
     assert raised.value.error_code is ErrorCode.INVALID_ARGS

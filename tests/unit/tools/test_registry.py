@@ -4,6 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.config.modes import ALL_MODES, ToolMode
+from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
 
@@ -81,6 +82,18 @@ def test_parameters_that_could_let_anything_through_are_refused(parameters):
         ToolRegistry().register(DeclaredTool(parameters=parameters))
 
 
+def test_a_tool_that_changes_things_must_name_a_switch():
+    for effect in (Effect.write, Effect.exec, Effect.special):
+        with pytest.raises(ValueError, match="policy switch"):
+            ToolRegistry().register(DeclaredTool(effect=effect))
+        ToolRegistry().register(DeclaredTool(effect=effect, switches=frozenset({PolicySwitch.fs})))
+
+
+def test_modes_must_be_modes():
+    with pytest.raises(ValueError, match="mode that does not exist"):
+        ToolRegistry().register(DeclaredTool(modes=frozenset({"coding"})))
+
+
 def test_an_override_of_an_unknown_tool_is_an_error(registry):
     with pytest.raises(KeyError):
         registry.set_mode_override("nothing", frozenset())
@@ -92,7 +105,7 @@ def test_the_last_override_wins(registry):
     assert registry.get_effective_modes("clock") == {ToolMode.plan}
 
 
-@pytest.mark.parametrize("value", ["admin", "", None, 7, object()])
+@pytest.mark.parametrize("value", ["admin", "", None, 7, object(), " coding"])
 def test_a_value_that_is_no_mode_is_answered_closed(registry, value):
     assert registry.check_mode("clock", value) is False
     with pytest.raises(ValueError, match="not a mode"):

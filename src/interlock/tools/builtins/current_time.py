@@ -1,7 +1,7 @@
 """Tells the date and time."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -46,9 +46,13 @@ class CurrentTimeTool(BaseTool):
     def effect(self) -> Effect:
         return Effect.read
 
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:  # noqa: ARG002
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, tzinfo]:  # noqa: ARG002
         name = arguments.get("timezone", "UTC")
-        now = datetime.now(UTC if name == "UTC" else _zone(name))
+        return name, UTC if name == "UTC" else _zone(name)
+
+    async def execute(self, prepared: tuple[str, tzinfo], context: ToolContext) -> ToolResult:  # noqa: ARG002
+        name, zone = prepared
+        now = datetime.now(zone)
         text = f"{now.isoformat(timespec='seconds')} {name} ({now:%A})"
         return ToolResult(stdout=text, meta={"unix_seconds": int(now.timestamp())})
 
