@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
-import orjson
 import structlog
 
 from interlock.events.catalog import (
@@ -27,12 +26,11 @@ from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.presentation import presentable, redacted_failure
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
-from interlock.infra.text import json_value, storable
-from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.base import ToolLimits
-from interlock.tools.output import bound_text
+from interlock.infra.text import storable
+from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
@@ -42,7 +40,6 @@ _log = structlog.get_logger(__name__)
 GRACE_SECONDS = 1.0
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
-MAX_CURSOR_CHARS = 4096
 
 Result = TypeVar("Result")
 
@@ -96,7 +93,7 @@ class ToolRunner:
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
     ) -> ToolResult:
-        failure = self._redacted_failure(refusal.failure)
+        failure = redacted_failure(refusal.failure, self._redactor)
         fields: dict[str, Any] = {
             "call_id": call.call_id,
             "mode": authority.mode.value,
@@ -151,37 +148,16 @@ class ToolRunner:
         except asyncio.CancelledError:
             await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
             raise
-        return self._presentable(cleared, result, (time.perf_counter() - began) * 1000)
+        return self._outcome(cleared, result, (time.perf_counter() - began) * 1000)
 
-    def _presentable(self, cleared: ClearedCall, result: ToolResult, latency_ms: float) -> _Outcome:
+    def _outcome(self, cleared: ClearedCall, result: ToolResult, latency_ms: float) -> _Outcome:
         """Free of secrets and bounded: from here on it may be stored, shown and sent."""
         try:
-            shown, redacted = self._shown(result, cleared.authority.limits)
+            shown, redacted = presentable(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
             shown, redacted = _faulty(cleared, "it gave back something that cannot be shown"), False
         return _Outcome(shown, round(latency_ms, 3), redacted)
-
-    def _shown(self, result: ToolResult, limits: ToolLimits) -> tuple[ToolResult, bool]:
-        texts = [storable(str(text)) for text in (result.stdout, result.stderr)]
-        cursor = None if result.next_page_cursor is None else storable(str(result.next_page_cursor))
-        meta = json_value(result.meta)
-        safe = self._redactor.checked([*texts, cursor, meta])
-        failure = self._redacted_failure(result.failure) if result.failure else None
-        caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
-        out, err = (bound_text(text, **caps, whole=MARK) for text in safe.value[:2])
-        shown = replace(
-            result,
-            exit_code=_exit_code(result.exit_code),
-            stdout=out.text,
-            stderr=err.text,
-            truncated_lines=bool(result.truncated_lines) or out.truncated_lines or err.truncated_lines,
-            truncated_bytes=bool(result.truncated_bytes) or out.truncated_bytes or err.truncated_bytes,
-            next_page_cursor=_bounded_cursor(safe.value[2]),
-            meta=_bounded_meta(safe.value[3], limits.max_output_bytes),
-            failure=failure,
-        )
-        return shown, safe.changed or failure != result.failure
 
     async def _record_outcome(self, cleared: ClearedCall, outcome: _Outcome, context: CallContext) -> None:
         fields: dict[str, Any] = {
@@ -215,14 +191,6 @@ class ToolRunner:
         except StoreError as error:
             raise AuditUnavailable(f"{event.kind} could not be recorded: {error}") from error
         return recorded[0].id
-
-    def _redacted_failure(self, failure: ToolFailure) -> ToolFailure:
-        return replace(
-            failure,
-            tool_name=self._redactor.text(failure.tool_name),
-            message=self._redactor.text(storable(failure.message)),
-            next_action=self._redactor.text(storable(failure.next_action)),
-        )
 
 
 async def _contained(cleared: ClearedCall) -> ToolResult:
@@ -274,21 +242,6 @@ def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
         "Try another way, or tell the person that the tool has a fault.",
         error_class=ErrorClass.unknown,
     )
-
-
-def _exit_code(value: Any) -> int:
-    return int(value) if isinstance(value, int) and abs(value) < 2**31 else 1
-
-
-def _bounded_cursor(cursor: str | None) -> str | None:
-    return cursor if cursor is None or len(cursor) <= MAX_CURSOR_CHARS else None
-
-
-def _bounded_meta(meta: Any, max_bytes: int) -> dict[str, Any]:
-    if not isinstance(meta, dict):
-        return {}
-    size = len(orjson.dumps(meta))
-    return meta if size <= max_bytes else {"omitted": f"{size} bytes of details"}
 
 
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
