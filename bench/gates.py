@@ -30,6 +30,6 @@ def rows() -> list[Row]:
     beside = "µs dict look-up"
     return [
         Row("gate: decide about a tool (alias resolved)", verdict, look_up, "µs", beside, 20),
-        Row("gate: refuse a call, with its message", refused, look_up, "µs", beside),
+        Row("gate: refuse a call, with its message", refused, look_up, "µs", beside, 20),
         Row("gate: clear a call, arguments decoded and validated", cleared, look_up, "µs", beside),
     ]

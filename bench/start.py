@@ -17,13 +17,15 @@ def cpu_milliseconds(*arguments: str) -> float:
 
 
 def rows() -> list[Row]:
-    library, help_page, bare = interleaved(
+    library, help_page, group, bare = interleaved(
         ROUNDS,
         lambda: cpu_milliseconds("-c", "import cyclopts"),
         lambda: cpu_milliseconds("-m", "interlock", "--help"),
+        lambda: cpu_milliseconds("-m", "interlock", "policy", "--help"),
         lambda: cpu_milliseconds("-c", "pass"),
     )
     return [
         Row("start: interlock --help, cold", help_page, library, "ms CPU", "ms import cyclopts", 1.3),
+        Row("start: interlock policy --help, cold", group, library, "ms CPU", "ms import cyclopts"),
         Row("start: the library alone", library, bare, "ms CPU", "ms bare Python"),
     ]

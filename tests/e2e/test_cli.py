@@ -99,6 +99,23 @@ def test_a_denied_call_says_why_and_exits_with_3(interlock):
     assert modes["coding"]["if_opened"]["layer"] == "settings"
 
 
+def test_a_digest_in_the_log_can_be_looked_up_and_checked(interlock):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
+    digest = interlock.json("events", "tree", session)[1]["payload"]["authority_digest"]
+    interlock("settings", "set", "tools.denied_tools", '["current_time"]')
+    interlock("tool", "call", "current_time", expect=3)
+    then = interlock.json("policy", "show", digest[:12])
+    assert (then["digest"], then["genuine"], then["mode"]) == (digest, True, "chat_safe")
+    assert ["current_time", "allowed"] in then["verdicts"]
+    assert "allowed   current_time" in interlock("policy", "show", digest).stdout
+    kinds = [event["kind"] for event in interlock.json("events", "tree", "system")]
+    assert kinds.count("authority.compiled") == 2
+    interlock("tool", "call", "current_time", expect=3)
+    assert len(interlock.json("events", "tree", "system")) == len(kinds)
+    assert "not a digest" in one_line_error(interlock, "policy", "show", "xyz", expect=2)
+    interlock("policy", "show", "0" * 64, expect=1)
+
+
 def test_the_operators_ceiling_is_named_as_such(interlock):
     interlock.variables["TOOL_DENIED"] = "current_time"
     told = interlock.json("policy", "explain", "current_time", "--mode", "coding", expect=3)
@@ -183,9 +200,10 @@ def test_a_mode_given_for_a_call_counts_for_that_call_alone(interlock):
 def test_the_log_can_be_tailed_and_followed(interlock):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     lines = [json.loads(line) for line in interlock("events", "tail", "--json").stdout.splitlines()]
-    assert [line["seq"] for line in lines] == [1, 2, 3]
-    rest = interlock("events", "tail", "--json", "--after", lines[1]["cursor"]).stdout.splitlines()
-    assert [json.loads(line)["seq"] for line in rest] == [3]
+    kinds = ["session.created", "authority.compiled", "tool_call.started", "tool_call.completed"]
+    assert [line["kind"] for line in lines] == kinds
+    rest = interlock("events", "tail", "--json", "--after", lines[2]["cursor"]).stdout.splitlines()
+    assert [json.loads(line)["kind"] for line in rest] == kinds[3:]
     assert len(interlock("events", "tail", session, "--limit", "2").stdout.splitlines()) == 2
     follower = subprocess.Popen(
         [
@@ -268,7 +286,7 @@ def test_config_masks_secrets_and_tells_where_values_came_from(interlock):
 def test_a_backup_brings_everything_back(interlock, tmp_path):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     told = interlock.json("backup", str(tmp_path / "b.zip"))
-    assert told["rows"]["events"] == 3
+    assert told["rows"]["events"] == 4
     other = Shell(tmp_path / "other")
     other.home.mkdir()
     other("restore", str(tmp_path / "b.zip"))
@@ -282,7 +300,7 @@ def test_the_doctor_finds_a_sound_installation_sound(interlock):
 
 
 def test_the_schema_is_upgraded_on_request(interlock):
-    assert interlock.json("db", "upgrade") == {"before": None, "after": "0004"}
+    assert interlock.json("db", "upgrade") == {"before": None, "after": "0005"}
     assert "unchanged" in interlock("db", "upgrade").stdout
 
 

@@ -101,6 +101,37 @@ async def explain(
     return Exit.denied if answer["error_class"] == "policy" else Exit.failed
 
 
+@app.command
+async def show(digest: str, *, json: AsJson = False) -> int:
+    """Show what was allowed under the authority an event names.
+
+    Parameters
+    ----------
+    digest
+        The `authority_digest` of an event, or enough of its beginning.
+    """
+    from interlock.gates.book import look_up
+    from interlock.infra.errors import BadUsage
+
+    if not digest or not set(digest) <= set("0123456789abcdef"):
+        raise BadUsage(f"'{digest}' is not a digest")
+    async with opened_runtime() as runtime:
+        found = await runtime.database.read(lambda db: look_up(db, digest))
+    if found is None:
+        note(f"no call was ever judged under one authority that begins with {digest}")
+        return Exit.failed
+    if json:
+        print_json(found)
+        return Exit.ok if found["genuine"] else Exit.failed
+    print_line(f"authority {found['digest']}")
+    print_line(f"genuine   {'yes' if found['genuine'] else 'NO: the log was changed'}")
+    print_line(f"mode      {found['mode']}")
+    for verdict in found["verdicts"]:
+        allowed = verdict[1] == "allowed"
+        print_line(f"{'allowed ' if allowed else 'denied  '}  {verdict[0] if allowed else verdict[3]}")
+    return Exit.ok if found["genuine"] else Exit.failed
+
+
 async def _explanation(runtime: Any, authority: Any, tool: str, args: str | None) -> dict[str, Any]:
     from interlock.gates.gate import Caller, Refusal, ToolCall, judge
     from interlock.gates.verdict import LAYER_NAMES, Allowed

@@ -88,6 +88,17 @@ class SettingsChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorityCompiled(Event):
+    """What a digest stands for: `form` is the JSON text whose sha256 it is."""
+
+    kind = "authority.compiled"
+    digest: str
+    mode: str
+    allowed: list[str]
+    form: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheckpoint(Event):
     """The heads of all streams that grew since the checkpoint before, as (stream, seq, hash)."""
 
@@ -175,6 +186,7 @@ KINDS: dict[str, type[Event]] = {
         SessionDeleted,
         MessageAppended,
         SettingsChanged,
+        AuthorityCompiled,
         LogCheckpoint,
         ToolCallStarted,
         ToolCallCompleted,

@@ -7,6 +7,7 @@ from itertools import islice
 
 from interlock.events.catalog import (
     SYSTEM_STREAM,
+    AuthorityCompiled,
     LogCheckpoint,
     MessageAppended,
     SessionDeleted,
@@ -143,6 +144,10 @@ def _faults_of_content(connection: Connection, stored: StoredEvent, report: Repo
         yield from _faults_of_message(connection, stored, event)
     elif isinstance(event, SettingsChanged):
         yield from _faults_of_settings(connection, stored, event)
+    elif isinstance(event, AuthorityCompiled):
+        if sha256(event.form.encode()).hexdigest() != event.digest:
+            header = stored.header
+            yield Fault(header.stream, header.seq, "broken", "the authority it tells is not its digest's")
     elif isinstance(event, LogCheckpoint):
         report.checkpoints += 1
         yield from _faults_of_checkpoint(connection, stored, event)

@@ -35,6 +35,7 @@ from interlock.gates.verdict import (
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.base import BaseTool, PolicySwitch, ToolLimits
 from interlock.tools.registry import RegisteredTool, ToolRegistry, function_schema
+from interlock.tools.result import ToolFailure
 
 _log = structlog.get_logger(__name__)
 
@@ -104,6 +105,7 @@ class Authority:
     schemas: bytes
     tooling_text: str
     safety_text: str
+    failures: Mapping[str, ToolFailure]
     digest: str = field(default="")
 
     def verdict(self, name: str) -> Verdict | None:
@@ -128,6 +130,7 @@ def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority
         schemas=orjson.dumps([function_schema(entry) for entry in exposed.values()]),
         tooling_text=_tooling_text(exposed),
         safety_text=_safety_text(situation.mode, verdicts),
+        failures=MappingProxyType(_failures(situation.mode, verdicts)),
     )
     authority = _signed(unsigned)
     _log.info(
@@ -233,6 +236,22 @@ def _judge_capabilities(tool: BaseTool, capabilities: Capabilities) -> Denied | 
         if reason := capabilities.why_missing(need):
             return cannot_work(tool.name, reason)
     return None
+
+
+def _failures(mode: ToolMode, verdicts: Mapping[str, Verdict]) -> dict[str, ToolFailure]:
+    """What a caller of a denied tool is told, made once: the same refusal always reads the same."""
+    return {
+        name: ToolFailure(
+            error_code=verdict.error_code,
+            error_class=verdict.error_class,
+            tool_name=name,
+            mode=mode.value,
+            message=verdict.message,
+            next_action=verdict.next_action,
+        )
+        for name, verdict in verdicts.items()
+        if isinstance(verdict, Denied)
+    }
 
 
 # -- what follows from the merged policy -------------------------------------------------------------

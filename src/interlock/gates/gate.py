@@ -82,10 +82,7 @@ async def judge(
         case None:
             return _not_found(call, authority)
         case Denied() as denied:
-            failure = _failure(
-                denied.error_code, denied.tool_name, authority, denied.message, denied.next_action
-            )
-            return Refusal(failure, call.name, denied.layer)
+            return Refusal(authority.failures[denied.tool_name], call.name, denied.layer)
         case Allowed(tool_name):
             return await _judge_arguments(call, authority, registry.entry(tool_name), caller)
 

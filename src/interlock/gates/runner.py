@@ -25,6 +25,7 @@ from interlock.events.catalog import (
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
+from interlock.gates.book import AuthorityBook
 from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.presentation import presentable, redacted_failure
 from interlock.gates.verdict import Layer
@@ -67,11 +68,13 @@ class ToolRunner:
     def __init__(self, registry: ToolRegistry, log: EventLog, redactor: Redactor) -> None:
         self._registry = registry
         self._log = log
+        self._book = AuthorityBook(log)
         self._redactor = redactor
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
         # A name is data from outside: nothing secret in it may pass, however it is cut later.
         call = replace(call, name=self._redactor.text(call.name))
+        await self._enter(authority)
         judged = await judge(call, authority, self._registry, self._caller(context))
         if isinstance(judged, Refusal):
             return await self._refuse(call, judged, authority, context)
@@ -83,6 +86,12 @@ class ToolRunner:
             raise
         await self._record_outcome(judged, outcome, inside)
         return outcome.result
+
+    async def _enter(self, authority: Authority) -> None:
+        try:
+            await self._book.enter(authority)
+        except StoreError as error:
+            raise AuditUnavailable(f"the authority could not be recorded: {error}") from error
 
     def _caller(self, context: CallContext) -> Caller:
         def report(text: str) -> None:

@@ -90,6 +90,13 @@ session_leases = Table(
     Column("expires_ms", BigInteger, nullable=False),
 )
 
+authorities = Table(
+    "authorities",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+)
+
 settings_versions = Table(
     "settings_versions",
     metadata,

@@ -1,0 +1,44 @@
+"""A digest is answerable: what it stood for is in the log before the first call under it."""
+
+import asyncio
+
+from interlock.config.modes import ToolMode
+from interlock.events.feed import read_stream
+from interlock.events.verify import verify
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.book import AuthorityBook, look_up
+from interlock.tools.registry import ToolRegistry
+from tests.conftest import open_store
+from tests.doubles import DeclaredTool
+
+
+def authority(*names: str):
+    registry = ToolRegistry()
+    for name in names:
+        registry.register(DeclaredTool(name))
+    return compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+
+
+async def test_it_is_entered_once_whoever_enters_it(store):
+    one, other = authority("a"), authority("a", "b")
+    second = open_store(store.config)
+    books = [AuthorityBook(store.log), AuthorityBook(second.log)]
+    await asyncio.gather(*(book.enter(each) for book in books for each in (one, other, one)))
+    with store.database.reading() as connection:
+        events = [stored.event() for stored in read_stream(connection, "system")]
+        assert sorted(event.digest for event in events) == sorted([one.digest, other.digest])
+        found = look_up(connection, one.digest[:10])
+        assert (found["digest"], found["genuine"]) == (one.digest, True)
+        assert found["verdicts"] == [["a", "allowed"]]
+        assert look_up(connection, "") is None
+        assert verify(connection).ok
+    second.close()
+
+
+async def test_an_entry_that_was_changed_is_found(store):
+    one = authority("a")
+    await AuthorityBook(store.log).enter(one)
+    store.execute("UPDATE events SET payload = replace(payload, 'allowed', 'ALLOWED')")
+    with store.database.reading() as connection:
+        assert verify(connection).faults
+        assert look_up(connection, one.digest)["genuine"] is False
