@@ -127,6 +127,13 @@ class Store:
         with self.database.reading() as connection:
             return connection.query(sql, parameters)
 
+    def deadlocks(self) -> int:
+        """How often PostgreSQL had to end a transaction because two waited for each other."""
+        if self.config.is_sqlite:
+            return 0
+        sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        return self.query(sql)[0][0]
+
     def close(self) -> None:
         self.log.close()
         self.database.close()

@@ -79,6 +79,7 @@ async def test_two_processes_that_fight_for_one_session_never_both_write(store):
     holders = {title: who for _, who, title in written}
     assert all(holders[title] == who for _, who, title in written)
     assert len(set(holders.values())) == 2
+    assert store.deadlocks() == 0
     verified(store)
 
 

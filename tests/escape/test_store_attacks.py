@@ -187,6 +187,7 @@ async def test_two_processes_that_move_the_same_heads_do_not_deadlock(postgres_s
         await asyncio.gather(mixed(stores[0], b, leases[0]), mixed(stores[1], a, leases[1]))
         assert time.monotonic() - began < 30
         assert stores[0].query("SELECT sum(seq) FROM stream_heads") == [(2 + 240,)]
+        assert stores[0].deadlocks() == 0
         assert faults(stores[0]) == []
         for store in stores:
             store.close()

@@ -20,7 +20,7 @@ from interlock.store.driver import Connection, RetryTransaction
 
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
 
-# PostgreSQL: the heads of a group are locked in one order, whoever moves them, or groups deadlock.
+# PostgreSQL: heads are locked in one order and before any lease, by everybody, or groups deadlock.
 LOCK_HEADS = "SELECT 1 FROM stream_heads WHERE stream = ANY(?) ORDER BY stream FOR UPDATE"
 
 CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
@@ -146,6 +146,7 @@ class Ledger:
         self._heads.pop(stream, None)
 
     def require_lease(self, stream: str, token: int) -> None:
+        self.lock(stream)
         if not self._connection.query(LEASE_IS_HELD, (stream, token)):
             raise _fenced(stream)
 
@@ -183,7 +184,7 @@ class Ledger:
         self._pending.clear()
         if not waiting:
             return
-        if self._connection.dialect == "postgresql" and len(waiting) > 1:
+        if self._connection.dialect == "postgresql":
             self._connection.query(LOCK_HEADS, ([pending.stream for pending in waiting],))
         free = [pending.advance() for pending in waiting if pending.token is None]
         leased = [pending.advance() for pending in waiting if pending.token is not None]
