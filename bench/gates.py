@@ -5,7 +5,7 @@ from tests.doubles import DeclaredTool, judged
 from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.authority import Situation, compile_authority
-from interlock.gates.gate import ToolCall
+from interlock.gates.gate import ToolCall, judge_tool
 from interlock.tools.registry import ToolRegistry
 
 ROUNDS, TIMES = 9, 50_000
@@ -24,7 +24,7 @@ def rows() -> list[Row]:
         ROUNDS,
         lambda: cpu_microseconds(TIMES, lambda: plain["tool_5"]),
         lambda: cpu_microseconds(TIMES, lambda: authority.verdict("t.5")),
-        lambda: cpu_microseconds(TIMES // 10, lambda: judged(denied, authority, registry)),
+        lambda: cpu_microseconds(TIMES, lambda: judge_tool(denied, authority)),
         lambda: cpu_microseconds(TIMES // 10, lambda: judged(allowed, authority, registry)),
     )
     beside = "µs dict look-up"

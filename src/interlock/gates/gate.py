@@ -74,17 +74,25 @@ class ClearedCall:
             raise TypeError("a call is cleared by the gate, not made by hand")
 
 
-async def judge(
-    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: Caller
-) -> ClearedCall | Refusal:
-    """Resolve the name, judge the tool, validate the arguments, judge the arguments: in that order."""
+def judge_tool(call: ToolCall, authority: Authority) -> Allowed | Refusal:
+    """Resolve the name and judge the tool, whatever it is to be called with."""
     match authority.verdict(call.name):
         case None:
             return _not_found(call, authority)
-        case Denied() as denied:
-            return Refusal(authority.failures[denied.tool_name], call.name, denied.layer)
-        case Allowed(tool_name):
-            return await _judge_arguments(call, authority, registry.entry(tool_name), caller)
+        case Denied(tool_name=tool_name, layer=layer):
+            return Refusal(authority.failures[tool_name], call.name, layer)
+        case Allowed() as allowed:
+            return allowed
+
+
+async def judge(
+    call: ToolCall, authority: Authority, registry: ToolRegistry, caller: Caller
+) -> ClearedCall | Refusal:
+    """Judge the tool, validate the arguments, let the tool judge and prepare them: in that order."""
+    judged = judge_tool(call, authority)
+    if isinstance(judged, Refusal):
+        return judged
+    return await _judge_arguments(call, authority, registry.entry(judged.tool_name), caller)
 
 
 async def _judge_arguments(
