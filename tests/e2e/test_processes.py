@@ -13,6 +13,7 @@ import pytest
 
 from interlock.events.feed import whole_stream
 from interlock.events.verify import verify
+from interlock.gates.recovery import settle_interrupted_calls
 from interlock.infra.errors import StoreLocked
 from tests.conftest import Store
 
@@ -111,6 +112,23 @@ async def kill_while_writing(store: Store, times: int) -> None:
     assert len(acknowledged) > times
     assert {seq: written.get(seq) for seq in acknowledged} == acknowledged
     assert sorted(written) == list(range(2, len(written) + 2))
+    verified(store)
+
+
+async def test_a_call_that_died_with_its_process_is_told_and_not_repeated(store):
+    """Killed between intent and outcome: the intent is on disk, and the next one to come says so."""
+    session = (await store.sessions.create(opened_by="test")).id
+    process = start("call_for_ever", store, session, "call_7")
+    assert told(process)["running"]
+    os.kill(process.pid, signal.SIGKILL)
+    assert end(process) == -signal.SIGKILL
+    (settled,) = await settle_interrupted_calls(store.log, session, token=None)
+    assert (settled.call_id, settled.tool_name, settled.may_run_again) == ("call_7", "writer", False)
+    assert await settle_interrupted_calls(store.log, session, token=None) == []
+    with store.database.reading() as connection:
+        _, started, interrupted = whole_stream(connection, session)
+    assert (started.header.kind, interrupted.header.kind) == ("tool_call.started", "tool_call.interrupted")
+    assert (interrupted.header.parent, interrupted.header.task) == (started.header.id, "task_1")
     verified(store)
 
 

@@ -10,12 +10,22 @@ import json
 import os
 import sys
 
+import structlog
+
+from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
+from interlock.events.ledger import Scope
 from interlock.events.log import EventLog
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.errors import SessionFenced
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.store.database import StoreConfig, open_database
+from interlock.tools.base import Effect, PolicySwitch
+from interlock.tools.registry import ToolRegistry
+from tests.doubles import DeclaredTool
 
 APPENDS_PER_TURN = 5
 
@@ -65,14 +75,33 @@ async def wake_late(log: EventLog, session: str, name: str) -> None:
         tell(outcome="fenced")
 
 
+async def call_for_ever(log: EventLog, session: str, name: str) -> None:
+    """Make one tool call that tells it is running and never ends."""
+
+    async def run(_arguments: object, _context: object) -> None:
+        tell(running=True)
+        await asyncio.sleep(3600)
+
+    registry = ToolRegistry()
+    registry.register(
+        DeclaredTool("writer", effect=Effect.write, switches=frozenset({PolicySwitch.fs}), run=run)
+    )
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    runner = ToolRunner(registry, log, Redactor())
+    await runner.call(ToolCall(name, "writer", "{}"), authority, CallContext(session, Scope("task_1")))
+
+
 def main() -> None:
     role, url, session, name = sys.argv[1:]
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     database = open_database(StoreConfig(url, busy_timeout_seconds=30))
     log = EventLog(database, Redactor())
-    asyncio.run({"fight": fight, "pour": pour, "wake_late": wake_late}[role](log, session, name))
+    asyncio.run(ROLES[role](log, session, name))
     log.close()
     database.close()
 
+
+ROLES = {"fight": fight, "pour": pour, "wake_late": wake_late, "call_for_ever": call_for_ever}
 
 if __name__ == "__main__":
     main()
