@@ -1,4 +1,4 @@
-"""The runner on a real log: intent before effect, outcome before show, and nothing a tool does gets out."""
+"""The runner on a real log: intent before effect, outcome before show, and nothing gets out."""
 
 import asyncio
 import time
@@ -7,62 +7,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolMode
-from interlock.events.feed import whole_stream
 from interlock.events.ledger import Scope
-from interlock.gates.authority import CallLimits, Situation, compile_authority
-from interlock.gates.gate import ToolCall
+from interlock.gates.authority import Situation, compile_authority
 from interlock.gates.policy import ToolPolicy
 from interlock.gates.recovery import settle_interrupted_calls
-from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.errors import ErrorCode, SessionFenced, ToolError
-from interlock.redaction.redactor import MARK, Redactor
+from interlock.redaction.redactor import MARK
 from interlock.tools.base import Effect, PolicySwitch
-from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from tests.conftest import Store
 from tests.doubles import DeclaredTool, file_reader
-
-SECRET = "sk-known-secret-value"
-
-
-class Bench:
-    """One tool, one session, one runner."""
-
-    def __init__(self, store: Store, tool: DeclaredTool, session_id: str, **limits: object) -> None:
-        self.store, self.tool, self.session_id = store, tool, session_id
-        self.registry = ToolRegistry()
-        self.registry.register(tool)
-        self.authority = compile_authority(
-            self.registry, Situation(mode=ToolMode.chat_safe, limits=CallLimits(**limits))
-        )
-        self.runner = ToolRunner(self.registry, store.log, Redactor([SECRET]))
-
-    async def call(self, arguments="{}", name=None, **context):
-        return await self.runner.call(
-            ToolCall("call_1", name or self.tool.name, arguments),
-            self.authority,
-            CallContext(self.session_id, **context),
-        )
-
-    def events(self) -> list[tuple[str, dict]]:
-        import orjson
-
-        with self.store.database.reading() as connection:
-            stored = list(whole_stream(connection, self.session_id))[1:]
-        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
-
-    def kinds(self) -> list[str]:
-        return [kind for kind, _ in self.events()]
-
-
-@pytest.fixture
-async def bench(store: Store):
-    session = await store.sessions.create(opened_by="test")
-
-    def build(tool=None, **limits) -> Bench:
-        return Bench(store, tool or DeclaredTool(), session.id, **limits)
-
-    return build
+from tests.integration.bench import SECRET
 
 
 async def test_a_call_leaves_its_intent_and_its_outcome(bench):
@@ -309,114 +263,3 @@ async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
     echo.authority = compile_authority(echo.registry, Situation(mode=ToolMode.chat_safe, settings=denied))
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
     assert echo.events()[-1][1]["layer"] == "settings"
-
-
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-async def test_a_tool_cannot_end_the_process(bench, error):
-    def leave(_arguments, _context):
-        raise error
-
-    rude = bench(DeclaredTool(run=leave))
-    result = await rude.call()
-    assert result.as_dict()["error_code"] in {"EXECUTION_ERROR", "CANCELLED"}
-    assert rude.kinds() == ["tool_call.started", "tool_call.failed"]
-
-
-@pytest.mark.parametrize(
-    "result",
-    [
-        ToolResult(stdout="a\ud800b\x00c", stderr="\udfff"),
-        ToolResult(stdout=b"bytes", stderr=5),
-        ToolResult(
-            meta={"when": object(), "big": 2**70, 5: float("nan"), "raw": b"x", "deep": {"s": {1, 2}}}
-        ),
-        ToolResult(meta=None),
-        ToolResult(meta={"a": "\ud800"}),
-    ],
-)
-async def test_odd_results_can_still_be_shown_and_recorded(bench, result):
-    import orjson
-
-    odd = bench(DeclaredTool(run=lambda _a, _c: result))
-    shown = await odd.call()
-    orjson.dumps(shown.as_dict())
-    assert odd.kinds() == ["tool_call.started", "tool_call.completed"]
-
-
-@pytest.mark.parametrize("arguments", [{"text": object()}, {"text": "\ud800"}, {5: "x"}, {"text": 2**70}])
-async def test_arguments_that_are_not_json_are_refused(bench, arguments):
-    echo = bench()
-    assert (await echo.call(arguments)).as_dict()["error_code"] == "INVALID_ARGS"
-
-
-async def test_a_garbled_name_is_recorded(bench):
-    echo = bench()
-    result = await echo.call(name="\ud800tool\x00")
-    assert result.as_dict()["error_code"] == "TOOL_NOT_FOUND"
-    assert echo.kinds() == ["tool_call.failed"]
-
-
-async def test_cancelled_twice_while_the_intent_is_written_it_still_ends_in_the_log(bench):
-    echo = bench()
-    task = asyncio.create_task(echo.call())
-    for _ in range(6):
-        await asyncio.sleep(0)
-        task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert echo.tool.calls == 0
-    assert echo.kinds() in ([], ["tool_call.started", "tool_call.failed"])
-
-
-async def test_cancelled_twice_while_it_stops_the_tool_is_waited_for(bench):
-    running, ended = asyncio.Event(), asyncio.Event()
-
-    async def slow_to_stop(_arguments, _context):
-        running.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            await asyncio.sleep(0.1)
-            ended.set()
-
-    slow = bench(DeclaredTool(run=slow_to_stop))
-    task = asyncio.create_task(slow.call())
-    await running.wait()
-    for _ in range(4):
-        task.cancel()
-        await asyncio.sleep(0.01)
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert ended.is_set()
-    assert slow.kinds() == ["tool_call.started", "tool_call.failed"]
-
-
-async def test_a_tool_error_of_no_known_code_is_a_fault_and_recorded(bench):
-    def odd(_arguments, _context):
-        raise ToolError("NO_SUCH_CODE", "x\ud800", "y")
-
-    broken = bench(DeclaredTool(run=odd))
-    assert (await broken.call()).as_dict()["error_code"] == "EXECUTION_ERROR"
-    assert broken.kinds() == ["tool_call.started", "tool_call.failed"]
-
-
-async def test_everything_beside_the_output_is_bounded_and_redacted_too(bench):
-    told = []
-
-    def chatty(_arguments, context):
-        context.report_progress(f"half way with {SECRET}")
-        return ToolResult(exit_code=2**70, next_page_cursor=f"after {SECRET}", meta={"big": "x" * 100_000})
-
-    noisy = bench(DeclaredTool(run=chatty))
-    result = await noisy.call(report_progress=told.append)
-    assert told == [f"half way with {MARK}"]
-    assert result.exit_code == 1
-    assert result.next_page_cursor == f"after {MARK}"
-    assert result.meta == {"omitted": "100010 bytes of details"}
-
-
-async def test_a_secret_in_an_invented_name_does_not_pass(bench):
-    echo = bench()
-    result = await echo.call(name="x" * 50 + SECRET)
-    assert "known-secret" not in str(result.as_dict())
-    assert "known-secret" not in str(echo.events())

@@ -1,0 +1,47 @@
+"""A person at a terminal: runs `interlock` as a real process, in a home of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Shell:
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {
+            "INTERLOCK_STATE_DIR": str(self.home / "state"),
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+        }
+        return own | self.variables
+
+    def __call__(self, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == expect, done.stderr or done.stdout
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *arguments: str, expect: int = 0):
+        return json.loads(self(*arguments, "--json", expect=expect).stdout)
+
+
+def one_line_error(shell: Shell, *arguments: str, expect: int = 1) -> str:
+    done = shell(*arguments, expect=expect)
+    assert done.stdout == ""
+    assert done.stderr.startswith("interlock: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr

@@ -1,0 +1,43 @@
+"""One tool, one session, one runner, on a real log."""
+
+from interlock.config.modes import ToolMode
+from interlock.events.feed import whole_stream
+from interlock.gates.authority import CallLimits, Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.redaction.redactor import Redactor
+from interlock.tools.registry import ToolRegistry
+from tests.conftest import Store
+from tests.doubles import DeclaredTool
+
+SECRET = "sk-known-secret-value"
+
+
+class Bench:
+    """One tool, one session, one runner."""
+
+    def __init__(self, store: Store, tool: DeclaredTool, session_id: str, **limits: object) -> None:
+        self.store, self.tool, self.session_id = store, tool, session_id
+        self.registry = ToolRegistry()
+        self.registry.register(tool)
+        self.authority = compile_authority(
+            self.registry, Situation(mode=ToolMode.chat_safe, limits=CallLimits(**limits))
+        )
+        self.runner = ToolRunner(self.registry, store.log, Redactor([SECRET]))
+
+    async def call(self, arguments="{}", name=None, **context):
+        return await self.runner.call(
+            ToolCall("call_1", name or self.tool.name, arguments),
+            self.authority,
+            CallContext(self.session_id, **context),
+        )
+
+    def events(self) -> list[tuple[str, dict]]:
+        import orjson
+
+        with self.store.database.reading() as connection:
+            stored = list(whole_stream(connection, self.session_id))[1:]
+        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
+
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.events()]
