@@ -169,7 +169,7 @@ def test_closed_or_full_outputs_leave_no_trace_back(interlock, redirect):
     [["events", "tail", "--limit", "99999999999999999999"], ["sessions", "list", "--limit", "0"]],
 )
 def test_numbers_out_of_range_are_wrong_usage(interlock, arguments):
-    interlock(*arguments, expect=2)
+    assert interlock(*arguments, expect=2).stdout == ""
 
 
 def test_a_place_beyond_every_log_is_wrong_usage(interlock):

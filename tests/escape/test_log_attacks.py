@@ -69,6 +69,7 @@ async def test_after_a_failed_commit_nothing_of_it_is_remembered(sqlite_store, m
     monkeypatch.setattr(SqliteConnection, "commit", fail_once)
     with pytest.raises(StoreFull):
         await sqlite_store.sessions.create(opened_by="test", session_id="ghost")
+    assert "ghost" not in sqlite_store.log._heads
     with pytest.raises(SessionNotFound):
         await sqlite_store.log.append("ghost", renamed())
     await sqlite_store.sessions.create(opened_by="test", session_id="ghost")

@@ -135,8 +135,16 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(tmp_path):
     connection.close()
 
 
-def test_two_that_start_together_upgrade_once(empty):
+def test_two_that_start_together_upgrade_once(empty, monkeypatch):
     errors: list[Exception] = []
+    runs: list[str] = []
+    run_steps = upgrading._run
+
+    def counted(config: StoreConfig, revision: str) -> None:
+        runs.append(revision)
+        run_steps(config, revision)
+
+    monkeypatch.setattr(upgrading, "_run", counted)
 
     def start() -> None:
         try:
@@ -150,6 +158,7 @@ def test_two_that_start_together_upgrade_once(empty):
     for thread in threads:
         thread.join()
     assert errors == []
+    assert runs == ["head"]
     assert stored_revision(empty) == SCHEMA_REVISION
 
 

@@ -206,6 +206,21 @@ async def test_long_output_is_cut_and_told(bench):
     assert loud.events()[-1][1]["truncated_lines"] is True
 
 
+async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(bench):
+    seen = []
+
+    def keep(arguments, _context):
+        seen.append(arguments["text"])
+        return ToolResult()
+
+    echo = bench(DeclaredTool(run=keep))
+    await echo.call({"text": "x" * 10_000})
+    assert seen == ["x" * 10_000]
+    recorded = echo.events()[0][1]["arguments"]["text"]
+    assert len(recorded) < 4100
+    assert recorded.endswith("(10000 characters)")
+
+
 async def test_known_secrets_reach_neither_the_caller_nor_the_log(bench):
     def leak(arguments, _context):
         assert arguments["text"] == SECRET  # it executes as the model gave it
