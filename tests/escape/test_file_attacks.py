@@ -11,8 +11,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.events.catalog import SessionRenamed
-from interlock.events.verify import verify
 from interlock.infra.errors import (
     PersonError,
     SessionFenced,
@@ -22,20 +20,8 @@ from interlock.infra.errors import (
 )
 from interlock.store.archive import back_up, restore
 from interlock.store.database import StoreConfig, open_database
-from tests.conftest import Store, _postgres_database, open_store
-
-
-def renamed(title: str = "x") -> SessionRenamed:
-    return SessionRenamed(who="test", title=title)
-
-
-async def new_session(store: Store) -> str:
-    return (await store.sessions.create(opened_by="test")).id
-
-
-def faults(store: Store, **options) -> list[str]:
-    with store.database.reading() as connection:
-        return [str(fault) for fault in verify(connection, **options).faults]
+from tests.conftest import _postgres_database, open_store
+from tests.escape.victim import faults, new_session, renamed
 
 
 def test_a_question_mark_does_not_lead_to_another_programs_database(tmp_path):

@@ -7,11 +7,9 @@ import time
 
 import pytest
 
-from interlock.events.catalog import SessionRenamed
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.feed import START, read_all
 from interlock.events.ledger import Scope
-from interlock.events.verify import verify
 from interlock.infra.errors import (
     SessionFenced,
     SessionNotFound,
@@ -23,20 +21,7 @@ from interlock.store.database import open_database
 from interlock.store.driver import SqliteConnection
 from interlock.store.upgrade import upgrade
 from tests.conftest import Store, _postgres_database, open_store
-
-
-def renamed(title: str = "x") -> SessionRenamed:
-    return SessionRenamed(who="test", title=title)
-
-
-async def new_session(store: Store) -> str:
-    return (await store.sessions.create(opened_by="test")).id
-
-
-def faults(store: Store, **options) -> list[str]:
-    with store.database.reading() as connection:
-        return [str(fault) for fault in verify(connection, **options).faults]
-
+from tests.escape.victim import faults, new_session, renamed
 
 # -- groups --
 
