@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import structlog
 
+from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode, ToolError
@@ -24,6 +25,7 @@ class ToolCall:
     call_id: str
     name: str
     arguments: str | bytes | Mapping[str, Any]
+    timeout_seconds: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "call_id", storable(self.call_id))
@@ -36,6 +38,8 @@ class Caller:
 
     session_id: str
     report_progress: Callable[[str], None] = lambda _text: None
+    scope: Scope = NO_SCOPE
+    lease_token: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +109,16 @@ async def _judge_arguments(
         mode=authority.mode,
         limits=authority.limits,
         profile=authority.profile,
+        authority_digest=authority.digest,
         report_progress=caller.report_progress,
+        scope=caller.scope,
+        lease_token=caller.lease_token,
     )
     try:
         arguments = decode_arguments(call.arguments)
         entry.validator.check(arguments)
         prepared = await tool.prepare(arguments, context)
-        wanted = tool.timeout_seconds(arguments, authority.limits)
+        wanted = _seconds(call, tool, arguments, authority)
     except ToolError as error:
         objection = error
     except Exception as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
@@ -122,13 +129,26 @@ async def _judge_arguments(
             "Try other arguments, or tell the person that the tool has a fault.",
         )
     else:
-        timeout = min(wanted, authority.limits.max_timeout_seconds)
         return ClearedCall(
-            *(call.call_id, call.name, tool, arguments, prepared, timeout, authority, context),
+            *(call.call_id, call.name, tool, arguments, prepared, wanted, authority, context),
             _GATE_SEAL,
         )
     failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
     return Refusal(failure, call.name, Layer.arguments)
+
+
+def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
+    """How long the call may take: what it asks for, as far as the policy goes."""
+    wanted = tool.timeout_seconds(arguments, authority.limits)
+    if call.timeout_seconds is not None:
+        if not call.timeout_seconds > 0:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS,
+                "timeout_seconds: must be more than 0",
+                "Ask for a longer time, or leave it out.",
+            )
+        wanted = call.timeout_seconds
+    return min(wanted, authority.limits.max_timeout_seconds)
 
 
 def _not_found(call: ToolCall, authority: Authority) -> Refusal:

@@ -32,6 +32,8 @@ from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
+from interlock.tools.base import ToolContext
+from interlock.tools.blocking import Stopped
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
@@ -64,6 +66,14 @@ class _Outcome:
     redacted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """How an execution ended, and the cancellation that must still be passed on, if there was one."""
+
+    outcome: _Outcome
+    cancelled: asyncio.CancelledError | None
+
+
 class ToolRunner:
     def __init__(self, registry: ToolRegistry, log: EventLog, redactor: Redactor) -> None:
         self._registry = registry
@@ -79,13 +89,12 @@ class ToolRunner:
         if isinstance(judged, Refusal):
             return await self._refuse(call, judged, authority, context)
         inside = await self._record_intent(judged, context)
-        try:
-            outcome = await self._execute(judged)
-        except asyncio.CancelledError:
-            await self._record_outcome(judged, _cancelled(judged), inside)
-            raise
-        await self._record_outcome(judged, outcome, inside)
-        return outcome.result
+        ended = await self._execute(judged, inside)
+        if ended.outcome.result.question_id is None:
+            await self._record_outcome(judged, ended.outcome, inside)
+        if ended.cancelled is not None:
+            raise ended.cancelled
+        return ended.outcome.result
 
     async def _enter(self, authority: Authority) -> None:
         try:
@@ -97,7 +106,7 @@ class ToolRunner:
         def report(text: str) -> None:
             context.report_progress(self._redactor.text(storable(str(text))))
 
-        return Caller(context.session_id, report)
+        return Caller(context.session_id, report, context.scope, context.lease_token)
 
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
@@ -139,28 +148,28 @@ class ToolRunner:
             raise
         return replace(context, scope=Scope(context.scope.task, parent))
 
-    async def _execute(self, cleared: ClearedCall) -> _Outcome:
+    async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Ended:
+        """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
         began = time.perf_counter()
-        running = asyncio.ensure_future(_contained(cleared))
+        running = asyncio.ensure_future(_contained(cleared, replace(cleared.context, scope=inside.scope)))
+        cancelled: asyncio.CancelledError | None = None
         try:
             await asyncio.wait({running}, timeout=cleared.timeout_seconds)
-            if not running.done():
+        except asyncio.CancelledError as error:
+            cancelled = error
+        if not running.done():
+            try:
                 await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
-                result = _failed(
-                    cleared,
-                    ErrorCode.TIMEOUT,
-                    f"it did not finish within {cleared.timeout_seconds:g} seconds and was stopped",
-                    "Ask for less at a time, or for a longer time-out where the tool offers one.",
-                )
-            else:
-                result = _result_of(running, cleared)
-        except asyncio.CancelledError:
-            await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
-            raise
-        return self._outcome(cleared, result, (time.perf_counter() - began) * 1000)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            if _was_stopped(running):
+                result = _stopped(cleared) if cancelled else _timed_out(cleared, running)
+                return _Ended(self._outcome(cleared, result, began), cancelled)
+        return _Ended(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
 
-    def _outcome(self, cleared: ClearedCall, result: ToolResult, latency_ms: float) -> _Outcome:
+    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> _Outcome:
         """Free of secrets and bounded: from here on it may be stored, shown and sent."""
+        latency_ms = (time.perf_counter() - began) * 1000
         try:
             shown, redacted = presentable(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
@@ -202,10 +211,10 @@ class ToolRunner:
         return recorded[0].id
 
 
-async def _contained(cleared: ClearedCall) -> ToolResult:
+async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
     """A tool that asks the interpreter to exit has failed; it does not end the process."""
     try:
-        return await cleared.tool.execute(cleared.prepared, cleared.context)
+        return await cleared.tool.execute(cleared.prepared, context)
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
@@ -253,18 +262,40 @@ def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
     )
 
 
+def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
+    """It never ended by itself: whatever it did has no result."""
+    return not running.done() or running.cancelled() or isinstance(running.exception(), Stopped)
+
+
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
+    cleared.context.cancel.set()
     running.cancel()
     await asyncio.wait({running}, timeout=GRACE_SECONDS)
     if not running.done():
         _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.call_id)
-    elif not running.cancelled() and (error := running.exception()) is not None:
+    elif not _was_stopped(running) and (error := running.exception()) is not None:
         _log.warning("tool_raised_while_stopping", tool_name=cleared.tool.name, exc_info=error)
 
 
+def _timed_out(cleared: ClearedCall, running: "asyncio.Future[ToolResult]") -> ToolResult:
+    unknown = not running.done() and cleared.context.cancel.took_effect
+    return _failed(
+        cleared,
+        ErrorCode.TIMEOUT,
+        f"it did not finish within {cleared.timeout_seconds:g} seconds and was stopped"
+        + ("; whether it took effect is not known" if unknown else ""),
+        "Look at what it should have changed before you call it again."
+        if unknown
+        else "Ask for less at a time, or for a longer time-out where the tool offers one.",
+    )
+
+
+def _stopped(cleared: ClearedCall) -> ToolResult:
+    return _failed(cleared, ErrorCode.CANCELLED, "it was cancelled", "Nothing: the task was stopped.")
+
+
 def _cancelled(cleared: ClearedCall) -> _Outcome:
-    result = _failed(cleared, ErrorCode.CANCELLED, "it was cancelled", "Nothing: the task was stopped.")
-    return _Outcome(result, 0.0, redacted=False)
+    return _Outcome(_stopped(cleared), 0.0, redacted=False)
 
 
 def _failed(

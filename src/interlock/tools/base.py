@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.blocking import CancelSignal
 from interlock.tools.result import ToolResult
 
 __all__ = [
@@ -55,14 +57,18 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know of the call it serves."""
+    """What a tool may know of the call it serves. While it runs, `scope` is the call's own intent."""
 
     session_id: str
     call_id: str
     mode: ToolMode
     limits: ToolLimits
     profile: SandboxProfile
+    authority_digest: str
     report_progress: Callable[[str], None]
+    scope: Scope = NO_SCOPE
+    lease_token: int | None = None
+    cancel: CancelSignal = field(default_factory=CancelSignal)
 
 
 class BaseTool(ABC):

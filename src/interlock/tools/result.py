@@ -34,6 +34,8 @@ class ToolResult:
     truncated_bytes: bool = False
     next_page_cursor: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    # The open question this call now waits for: it has no outcome before somebody answered.
+    question_id: str | None = None
     failure: ToolFailure | None = None
 
     @property

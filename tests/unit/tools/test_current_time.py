@@ -17,6 +17,7 @@ CONTEXT = ToolContext(
     mode=ToolMode.chat_safe,
     limits=ToolLimits(1, 1, 1, 1, 1, 1),
     profile=SandboxProfile(),
+    authority_digest="",
     report_progress=lambda _text: None,
 )
 

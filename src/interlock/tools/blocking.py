@@ -1,0 +1,71 @@
+"""How a tool does blocking work: beside the event loop, and stopped at a point of its own choosing."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from interlock.infra.threads import WorkThreads
+
+Result = TypeVar("Result")
+
+_THREADS = WorkThreads("interlock-tool")
+
+
+class Stopped(Exception):
+    """The call was cancelled or ran out of time before the work took effect."""
+
+
+class CancelSignal:
+    """Tells a tool to stop, and tells the caller whether the tool had passed the point of no return.
+
+    `begin_effect` and `set` exclude one another: a call that was told to be over has no effect later.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._took_effect = False
+
+    @property
+    def is_set(self) -> bool:
+        return self._is_set
+
+    @property
+    def took_effect(self) -> bool:
+        return self._took_effect
+
+    def set(self) -> None:
+        with self._lock:
+            self._is_set = True
+
+    def check(self) -> None:
+        """Between two steps of long work."""
+        if self._is_set:
+            raise Stopped
+
+    def begin_effect(self) -> None:
+        """Right before the first step that changes anything."""
+        with self._lock:
+            if self._is_set:
+                raise Stopped
+            self._took_effect = True
+
+
+async def beside_the_loop(cancel: CancelSignal, work: Callable[[], Result]) -> Result:
+    """The result of `work`, done on a thread.
+
+    When the caller is cancelled, the thread is told and waited for, so that its effect cannot come after
+    the call was said to be over. If it had taken effect already, its result counts.
+    """
+    running = _THREADS.start(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancel.set()
+        await asyncio.wait({running})
+        if cancel.took_effect and running.exception() is None:
+            return running.result()
+        # Retrieved, so that nobody is told of an error that was never lost.
+        running.exception()
+        raise
