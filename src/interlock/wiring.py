@@ -57,9 +57,13 @@ class Runtime:
         agent: ToolPolicy = NO_RESTRICTION,
         node: ToolPolicy = NO_RESTRICTION,
         open_modes: frozenset[ToolMode] | None = None,
+        someone_can_answer: bool = True,
     ) -> Authority:
         """What may be done in that mode now, under the newest stored settings."""
         stored = await self.stored_settings.current()
+        here = self.situation.capabilities
+        if not someone_can_answer:
+            here = here.without("person", "nobody is there to answer")
         situation = replace(
             self.situation,
             mode=mode,
@@ -67,6 +71,7 @@ class Runtime:
             settings=stored.settings.tools,
             agent=agent,
             node=node,
+            capabilities=here,
         )
         return self.authorities.get(situation)
 
@@ -151,9 +156,10 @@ def ceiling(tool: ToolSettings) -> ToolPolicy:
 
 def capabilities(roots: tuple[Path, ...] | None) -> Capabilities:
     if roots:
-        return Capabilities(present=frozenset({"roots"}), roots=roots)
+        return Capabilities(present=frozenset({"person", "roots"}), roots=roots)
     return Capabilities(
-        missing_reasons=(("roots", "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"),)
+        present=frozenset({"person"}),
+        missing_reasons=(("roots", "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"),),
     )
 
 

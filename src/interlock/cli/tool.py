@@ -1,7 +1,7 @@
 """`interlock tool`: what there is, and one call through the same gates, runner and log as any other."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -9,6 +9,9 @@ from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
 from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
+
+if TYPE_CHECKING:
+    from interlock.tools.result import ToolFailure
 
 app = App(name="tool", help="List the tools, or call one through the gates.", help_format="plaintext")
 
@@ -55,6 +58,7 @@ async def call(
     mode: str | None = None,
     root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
     session: str | None = None,
+    ask: Annotated[bool, Parameter(negative=())] = False,
     json: AsJson = False,
 ) -> int:
     """Call one tool and print its result.
@@ -71,6 +75,8 @@ async def call(
         A folder the tool may work in, instead of the configured ones.
     session
         Continue this session, in its own mode unless --mode is given; otherwise the call gets a new one.
+    ask
+        Somebody will answer: a tool that asks puts its question, prints the question's id and returns.
     """
     from interlock.events.chain import new_id
     from interlock.gates.gate import ToolCall
@@ -86,20 +92,28 @@ async def call(
             session = created.id
         else:
             await runtime.sessions.get(session)
-        authority = await runtime.authority(chosen or await runtime.sessions.get_mode(session))
+        mode_now = chosen or await runtime.sessions.get_mode(session)
+        authority = await runtime.authority(mode_now, someone_can_answer=ask)
         result = await runtime.runner.call(
             ToolCall(f"call_{new_id()[-12:]}", name, args), authority, CallContext(session)
         )
+        # Tools that only an answer is missing for.
+        asking = set((await runtime.authority(mode_now)).exposed) - set(authority.exposed)
     if json:
         print_json({"session_id": session, **result.as_dict()})
     elif result.failure is None:
         print_text(result.stdout)
     else:
-        failure = result.failure
-        print_line(f"{'denied' if failure.is_denial else 'failed'}    {failure.message}")
-        print_line(f"code      {failure.error_code.value} ({failure.error_class.value})")
-        print_line(f"next      {failure.next_action}")
+        _print_failure(result.failure)
     note(f"recorded  interlock events tree {session}")
     if result.failure is None:
         return Exit.ok
+    if result.failure.tool_name in asking:
+        return Exit.nobody_to_answer
     return Exit.denied if result.failure.is_denial else Exit.failed
+
+
+def _print_failure(failure: "ToolFailure") -> None:
+    print_line(f"{'denied' if failure.is_denial else 'failed'}    {failure.message}")
+    print_line(f"code      {failure.error_code.value} ({failure.error_class.value})")
+    print_line(f"next      {failure.next_action}")

@@ -5,7 +5,7 @@ and the same `Authority`, so they cannot disagree: a tool is exposed exactly whe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +52,13 @@ class Capabilities:
         if need in self.present:
             return None
         return dict(self.missing_reasons).get(need, f"{need} is not there")
+
+    def without(self, need: str, reason: str) -> "Capabilities":
+        return replace(
+            self,
+            present=self.present - {need},
+            missing_reasons=(*self.missing_reasons, (need, reason)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
