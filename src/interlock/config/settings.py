@@ -31,14 +31,24 @@ Words = Annotated[tuple[str, ...], NoDecode]
 PROTECTED_NAMES = (
     ".git/hooks",
     ".git/config",
+    # Each of these makes git look for its hooks and settings elsewhere.
+    ".git/config.worktree",
+    ".git/commondir",
+    ".git/modules/**/hooks",
+    ".git/modules/**/config",
     ".mcp.json",
     ".vscode",
     ".bashrc",
     ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
     ".profile",
     ".zshrc",
     ".zprofile",
     ".zshenv",
+    ".zlogin",
+    ".zlogout",
+    ".config/fish",
 )
 
 
@@ -175,6 +185,14 @@ class ToolSettings(SettingsGroup):
         if value is None:
             return None
         return tuple(dict.fromkeys(_existing_folder(Path(part)) for part in _split(value)))
+
+    @field_validator("protected_names")
+    @classmethod
+    def _relative_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name.startswith("/") or not set(name.split("/")).isdisjoint({"", ".", ".."}):
+                raise ValueError(f"'{name}' must be a name or a relative path without empty parts, . or ..")
+        return value
 
     @field_validator("allowed_roots")
     @classmethod

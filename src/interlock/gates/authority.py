@@ -47,6 +47,7 @@ class Capabilities:
     present: frozenset[str] = frozenset()
     missing_reasons: tuple[tuple[str, str], ...] = ()
     roots: tuple[Path, ...] = ()
+    protected_names: tuple[str, ...] = ()
 
     def why_missing(self, need: str) -> str | None:
         if need in self.present:
@@ -281,11 +282,11 @@ def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
 def _profile(situation: Situation, policy: ToolPolicy) -> SandboxProfile:
     if situation.mode is ToolMode.chat_safe or policy.fs.enabled is False:
         return SandboxProfile()
-    roots = situation.capabilities.roots
+    roots, protected = situation.capabilities.roots, situation.capabilities.protected_names
     if situation.mode is not ToolMode.coding:
-        return SandboxProfile(readable_roots=roots)
+        return SandboxProfile(readable_roots=roots, protected_names=protected)
     ports = (policy.shell.ports or frozenset()) if policy.shell.network else frozenset()
-    return SandboxProfile(readable_roots=roots, writable_roots=roots, network_ports=ports)
+    return SandboxProfile(roots, roots, ports, protected)
 
 
 def _tooling_text(exposed: Mapping[str, RegisteredTool]) -> str:
@@ -318,6 +319,7 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
             "readable_roots": [str(root) for root in authority.profile.readable_roots],
             "writable_roots": [str(root) for root in authority.profile.writable_roots],
             "network_ports": sorted(authority.profile.network_ports),
+            "protected_names": list(authority.profile.protected_names),
         },
         "verdicts": [_verdict_form(authority.verdicts[name]) for name in sorted(authority.verdicts)],
         "names": sorted(authority.names.items()),

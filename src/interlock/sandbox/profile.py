@@ -6,8 +6,12 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class SandboxProfile:
-    """Folders a child process may read, folders it may write, and ports it may reach (none: offline)."""
+    """Folders that may be read, folders that may be written, and ports that may be reached (none: offline).
+
+    `protected_names` are patterns of paths that nothing may write, though they lie in a writable folder.
+    """
 
     readable_roots: tuple[Path, ...] = ()
     writable_roots: tuple[Path, ...] = ()
     network_ports: frozenset[int] = frozenset()
+    protected_names: tuple[str, ...] = ()

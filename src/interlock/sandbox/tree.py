@@ -1,0 +1,96 @@
+"""Walks a folder in a fixed order, opening every folder from the one above it. Links are not followed."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from interlock.sandbox.kernel import open_beneath
+
+# An open folder costs a descriptor; deeper trees are shown as far as this.
+MAX_DEPTH = 200
+
+_UNREACHABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EXDEV})
+
+
+class Kind(StrEnum):
+    folder = "folder"
+    file = "file"
+    link = "link"
+    other = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something below the folder that is walked. `folder` is the descriptor of the folder it lies in."""
+
+    parts: tuple[str, ...]
+    kind: Kind
+    folder: int
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1]
+
+
+Descend = Callable[[Entry], bool]
+
+
+def walk(
+    top: int,
+    *,
+    max_depth: int = MAX_DEPTH,
+    after: tuple[str, ...] = (),
+    descend: Descend = lambda _entry: True,
+) -> Iterator[Entry]:
+    """Everything below an open folder, each folder before what is in it, by name.
+
+    With `after`, what stands before or at that path is passed over without being looked into.
+    """
+    yield from _walk(top, (), after, min(max_depth, MAX_DEPTH), descend)
+
+
+def _walk(
+    folder: int, above: tuple[str, ...], after: tuple[str, ...], depth: int, descend: Descend
+) -> Iterator[Entry]:
+    skip_to = after[0] if after else ""
+    for name, kind in entries(folder):
+        if name < skip_to:
+            continue
+        is_passed = bool(after) and name == skip_to
+        entry = Entry((*above, name), kind, folder)
+        if not is_passed:
+            yield entry
+        if kind is Kind.folder and depth > 1 and descend(entry):
+            below = _opened(folder, name)
+            if below is None:
+                continue
+            try:
+                yield from _walk(below, entry.parts, after[1:] if is_passed else (), depth - 1, descend)
+            finally:
+                os.close(below)
+
+
+def entries(folder: int) -> list[tuple[str, Kind]]:
+    """What lies in an open folder, by name."""
+    with os.scandir(folder) as found:
+        return sorted((entry.name, _kind(entry)) for entry in found)
+
+
+def _kind(entry: "os.DirEntry[str]") -> Kind:
+    if entry.is_symlink():
+        return Kind.link
+    if entry.is_dir(follow_symlinks=False):
+        return Kind.folder
+    return Kind.file if entry.is_file(follow_symlinks=False) else Kind.other
+
+
+def _opened(folder: int, name: str) -> int | None:
+    """None for a folder that may not be read, or that is gone or a link by now."""
+    try:
+        return open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno in _UNREACHABLE:
+            return None
+        raise
