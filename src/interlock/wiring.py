@@ -23,6 +23,7 @@ from interlock.gates.policy import (
 from interlock.gates.runner import ToolRunner
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
+from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
@@ -30,6 +31,7 @@ from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.tools.builtins import register_builtins
+from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.registry import ToolRegistry
 
 
@@ -45,6 +47,7 @@ class Runtime:
     leases: SessionLeases
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
+    questions: QuestionDesk
     registry: ToolRegistry
     authorities: AuthorityCache
     runner: ToolRunner
@@ -94,7 +97,8 @@ def open_runtime(
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    registry = build_registry()
+    questions = QuestionDesk(database, log, redactor)
+    registry = build_registry(questions)
     return Runtime(
         settings=settings,
         database=database,
@@ -110,6 +114,7 @@ def open_runtime(
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
+        questions=questions,
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
@@ -123,8 +128,10 @@ def open_runtime(
     )
 
 
-def build_registry() -> ToolRegistry:
+def build_registry(questions: QuestionDesk | None = None) -> ToolRegistry:
+    """Every tool there is. Without a desk they can be looked at, and `ask_user` not called."""
     registry = ToolRegistry()
+    registry.register(AskUserTool(questions))
     register_builtins(registry)
     return registry
 

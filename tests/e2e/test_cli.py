@@ -47,7 +47,8 @@ def test_a_denied_call_says_why_and_exits_with_3(interlock):
     assert shown.stdout.startswith("denied    current_time is not available")
     explained = interlock.json("policy", "explain", "current_time", expect=3)
     assert (explained["layer"], explained["allowed"]) == ("settings", False)
-    modes = interlock.json("policy", "matrix")["tools"][0]["modes"]
+    tools = interlock.json("policy", "matrix")["tools"]
+    modes = next(tool["modes"] for tool in tools if tool["name"] == "current_time")
     assert (modes["chat_safe"]["allowed"], modes["chat_safe"]["layer"]) == (False, "settings")
     assert modes["coding"]["layer"] == "mode"
     assert modes["coding"]["if_opened"]["layer"] == "settings"
@@ -254,7 +255,7 @@ def test_the_doctor_finds_a_sound_installation_sound(interlock):
 
 
 def test_the_schema_is_upgraded_on_request(interlock):
-    assert interlock.json("db", "upgrade") == {"before": None, "after": "0005"}
+    assert interlock.json("db", "upgrade") == {"before": None, "after": "0006"}
     assert "unchanged" in interlock("db", "upgrade").stdout
 
 

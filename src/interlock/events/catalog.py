@@ -168,6 +168,40 @@ class ToolCallInterrupted(ToolCallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskUserEvent(Event):
+    """What every event about a question carries. Its parent is the call that asked."""
+
+    question_id: str
+    call_id: str
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskUserAsked(AskUserEvent):
+    """A question was put; its call waits, without an outcome, until it is answered or closed."""
+
+    kind = "ask_user.asked"
+    widget: str
+    question: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskUserAnswered(AskUserEvent):
+    kind = "ask_user.answered"
+    who: str
+    answer: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskUserExpired(AskUserEvent):
+    """It was closed without an answer."""
+
+    kind = "ask_user.expired"
+    who: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEvent(Event):
     """A kind of another version of Interlock, kept as it was written."""
 
@@ -193,6 +227,9 @@ KINDS: dict[str, type[Event]] = {
         ToolCallFailed,
         ToolCallDenied,
         ToolCallInterrupted,
+        AskUserAsked,
+        AskUserAnswered,
+        AskUserExpired,
     )
 }
 

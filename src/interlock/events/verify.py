@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 
+from interlock.events.asked import ToldQuestions
 from interlock.events.catalog import (
     SYSTEM_STREAM,
     AuthorityCompiled,
@@ -89,6 +90,7 @@ def _first_fault(connection: Connection, stream: str, report: Report) -> list[Fa
 def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[Fault]:
     erased_through = _erased_through(connection, stream)
     expected_seq, chained, position = 0, GENESIS, 0
+    questions = ToldQuestions()
     for stored in whole_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -97,12 +99,16 @@ def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[
         report.events += 1
         yield from _faults_of_event(stored, chained, erased_through)
         yield from _faults_of_content(connection, stored, report)
+        if stored.payload is not None and header.kind.startswith("ask_user."):
+            questions.take(header.seq, stored.event())
         if stored.cursor.position <= position:
             yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
         yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
+    for seq, what, detail in questions.differences(connection, stream):
+        yield Fault(stream, seq, what, detail)
 
 
 def _erased_through(connection: Connection, stream: str) -> int:

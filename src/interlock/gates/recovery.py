@@ -13,6 +13,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
+from interlock.questions.rows import waiting_intents
 from interlock.store.driver import Connection
 from interlock.tools.base import Effect
 
@@ -38,12 +39,18 @@ class InterruptedCall:
 async def settle_interrupted_calls(
     log: EventLog, session_id: str, *, token: int | None
 ) -> list[InterruptedCall]:
-    """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless."""
+    """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless.
+
+    A call whose question is open was not interrupted: it waits, and its answer will be its outcome.
+    """
 
     def work(transaction: Transaction) -> list[InterruptedCall]:
         transaction.next_seq()
         settled = []
+        waiting = waiting_intents(transaction.connection, session_id)
         for intent_id, task, payload in _open_intents(transaction.connection, session_id):
+            if intent_id in waiting:
+                continue
             fields = orjson.loads(payload)
             transaction.record(
                 ToolCallInterrupted(

@@ -8,7 +8,10 @@
     │   ├── SessionFenced        another worker holds the session now: write nothing more
     │   ├── SessionBusy
     │   ├── ModeNotOpen          the operator has not opened that mode
-    │   └── InvalidSettings      a change of the stored settings was refused
+    │   ├── InvalidSettings      a change of the stored settings was refused
+    │   ├── QuestionNotFound
+    │   ├── QuestionClosed       it was answered or closed before
+    │   └── InvalidAnswer        the answer does not fit the question
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
     ├── AuditUnavailable         ends the task: what cannot be recorded is not done
     └── StopsProcess             told to the operator, in one line, with a non-zero exit
@@ -120,6 +123,18 @@ class ModeNotOpen(PersonError):
 
 class InvalidSettings(PersonError):
     code = "INVALID_SETTINGS"
+
+
+class QuestionNotFound(PersonError):
+    code = "QUESTION_NOT_FOUND"
+
+
+class QuestionClosed(PersonError):
+    code = "QUESTION_CLOSED"
+
+
+class InvalidAnswer(PersonError):
+    code = "INVALID_ANSWER"
 
 
 class StoreConflict(InterlockError):

@@ -26,6 +26,7 @@ from interlock.events.log import EventLog, Transaction
 from interlock.events.transcript import INSERT_MESSAGE, READ_MESSAGES, content_hash
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.text import storable
+from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Message, Role, Session, SessionKind
 from interlock.store.database import Database
@@ -154,6 +155,7 @@ class SessionManager:
             connection.change(FENCE_OUT, (session_id,))
             connection.change(MARK_DELETED, (now_us(), session_id))
             connection.change(ERASE_MESSAGES, (session_id,))
+            connection.change(ERASE_QUESTIONS, (session_id,))
             connection.change(ERASE_PAYLOADS, (session_id, seq))
             transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
             transaction.close_stream()

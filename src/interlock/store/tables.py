@@ -97,6 +97,31 @@ authorities = Table(
     Column("seq", BigInteger, nullable=False),
 )
 
+questions = Table(
+    "questions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    Column("call_id", Text, nullable=False),
+    # The call's tool_call.started event. A call asks once.
+    Column("intent_id", Text, nullable=False),
+    Column("task", Text),
+    Column("tool_name", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("authority_digest", Text, nullable=False),
+    Column("widget", Text, nullable=False),
+    Column("document", Text),
+    Column("status", Text, nullable=False),
+    Column("answer", Text),
+    Column("close_reason", Text),
+    Column("asked_seq", BigInteger, nullable=False),
+    Column("asked_us", BigInteger, nullable=False),
+    Column("closed_us", BigInteger),
+    Column("closed_by", Text),
+    UniqueConstraint("intent_id", name="questions_intent"),
+    Index("questions_session_status", "session_id", "status"),
+)
+
 settings_versions = Table(
     "settings_versions",
     metadata,

@@ -1,0 +1,111 @@
+"""Whether an answer fits its question. What fits is put into one form, so that equal answers are equal."""
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import orjson
+
+from interlock.questions.fields import Field, check_choices, check_value
+from interlock.questions.reader import Fault, Reader, checked_text
+from interlock.questions.widgets import (
+    ActionSelection,
+    Comment,
+    Confirmation,
+    Feedback,
+    Form,
+    PlanReview,
+    Selection,
+    Widget,
+)
+
+MAX_ANSWER_BYTES = 16_384
+MAX_COMMENT = 4000
+MAX_OTHER = 500
+DECISIONS = ("approve", "reject", "revise")
+
+Answer = dict[str, Any]
+
+
+def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
+    """The answer as it will be stored, or a `Fault` that names the path of what is wrong with it."""
+    reader = Reader(given)
+    answer = _read(widget, reader)
+    reader.finish(f"an answer to a {widget.type}")
+    size = len(orjson.dumps(answer))
+    if size > MAX_ANSWER_BYTES:
+        raise Fault("", f"the whole answer may have at most {MAX_ANSWER_BYTES} bytes, not {size}")
+    return answer
+
+
+def _read(widget: Widget, reader: Reader) -> Answer:
+    match widget:
+        case Form():
+            return {"values": _values(widget, Reader(reader.get("values"), "values"))}
+        case Selection():
+            return _selection(widget, reader)
+        case Confirmation():
+            return {"confirmed": reader.flag("confirmed")}
+        case PlanReview():
+            decision = reader.word("decision", DECISIONS)
+            needed = Comment.required if decision == "revise" else Comment.optional
+            return {"decision": decision, **_comment(reader, needed)}
+        case Feedback():
+            return _feedback(widget, reader)
+        case ActionSelection():
+            action = reader.word("action", [action.id for action in widget.actions])
+            return {"action": action, **_comment(reader, Comment.optional)}
+        case _:
+            assert_never(widget)
+
+
+def _values(form: Form, reader: Reader) -> Answer:
+    """A value for every field, null where it was left empty. Only a field not named gets its default."""
+    values = {}
+    for field in form.fields:
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        given = reader.get(field.name) if reader.has(field.name) else default
+        values[field.name] = _value(field, given, reader.at(field.name))
+    reader.finish("the form")
+    return values
+
+
+def _value(field: Field, given: Any, path: str) -> Any:
+    if given in (None, "", []):
+        if field.required:
+            raise Fault(path, "is required")
+        return None
+    return check_value(field, given, path)
+
+
+def _selection(widget: Selection, reader: Reader) -> Answer:
+    chosen = check_choices(
+        widget.options, reader.get("choices") if reader.has("choices") else [], "choices"
+    )
+    answer: Answer = {"choices": chosen}
+    other = reader.get("other") if widget.allow_other else None
+    if other not in (None, ""):
+        answer["other"] = checked_text(other, "other", MAX_OTHER)
+    count = len(chosen) + ("other" in answer)
+    low, high = widget.min_choices, widget.max_choices
+    if not low <= count <= high:
+        wanted = f"{low}" if low == high else f"{low} to {high}"
+        raise Fault("choices", f"{wanted} must be chosen, not {count}")
+    return answer
+
+
+def _feedback(widget: Feedback, reader: Reader) -> Answer:
+    answer: Answer = {}
+    if widget.rating_min is not None and widget.rating_max is not None:
+        answer["rating"] = reader.integer("rating", widget.rating_min, widget.rating_max)
+    return answer | _comment(reader, widget.comment)
+
+
+def _comment(reader: Reader, wanted: Comment) -> Answer:
+    if wanted is Comment.none:
+        return {}
+    text = reader.get("comment")
+    if text is None or (isinstance(text, str) and not text.strip()):
+        if wanted is Comment.required:
+            raise Fault("comment", "is required: say it in words")
+        return {}
+    return {"comment": checked_text(text, "comment", MAX_COMMENT)}

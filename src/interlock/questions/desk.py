@@ -1,0 +1,301 @@
+"""Puts questions, takes answers, closes what nobody answers: the row, its event and the call's outcome
+change together or not at all.
+
+A call asks once. Several calls of a session may have a question open at the same time, because a model
+may make several calls in one turn; each is answered by itself.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from interlock.events.catalog import (
+    AskUserAnswered,
+    AskUserAsked,
+    AskUserExpired,
+    ToolCallCompleted,
+    ToolCallFailed,
+)
+from interlock.events.chain import now_us
+from interlock.events.ledger import Scope
+from interlock.events.log import EventLog, Transaction
+from interlock.infra.errors import (
+    ErrorCode,
+    InvalidAnswer,
+    QuestionClosed,
+    QuestionNotFound,
+    ToolError,
+)
+from interlock.infra.text import json_value, storable
+from interlock.questions.answers import read_answer
+from interlock.questions.reader import Fault
+from interlock.questions.rows import (
+    CLOSE,
+    COUNT_OPEN,
+    HAS_ASKED,
+    HAS_OUTCOME,
+    INSERT,
+    LIST,
+    OPEN_OF_SESSION,
+    READ,
+    Question,
+    Status,
+    question_of,
+)
+from interlock.questions.widgets import Widget, document_of, read_widget
+from interlock.redaction.redactor import Redacted, Redactor
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+
+MAX_OPEN = 20
+MAX_WHO = 200
+MAX_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AskingCall:
+    """The tool call that asks, and under what it was judged. `scope.parent` is its recorded intent."""
+
+    session_id: str
+    call_id: str
+    tool_name: str
+    mode: str
+    authority_digest: str
+    scope: Scope
+    lease_token: int | None = None
+
+
+class QuestionDesk:
+    def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+
+    # -- asking --
+
+    def without_secrets(self, widget: Widget) -> tuple[Widget, bool]:
+        """The question as it would be stored and shown, and whether that is another one.
+
+        Hiding a secret can leave a question that makes no sense, such as two options that now are the
+        same; then it raises a `Fault`.
+        """
+        safe = self._redactor.checked(json_value(document_of(widget)))
+        return (read_widget(safe.value), True) if safe.changed else (widget, False)
+
+    async def ask(self, widget: Widget, call: AskingCall) -> Question:
+        """Put a question. It is durable when this returns; the call then waits without an outcome."""
+        shown, redacted = self.without_secrets(widget)
+        intent_id = call.scope.parent
+        if intent_id is None:
+            raise ValueError("a question belongs to a call whose intent was recorded")
+        document = json_value(document_of(shown))
+        identity = f"q_{secrets.token_hex(8)}"
+        call_id = self._redactor.text(call.call_id)
+        event = AskUserAsked(
+            question_id=identity,
+            call_id=call_id,
+            redacted=redacted,
+            widget=shown.type.value,
+            question=document,
+        )
+
+        def work(transaction: Transaction) -> Question:
+            transaction.next_seq()
+            _refuse_another(transaction.connection, call.session_id, intent_id)
+            recorded = transaction.record(event, call.scope)
+            question = Question(
+                id=identity,
+                session_id=call.session_id,
+                call_id=call_id,
+                intent_id=intent_id,
+                task=call.scope.task,
+                tool_name=call.tool_name,
+                mode=call.mode,
+                authority_digest=call.authority_digest,
+                widget=shown.type.value,
+                document=document,
+                status=Status.open,
+                asked_seq=recorded.seq,
+                asked_us=recorded.time_us,
+            )
+            transaction.connection.change(INSERT, question.as_row())
+            return question
+
+        return await self._events.transact(call.session_id, work, token=call.lease_token)
+
+    # -- closing --
+
+    async def answer(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Question:
+        """Give the answer, once: of two at the same time one is taken and the other is told."""
+        question = await self.get(question_id)
+        _must_be_open(question)
+        given = self._checked(question, answer)
+        author = self._line(who, MAX_WHO)
+
+        def work(transaction: Transaction) -> Question:
+            present = _locked(transaction, question_id)
+            _must_wait_still(transaction.connection, present)
+            closed_us = now_us()
+            text = orjson.dumps(given.value).decode()
+            _close(transaction, present, Status.answered, text, None, closed_us, author)
+            scope = Scope(present.task, present.intent_id)
+            transaction.record(
+                AskUserAnswered(
+                    question_id=present.id,
+                    call_id=present.call_id,
+                    redacted=given.changed,
+                    who=author,
+                    answer=given.value,
+                ),
+                scope,
+            )
+            answered = _read(transaction.connection, present.id)
+            transaction.record(_completed(answered, redacted=given.changed), scope)
+            return answered
+
+        return await self._events.transact(question.session_id, work)
+
+    async def expire(self, question_id: str, *, reason: str, who: str) -> Question:
+        """Close it unanswered: its call ends as cancelled."""
+        question = await self.get(question_id)
+        author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
+
+        def work(transaction: Transaction) -> Question:
+            present = _locked(transaction, question_id)
+            _close(transaction, present, Status.expired, None, because, now_us(), author)
+            scope = Scope(present.task, present.intent_id)
+            transaction.record(
+                AskUserExpired(question_id=present.id, call_id=present.call_id, who=author, reason=because),
+                scope,
+            )
+            expired = _read(transaction.connection, present.id)
+            if not _has_ended(transaction.connection, present):
+                transaction.record(_cancelled(expired), scope)
+            return expired
+
+        return await self._events.transact(question.session_id, work)
+
+    # -- reading --
+
+    async def get(self, question_id: str) -> Question:
+        return await self._database.read(lambda db: _read(db, storable(question_id)))
+
+    async def open_questions(self, session_id: str) -> list[Question]:
+        """What waits for an answer in a session, the oldest first."""
+        rows = await self._database.read(lambda db: db.query(OPEN_OF_SESSION, (storable(session_id),)))
+        return [question_of(row) for row in rows]
+
+    async def list_questions(
+        self, *, session_id: str | None = None, include_closed: bool = False, limit: int = 100
+    ) -> list[Question]:
+        """Over all sessions or of one, the newest first."""
+        everywhere, session = (1, "") if session_id is None else (0, storable(session_id))
+        parameters = (everywhere, session, 1 if include_closed else 0, limit)
+        rows = await self._database.read(lambda db: db.query(LIST, parameters))
+        return [question_of(row) for row in rows]
+
+    def _checked(self, question: Question, answer: Mapping[str, Any]) -> Redacted:
+        try:
+            fitting = json_value(read_answer(question.read_widget(), answer))
+        except Fault as fault:
+            raise InvalidAnswer(str(fault)) from None
+        return self._redactor.checked(fitting)
+
+    def _line(self, text: str, max_chars: int) -> str:
+        return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+
+
+def _refuse_another(connection: Connection, session_id: str, intent_id: str) -> None:
+    if connection.query(HAS_ASKED, (intent_id,)):
+        raise ToolError(ErrorCode.EXECUTION_ERROR, "this call has asked already", "Make another call.")
+    if connection.query(COUNT_OPEN, (session_id,))[0][0] >= MAX_OPEN:
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"{MAX_OPEN} questions are open in this session already",
+            "Wait for answers, and ask for several things in one form.",
+        )
+
+
+def _locked(transaction: Transaction, question_id: str) -> Question:
+    """The question as it is now; whoever else wants to close it waits until this transaction has ended."""
+    transaction.next_seq()
+    question = _read(transaction.connection, question_id)
+    _must_be_open(question)
+    return question
+
+
+def _read(connection: Connection, question_id: str) -> Question:
+    rows = connection.query(READ, (question_id,))
+    if not rows:
+        raise QuestionNotFound(f"there is no question {question_id[:64]}")
+    return question_of(rows[0])
+
+
+def _must_be_open(question: Question) -> None:
+    if question.status is not Status.open:
+        what = "was answered" if question.status is Status.answered else "was closed unanswered"
+        raise QuestionClosed(f"question {question.id} {what} by {question.closed_by}; nothing was changed")
+
+
+def _must_wait_still(connection: Connection, question: Question) -> None:
+    if _has_ended(connection, question):
+        raise QuestionClosed(
+            f"the call that asked question {question.id} has ended meanwhile; "
+            f"close it with: interlock questions close {question.id}"
+        )
+
+
+def _has_ended(connection: Connection, question: Question) -> bool:
+    parameters = (question.session_id, question.asked_seq, question.intent_id)
+    return bool(connection.query(HAS_OUTCOME, parameters))
+
+
+def _close(
+    transaction: Transaction,
+    question: Question,
+    status: Status,
+    answer: str | None,
+    reason: str | None,
+    closed_us: int,
+    who: str,
+) -> None:
+    changed = transaction.connection.change(
+        CLOSE, (status.value, answer, reason, closed_us, who, question.id)
+    )
+    if changed != 1:
+        raise QuestionClosed(f"question {question.id} was closed meanwhile; nothing was changed")
+
+
+def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:
+    return ToolCallCompleted(
+        call_id=question.call_id,
+        tool_name=question.tool_name,
+        mode=question.mode,
+        authority_digest=question.authority_digest,
+        redacted=redacted,
+        latency_ms=question.waited_ms,
+        exit_code=0,
+        truncated_lines=False,
+        truncated_bytes=False,
+        output_hash=sha256(question.result_text.encode() + b"\0").hexdigest(),
+    )
+
+
+def _cancelled(question: Question) -> ToolCallFailed:
+    code = ErrorCode.CANCELLED
+    return ToolCallFailed(
+        call_id=question.call_id,
+        tool_name=question.tool_name,
+        mode=question.mode,
+        authority_digest=question.authority_digest,
+        requested_name=question.tool_name,
+        error=f"{question.tool_name}: the question was closed unanswered: {question.close_reason}",
+        error_code=code.value,
+        error_class=code.error_class.value,
+        latency_ms=question.waited_ms,
+        next_action="Go on without the answer, or ask again if it is still needed.",
+    )

@@ -1,0 +1,116 @@
+"""A question as a row, and every statement about such rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from interlock.questions.reader import Fault
+from interlock.questions.widgets import Widget, read_widget
+from interlock.store.driver import Connection, Row
+
+
+class Status(StrEnum):
+    open = "open"
+    answered = "answered"
+    expired = "expired"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question, in the order of the table's columns. It is free of secrets, and so is its answer."""
+
+    id: str
+    session_id: str
+    call_id: str
+    intent_id: str
+    task: str | None
+    tool_name: str
+    mode: str
+    authority_digest: str
+    widget: str
+    document: Mapping[str, Any]
+    status: Status
+    answer: Mapping[str, Any] | None = None
+    close_reason: str | None = None
+    asked_seq: int
+    asked_us: int
+    closed_us: int | None = None
+    closed_by: str | None = None
+
+    def read_widget(self) -> Widget:
+        """What was asked; a `Fault` where somebody changed the row into something that is no question."""
+        if not isinstance(self.document, Mapping):
+            raise Fault("", "the stored question cannot be read")
+        return read_widget(self.document)
+
+    @property
+    def result_text(self) -> str:
+        """The answer as the model is given it: one line of JSON, for which the outcome's hash vouches."""
+        return orjson.dumps(self.answer).decode()
+
+    @property
+    def waited_ms(self) -> float:
+        """How long it was open, by the clocks of who asked and who closed it."""
+        return max(0.0, ((self.closed_us or self.asked_us) - self.asked_us) / 1000)
+
+    def as_row(self) -> Row:
+        values = {name: getattr(self, name) for name in _COLUMNS}
+        values["document"] = orjson.dumps(self.document).decode()
+        values["answer"] = None if self.answer is None else orjson.dumps(self.answer).decode()
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
+
+
+_COLUMNS = tuple(field.name for field in fields(Question))
+_NAMES = ", ".join(_COLUMNS)
+
+INSERT = f"INSERT INTO questions ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
+
+# A deleted session's questions have no document left: they are not there any more.
+READ = f"SELECT {_NAMES} FROM questions WHERE id = ? AND document IS NOT NULL"  # noqa: S608
+OPEN_OF_SESSION = f"""
+SELECT {_NAMES} FROM questions
+WHERE session_id = ? AND status = 'open' AND document IS NOT NULL ORDER BY asked_seq
+"""  # noqa: S608
+LIST = f"""
+SELECT {_NAMES} FROM questions
+WHERE document IS NOT NULL AND (1 = ? OR session_id = ?) AND (1 = ? OR status = 'open')
+ORDER BY asked_us DESC, id LIMIT ?
+"""  # noqa: S608
+
+HAS_ASKED = "SELECT 1 FROM questions WHERE intent_id = ?"
+COUNT_OPEN = "SELECT count(*) FROM questions WHERE session_id = ? AND status = 'open'"
+WAITING_INTENTS = "SELECT intent_id FROM questions WHERE session_id = ? AND status = 'open'"
+
+# Only an open question can be closed: of two who try, one changes a row.
+CLOSE = """
+UPDATE questions SET status = ?, answer = ?, close_reason = ?, closed_us = ?, closed_by = ?
+WHERE id = ? AND status = 'open'
+"""
+
+HAS_OUTCOME = """
+SELECT 1 FROM events WHERE stream = ? AND seq > ? AND parent = ? AND kind IN
+    ('tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted')
+"""
+
+# With its session goes everything that was asked and answered, and nobody can answer it any more.
+ERASE = """
+UPDATE questions SET call_id = '', document = NULL, answer = NULL, close_reason = NULL,
+    status = CASE status WHEN 'open' THEN 'expired' ELSE status END
+WHERE session_id = ?
+"""
+
+
+def question_of(row: Row) -> Question:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["document"] = orjson.loads(values["document"])
+    values["answer"] = None if values["answer"] is None else orjson.loads(values["answer"])
+    values["status"] = Status(values["status"])
+    return Question(**values)
+
+
+def waiting_intents(connection: Connection, session_id: str) -> frozenset[str]:
+    """The calls of a session that wait for an answer, by the id of their intent."""
+    return frozenset(str(row[0]) for row in connection.query(WAITING_INTENTS, (session_id,)))

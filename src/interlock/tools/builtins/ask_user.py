@@ -1,0 +1,198 @@
+"""Puts a question to the person. The call waits, without an outcome, until it is answered or closed."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.config.modes import ALL_MODES
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.questions.desk import AskingCall, QuestionDesk
+from interlock.questions.fields import FieldType
+from interlock.questions.reader import Fault
+from interlock.questions.rows import Question
+from interlock.questions.widgets import Comment, Style, Widget, WidgetType, read_widget
+from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.tools.result import ToolResult
+
+
+class AskUserTool(BaseTool):
+    """Without a desk it can be looked at, as `interlock doctor` does, and not called."""
+
+    def __init__(self, desk: QuestionDesk | None) -> None:
+        self._desk = desk
+
+    @property
+    def name(self) -> str:
+        return "ask_user"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ("ui.ask_user",)
+
+    @property
+    def description(self) -> str:
+        return (
+            "Ask the person: a form, a selection, a confirmation, a plan to review, feedback, or one of "
+            "several actions. The answer is this call's result."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return _SCHEMA
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.ui
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return ALL_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.ask
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"person"})
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Widget:  # noqa: ARG002
+        try:
+            widget = read_widget(arguments)
+        except Fault as fault:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS, str(fault), "Correct the question and ask it again."
+            ) from None
+        try:
+            self._place().without_secrets(widget)
+        except Fault as fault:
+            raise ToolError(
+                ErrorCode.REDACTED_CONTENT,
+                f"the question holds a secret, and without it the question cannot be put ({fault})",
+                "Ask without the secret.",
+            ) from None
+        return widget
+
+    async def execute(self, prepared: Widget, context: ToolContext) -> ToolResult:
+        call = AskingCall(
+            session_id=context.session_id,
+            call_id=context.call_id,
+            tool_name=self.name,
+            mode=context.mode.value,
+            authority_digest=context.authority_digest,
+            scope=context.scope,
+            lease_token=context.lease_token,
+        )
+        context.cancel.begin_effect()
+        question = await _put(self._place(), prepared, call)
+        return ToolResult(
+            question_id=question.id,
+            stdout=f"The question was put to the person as {question.id}; the answer is still open.",
+            meta={"question_id": question.id, "type": question.widget},
+        )
+
+    def _place(self) -> QuestionDesk:
+        if self._desk is None:
+            raise RuntimeError("there is no desk to put a question to")
+        return self._desk
+
+
+async def _put(desk: QuestionDesk, widget: Widget, call: AskingCall) -> Question:
+    """Once it is on its way to the store it stays there: a cancellation must not leave it unknown."""
+    putting = asyncio.ensure_future(desk.ask(widget, call))
+    try:
+        return await asyncio.shield(putting)
+    except asyncio.CancelledError:
+        await asyncio.wait({putting})
+        if putting.exception() is None:
+            return putting.result()
+        raise
+
+
+# -- what a model is shown ---------------------------------------------------------------------------
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _words(words: type[WidgetType | FieldType | Style | Comment], description: str) -> dict[str, Any]:
+    return {"type": "string", "enum": [word.value for word in words], "description": description}
+
+
+def _objects(description: str, required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
+    item = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return {"type": "array", "items": item, "description": description}
+
+
+_OPTION = {
+    "value": _text("What the answer will contain."),
+    "label": _text("What the person reads. Default: the value."),
+    "description": _text("One sentence more."),
+}
+
+_FIELD = {
+    "name": _text("Letters, digits, _ and -. The answer has the value under this name."),
+    "label": _text("What the person reads. Default: the name."),
+    "type": _words(FieldType, "Default: text."),
+    "description": _text("One sentence more."),
+    "required": {"type": "boolean", "description": "Default: false."},
+    "default": {
+        "type": ["string", "number", "boolean", "array"],
+        "items": {"type": "string"},
+        "description": "The value it begins with, of the field's own type. A date is YYYY-MM-DD.",
+    },
+    "options": _objects("For select and multi_select.", ["value"], _OPTION),
+    "min": {"type": "number", "description": "For number and integer."},
+    "max": {"type": "number", "description": "For number and integer."},
+    "max_length": {"type": "integer", "description": "For text and multiline: how many characters."},
+}
+
+_ACTION = {
+    "id": _text("Letters, digits, _ and -. The answer names it."),
+    "label": _text("What the person reads. Default: the id."),
+    "description": _text("One sentence more."),
+    "style": _words(Style, "Default: default."),
+}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "type": _words(
+            WidgetType,
+            "How to ask. Give only the keys of that type. confirmation: yes or no. selection: choose "
+            "among options. form: fill in fields. plan_review: approve, reject or revise a plan. "
+            "feedback: a rating, words, or both. action_selection: choose what to do next.",
+        ),
+        "message": _text("The question itself."),
+        "title": _text("A short heading."),
+        "fields": _objects("form: what to fill in.", ["name"], _FIELD),
+        "submit_label": _text("form: the button. Default: Submit."),
+        "options": _objects("selection: what to choose from.", ["value"], _OPTION),
+        "multiple": {"type": "boolean", "description": "selection: more than one may be chosen."},
+        "min_choices": {"type": "integer", "description": "selection with multiple. Default: 1."},
+        "max_choices": {"type": "integer", "description": "selection with multiple. Default: all."},
+        "allow_other": {"type": "boolean", "description": "selection: own words are a choice too."},
+        "confirm_label": _text("confirmation: what yes means. Default: Yes."),
+        "deny_label": _text("confirmation: what no means. Default: No."),
+        "dangerous": {"type": "boolean", "description": "confirmation: yes cannot be taken back."},
+        "plan": _text("plan_review: the plan, in Markdown."),
+        "steps": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "plan_review: its steps, if a list says it better.",
+        },
+        "rating_min": {"type": "integer", "description": "feedback: the lowest rating. Default: 1."},
+        "rating_max": {"type": "integer", "description": "feedback: the highest; without it, no rating."},
+        "comment": _words(
+            Comment, "feedback: whether words are asked for. Default: optional beside a rating."
+        ),
+        "actions": _objects("action_selection: what there is to do.", ["id"], _ACTION),
+    },
+    "required": ["type", "message"],
+}
