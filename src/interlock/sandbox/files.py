@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.sandbox.kernel import open_beneath, rename_without_replacing
@@ -18,7 +19,7 @@ CHUNK_BYTES = 1024 * 1024
 # A regular file is opened at once; a pipe nobody writes to must not be waited for.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
-_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
+_ACCESS_LIST = "system.posix_acl_access"
 
 Check = Callable[[], None]
 
@@ -37,8 +38,9 @@ class OpenFile:
     @property
     def version(self) -> str:
         """Changes whenever the file does, as far as the file system tells."""
-        status = self.status
-        return f"{status.st_dev:x}.{status.st_ino:x}.{status.st_size:x}.{status.st_mtime_ns:x}"
+        was = self.status
+        numbers = (was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns)
+        return ".".join(f"{number:x}" for number in numbers)
 
     def read(self, offset: int, count: int) -> bytes:
         """At most `count` bytes from `offset`; fewer only at the end of the file."""
@@ -74,19 +76,30 @@ class OpenFile:
 
 @contextmanager
 def opened_file(territory: Territory, place: Place) -> Iterator[OpenFile]:
-    descriptor = territory.open(place, _READ)
-    try:
-        yield _regular(descriptor, territory.shown(place))
-    finally:
-        os.close(descriptor)
+    with _opened_regular(lambda flags: territory.open(place, flags), territory.shown(place)) as file:
+        yield file
 
 
 @contextmanager
 def opened_in(folder: int, name: str, shown: str) -> Iterator[OpenFile]:
     """The file of that name in an open folder; never what a link points at."""
-    descriptor = open_beneath(folder, name, _READ)
-    try:
+    with _opened_regular(lambda flags: open_beneath(folder, name, flags), shown) as file:
+        yield file
+
+
+@contextmanager
+def _opened_regular(opening: Callable[[int], int], shown: str) -> Iterator[OpenFile]:
+    # To open a device or a pipe is an act of its own, so it is looked at first. It may change in between.
+    with _closing(opening(os.O_PATH)) as descriptor:
+        _regular(descriptor, shown)
+    with _closing(opening(_READ)) as descriptor:
         yield _regular(descriptor, shown)
+
+
+@contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -124,30 +137,74 @@ def put(
     `like` is the file it replaces, whose owner, permissions and attributes it takes over; without one it
     is a new file, and one that appeared in the meantime stays.
     """
-    temporary = f".{secrets.token_hex(8)}.interlock-new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o600, dir_fd=parent.descriptor)
-    try:
-        try:
-            for piece in pieces:
-                _write_all(descriptor, piece)
-            if like is None:
-                os.fchmod(descriptor, 0o666 & ~_umask())
-            else:
-                _take_over(descriptor, like)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with _new_file(parent.descriptor, 0o666 if like is None else 0o600) as new:
+        for piece in pieces:
+            _write_all(new.descriptor, piece)
+        if like is not None:
+            _take_over(new.descriptor, like)
+        os.fsync(new.descriptor)
         before_commit()
         if like is None:
-            rename_without_replacing(parent.descriptor, temporary, parent.descriptor, parent.name)
+            new.appear_as(parent.name)
         else:
-            os.rename(temporary, parent.name, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=parent.descriptor)
-        raise
+            new.replace(parent.name)
     settle(parent.descriptor)
+
+
+@dataclass(slots=True)
+class _NewFile:
+    """A file that nobody sees yet: one without a name, or where that cannot be, one with a name of ours."""
+
+    folder: int
+    descriptor: int
+    name: str | None
+
+    def appear_as(self, name: str) -> None:
+        """Under a name that nothing else has."""
+        if self.name is not None:
+            rename_without_replacing(self.folder, self.name, self.folder, name)
+            self.name = None
+            return
+        os.link(f"/proc/self/fd/{self.descriptor}", name, dst_dir_fd=self.folder, follow_symlinks=True)
+
+    def replace(self, name: str) -> None:
+        if self.name is None:
+            temporary = _temporary_name()
+            self.appear_as(temporary)
+            self.name = temporary
+        os.rename(self.name, name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        self.name = None
+
+
+@contextmanager
+def _new_file(folder: int, mode: int) -> Iterator[_NewFile]:
+    descriptor, name = _open_unnamed(folder, mode), None
+    if descriptor is None:
+        name = _temporary_name()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, mode, dir_fd=folder)
+    new = _NewFile(folder, descriptor, name)
+    try:
+        yield new
+    finally:
+        os.close(descriptor)
+        if new.name is not None:
+            with suppress(OSError):
+                os.unlink(new.name, dir_fd=folder)
+
+
+def _open_unnamed(folder: int, mode: int) -> int | None:
+    """None where the file system has no files without a name, or the system no way to give them one."""
+    if not Path("/proc/self/fd").exists():
+        return None
+    try:
+        return os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _temporary_name() -> str:
+    return f".{secrets.token_hex(8)}.interlock-new"
 
 
 def settle(folder: int) -> None:
@@ -167,21 +224,42 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def _take_over(descriptor: int, like: OpenFile) -> None:
-    status = like.status
-    with suppress(PermissionError):
-        os.fchown(descriptor, status.st_uid, status.st_gid)
-    with suppress(OSError):
-        for name in os.listxattr(like.descriptor):
-            if name.startswith(_KEPT_ATTRIBUTES):
-                os.setxattr(descriptor, name, os.getxattr(like.descriptor, name))
     # As when a file is written in place, new content does not inherit what the old was trusted with.
-    os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o1777)
+    mode = stat.S_IMODE(like.status.st_mode) & 0o1777
+    has_group = _give_to(descriptor, like.status)
+    if not (_copy_attributes(descriptor, like.descriptor) and has_group):
+        # What the group may do was meant for another group, or was limited by the list that is missing.
+        mode &= ~0o070 | (mode & 0o007) << 3
+    os.fchmod(descriptor, mode)
 
 
-def _umask() -> int:
-    """Read from the kernel: asking the interpreter would change it for the whole process for a moment."""
-    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii") as lines:  # noqa: PTH123
-        for line in lines:
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    return 0o022
+def _give_to(descriptor: int, status: os.stat_result) -> bool:
+    """Whether it has the group it should have; another's file may become one of this account."""
+    for owner in (status.st_uid, -1):
+        with suppress(OSError):
+            os.fchown(descriptor, owner, status.st_gid)
+            return True
+    return os.fstat(descriptor).st_gid == status.st_gid
+
+
+def _copy_attributes(descriptor: int, source: int) -> bool:
+    """Whether its access list is that of the source."""
+    names = _attributes(source)
+    if _ACCESS_LIST not in names and _ACCESS_LIST in _attributes(descriptor):
+        # The folder's default, which the file it replaces did not have.
+        os.removexattr(descriptor, _ACCESS_LIST)
+    failed = set()
+    for name in names:
+        if name.startswith("user.") or name == _ACCESS_LIST:
+            try:
+                os.setxattr(descriptor, name, os.getxattr(source, name))
+            except OSError:
+                failed.add(name)
+    return _ACCESS_LIST not in failed
+
+
+def _attributes(descriptor: int) -> list[str]:
+    try:
+        return os.listxattr(descriptor)
+    except OSError:
+        return []

@@ -4,8 +4,11 @@ import re
 from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
+from itertools import pairwise
 
 MAX_ALTERNATIVES = 64
+MAX_LENGTH = 4096
+MAX_NESTED_BRACES = 16
 ANY_DEPTH = "**"
 
 
@@ -18,13 +21,15 @@ class Glob:
 
     def __init__(self, pattern: str, *, ignore_case: bool = False) -> None:
         flags = re.IGNORECASE if ignore_case else 0
-        self.alternatives = [_parts(text) for text in expand_braces(pattern)]
+        texts = expand_braces(pattern)
+        self.alternatives = [_parts(text) for text in texts]
         self._compiled = [[_compiled(part, flags) for part in parts] for parts in self.alternatives]
+        self._is_name = ["/" not in text.rstrip("/") for text in texts]
 
     def matches(self, path: Sequence[str]) -> bool:
         return any(
-            _match(parts, path) if len(parts) > 1 else bool(path) and _match(parts, path[-1:])
-            for parts in self._compiled
+            bool(path) and _match(parts, path[-1:]) if is_name else _match(parts, path)
+            for parts, is_name in zip(self._compiled, self._is_name, strict=True)
         )
 
     def matches_whole(self, path: Sequence[str]) -> bool:
@@ -34,54 +39,53 @@ class Glob:
 
 def expand_braces(pattern: str) -> list[str]:
     """`{a,b}c` as `ac` and `bc`. Braces without a comma, or without their partner, mean themselves."""
-    found = [""]
-    rest = pattern
-    while rest:
-        opened, choices, after = _first_choice(rest)
-        if choices is None:
-            return [f"{text}{rest}" for text in found]
-        found = [f"{text}{opened}{choice}" for text in found for choice in choices]
-        if len(found) > MAX_ALTERNATIVES:
+    if len(pattern) > MAX_LENGTH:
+        raise BadPattern(f"it is longer than {MAX_LENGTH} characters")
+    return _expand(pattern, MAX_NESTED_BRACES)
+
+
+def _expand(pattern: str, depth: int) -> list[str]:
+    found, done = [""], 0
+    for start, commas, end in _choices(pattern):
+        if depth == 0:
+            raise BadPattern(f"its braces are nested more than {MAX_NESTED_BRACES} deep")
+        edges = [start, *commas, end]
+        choices = [
+            text
+            for left, right in pairwise(edges)
+            for text in _expand(pattern[left + 1 : right], depth - 1)
+        ]
+        if len(found) * len(choices) > MAX_ALTERNATIVES:
             raise BadPattern(f"it stands for more than {MAX_ALTERNATIVES} patterns")
-        rest = after
+        found = [f"{text}{pattern[done:start]}{choice}" for text in found for choice in choices]
+        done = end + 1
+    return [f"{text}{pattern[done:]}" for text in found]
+
+
+def _choices(pattern: str) -> list[tuple[int, list[int], int]]:
+    """The outermost braces with a comma of their own: where they open, their commas, where they close."""
+    open_braces: list[tuple[int, list[int]]] = []
+    found: list[tuple[int, list[int], int]] = []
+    for index, character in enumerate(pattern):
+        if character == "{":
+            open_braces.append((index, []))
+        elif character == "," and open_braces:
+            open_braces[-1][1].append(index)
+        elif character == "}" and open_braces:
+            start, commas = open_braces.pop()
+            if commas:
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, commas, index))
     return found
 
 
-def _first_choice(text: str) -> tuple[str, list[str] | None, str]:
-    start = text.find("{")
-    while start != -1:
-        end = _partner(text, start)
-        if end == -1:
-            break
-        choices = _split_choices(text[start + 1 : end])
-        if len(choices) > 1:
-            expanded = [inner for choice in choices for inner in expand_braces(choice)]
-            return text[:start], expanded, text[end + 1 :]
-        start = text.find("{", start + 1)
-    return text, None, ""
-
-
-def _partner(text: str, start: int) -> int:
-    depth = 0
-    for index in range(start, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[index], 0)
-        if depth == 0:
-            return index
-    return -1
-
-
-def _split_choices(text: str) -> list[str]:
-    choices, depth, begun = [], 0, 0
-    for index, character in enumerate(text):
-        depth += {"{": 1, "}": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            choices.append(text[begun:index])
-            begun = index + 1
-    return [*choices, text[begun:]]
-
-
 def _parts(pattern: str) -> list[str]:
-    parts = [part for part in pattern.split("/") if part not in {"", "."}]
+    parts: list[str] = []
+    for part in pattern.split("/"):
+        # Any depth twice is any depth, and only makes matching slower.
+        if part not in {"", "."} and not (part == ANY_DEPTH and parts[-1:] == [ANY_DEPTH]):
+            parts.append(part)
     if not parts:
         raise BadPattern("it matches nothing")
     return parts
@@ -110,10 +114,7 @@ def _match(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool
 
 def _with_empty_depths(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> set[int]:
     """`**` may stand for no folder at all."""
-    widened = set(reached)
-    for position in sorted(reached):
-        following = position
-        while following < len(parts) and parts[following] is None:
-            following += 1
-            widened.add(following)
-    return widened
+    # Never two of them in a row: one step further is far enough.
+    return reached | {
+        position + 1 for position in reached if position < len(parts) and parts[position] is None
+    }

@@ -16,6 +16,9 @@ _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _RENAME_NOREPLACE = 1
 
+# Somebody who holds a lease on a file can make the kernel say "try again" for most of a minute.
+_TRIES = 50
+
 
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -39,46 +42,79 @@ def has_openat2() -> bool:
 def open_beneath(folder: int, relative: str, flags: int, mode: int = 0) -> int:
     """A descriptor for a path below an open folder, without passing through a single link.
 
-    `relative` has no `..`. Where the kernel has no `openat2`, every step is opened by itself and must
-    not be a link, which proves the same.
+    A `..` is refused, wherever it would lead. Where the kernel has no `openat2`, every step is opened by
+    itself and must not be a link, which proves the same.
     """
     flags |= os.O_CLOEXEC
+    parts = relative.split("/")
+    if relative.startswith("/") or ".." in parts:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
+    path = _c_string(relative)
     if not has_openat2():
-        return _open_step_by_step(folder, relative.split("/"), flags, mode)
-    while True:
+        return _open_step_by_step(folder, parts, flags, mode)
+    for _ in range(_TRIES):
         try:
-            return _openat2(folder, os.fsencode(relative), flags, mode)
-        except OSError as error:
-            # EAGAIN: something on the way was renamed while the kernel looked, and it could not be sure.
-            if error.errno not in {errno.EINTR, errno.EAGAIN}:
-                raise
+            return _openat2(folder, path, flags, mode)
+        except (InterruptedError, BlockingIOError) as error:
+            last = error
+    raise last
 
 
 def rename_without_replacing(source_folder: int, source: str, folder: int, name: str) -> None:
     """Rename, unless there is something of that name already."""
-    if _RENAMEAT2 is not None:
-        done = _libc().syscall(
-            *(_RENAMEAT2, source_folder, ctypes.c_char_p(os.fsencode(source))),
-            *(folder, ctypes.c_char_p(os.fsencode(name)), _RENAME_NOREPLACE),
-        )
-        if done == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in {errno.ENOSYS, errno.EINVAL, errno.EPERM}:
-            raise OSError(code, os.strerror(code), name)
-    _link_then_unlink(source_folder, source, folder, name)
+    code = _renameat2(source_folder, source, folder, name)
+    if code in _NO_RENAMEAT2:
+        _claim_then_rename(source_folder, source, folder, name)
+    elif code:
+        raise OSError(code, os.strerror(code), name)
 
 
-def _link_then_unlink(source_folder: int, source: str, folder: int, name: str) -> None:
-    """For file systems without it. A second name is made first, which fails where one exists."""
+# Also what a file system without the flag, or a container's filter, says.
+_NO_RENAMEAT2 = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM})
+
+
+def _renameat2(source_folder: int, source: str, folder: int, name: str) -> int:
+    """Zero, or why not."""
+    old, new = _c_string(source), _c_string(name)
+    if _RENAMEAT2 is None:
+        return errno.ENOSYS
+    failed = _libc().syscall(
+        *(ctypes.c_long(_RENAMEAT2), ctypes.c_int(source_folder), ctypes.c_char_p(old)),
+        *(ctypes.c_int(folder), ctypes.c_char_p(new), ctypes.c_uint(_RENAME_NOREPLACE)),
+    )
+    return ctypes.get_errno() if failed else 0
+
+
+def _claim_then_rename(source_folder: int, source: str, folder: int, name: str) -> None:
+    """The name is taken first, which fails where it exists: a folder's by an empty one, else by a link."""
+    if stat.S_ISDIR(os.stat(source, dir_fd=source_folder, follow_symlinks=False).st_mode):
+        os.mkdir(name, dir_fd=folder)
+        try:
+            os.rename(source, name, src_dir_fd=source_folder, dst_dir_fd=folder)
+        except OSError:
+            os.rmdir(name, dir_fd=folder)
+            raise
+        return
     os.link(source, name, src_dir_fd=source_folder, dst_dir_fd=folder, follow_symlinks=False)
-    os.unlink(source, dir_fd=source_folder)
+    try:
+        os.unlink(source, dir_fd=source_folder)
+    except OSError:
+        os.unlink(name, dir_fd=folder)
+        raise
+
+
+def _c_string(path: str) -> bytes:
+    """Refused where C would see the end of it in its middle, and so another path."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    return os.fsencode(path)
 
 
 def _openat2(folder: int, path: bytes, flags: int, mode: int) -> int:
     how = _OpenHow(flags, mode, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
     descriptor: int = _libc().syscall(
-        _OPENAT2, folder, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how)
+        *(ctypes.c_long(_OPENAT2), ctypes.c_int(folder), ctypes.c_char_p(path)),
+        *(ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))),
     )
     if descriptor < 0:
         code = ctypes.get_errno()
@@ -90,18 +126,28 @@ def _open_step_by_step(folder: int, parts: list[str], flags: int, mode: int) -> 
     current = os.dup(folder)
     try:
         for part in parts[:-1]:
-            below = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+            below = _open_one(current, part, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0)
             os.close(current)
             current = below
-        return _open_last(current, parts[-1], flags, mode)
+        return _open_one(current, parts[-1], flags, mode)
     finally:
         os.close(current)
 
 
-def _open_last(folder: int, name: str, flags: int, mode: int) -> int:
-    descriptor = os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+def _open_one(folder: int, name: str, flags: int, mode: int) -> int:
+    try:
+        descriptor = os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+    except NotADirectoryError:
+        # O_DIRECTORY says so of a link, before O_NOFOLLOW can say that it is one.
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise _is_a_link(name) from None
+        raise
     if stat.S_ISLNK(os.fstat(descriptor).st_mode):
         # With O_PATH the kernel opens the link itself instead of refusing it.
         os.close(descriptor)
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
+        raise _is_a_link(name)
     return descriptor
+
+
+def _is_a_link(name: str) -> OSError:
+    return OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)

@@ -6,28 +6,33 @@ a link in between, the path is judged again, a few times, and then refused.
 """
 
 import errno
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
-from interlock.sandbox.globs import Glob
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected import folded, protections
 
 Result = TypeVar("Result")
 
 MAX_PATH_BYTES = 4096
 TRIES = 4
 
+# The kernel's own bound: what passes through more links is a loop to it, too.
+MAX_LINKS = 40
+
 # What a changed path looks like to `openat2`: a link where none was, or a step that left the root.
 _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY
 
 
 class Access(StrEnum):
@@ -61,42 +66,17 @@ class Place:
         return self.parts[-1] if self.parts else self.root.name
 
 
-@dataclass(frozen=True, slots=True)
-class _Protection:
-    """A protected name: where it is found in a path, and the folder it needs to be one."""
-
-    name: str
-    anywhere: Glob
-    first: str | None
-    folder: str | None
-
-
-@lru_cache(maxsize=64)
-def _protections(names: tuple[str, ...]) -> tuple[_Protection, ...]:
-    rules = []
-    for name in names:
-        parts = [part for part in name.split("/") if part]
-        is_plain = not set(parts[0]) & set("*?[{")
-        rules.append(
-            _Protection(
-                name=name,
-                anywhere=Glob(f"**/{name}/**", ignore_case=True),
-                first=parts[0].casefold() if is_plain else None,
-                folder=parts[0].casefold() if len(parts) > 1 else None,
-            )
-        )
-    return tuple(rules)
-
-
 class Territory:
     """The folders of one profile."""
 
     def __init__(self, profile: SandboxProfile) -> None:
         self._profile = profile
-        self._protected = _protections(profile.protected_names)
+        self._protected = protections(profile.protected_names)
 
     @property
     def first_root(self) -> Path:
+        if not self._profile.readable_roots:
+            raise ToolError(ErrorCode.PATH_DENIED, "no folder was opened", "Tell the person.")
         return self._profile.readable_roots[0]
 
     def find(self, asked: str, access: Access = Access.read, *, follow: bool = True) -> Place:
@@ -104,10 +84,12 @@ class Territory:
 
         With `follow` false the last part is taken as it is, link or not: to remove or move it.
         """
-        _refuse_malformed(asked)
+        asked = _well_formed(asked)
         # Joining keeps an absolute path as it is. Nothing is expanded, decoded or trimmed.
         joined = str(self.first_root / asked)
-        canonical = os.path.realpath(joined) if follow else _real_parent(joined)
+        canonical = _canonical(joined) if follow else _canonical_parent(joined)
+        if canonical is None:
+            raise _unsteady(asked)
         root = self._deepest_root(canonical)
         if root is None:
             raise self._outside(asked)
@@ -126,8 +108,9 @@ class Territory:
 
     def refuse_protected_below(self, place: Place, parts: tuple[str, ...]) -> None:
         """A folder that is moved or removed takes along what lies in it."""
-        if name := self._protecting((*place.parts, *parts)):
-            raise self._protected_refusal(self.shown(place, parts), name)
+        if place.path.joinpath(*parts) in self._profile.readable_roots:
+            raise _is_a_root(self.shown(place, parts))
+        self._refuse_protected(place, parts)
 
     # -- opening --
 
@@ -146,18 +129,25 @@ class Territory:
     @contextmanager
     def parent(self, place: Place, *, make: bool = False) -> Iterator["Parent"]:
         """The folder that holds the place, and the folders that had to be made for it."""
-        if not place.parts:
-            raise ToolError(
-                ErrorCode.PATH_DENIED,
-                f"{self.shown(place)} is one of the folders that were opened; it stays as it is",
-                "Name something inside it.",
-            )
-        opener = _open_making if make else _open_parent
-        descriptor, made = self._reach(place, lambda root, found: opener(root, found.parts[:-1]))
+
+        def open_parent(root: int, found: Place) -> Parent:
+            if not found.parts:
+                raise _is_a_root(self.shown(found))
+            *above, name = found.parts
+            if make:
+                descriptor, made = _open_making(root, above)
+                return Parent(descriptor, name, made)
+            return Parent(open_beneath(root, "/".join(above) or ".", _FOLDER), name, 0)
+
+        parent = self._reach(place, open_parent)
         try:
-            yield Parent(descriptor, place.name, made)
+            yield parent
         finally:
-            os.close(descriptor)
+            os.close(parent.descriptor)
+
+    def missing_folders(self, place: Place) -> int:
+        """How many folders would have to be made for the place."""
+        return self._reach(place, lambda root, found: _count_missing(root, found.parts[:-1]))
 
     def _reach(self, place: Place, use: Callable[[int, Place], Result]) -> Result:
         found = place
@@ -172,47 +162,44 @@ class Territory:
             if found != place and place.access is Access.write:
                 # What was judged, and what was read before, is not what is there now.
                 break
-        raise ToolError(
-            ErrorCode.PATH_DENIED,
-            f"{visible(place.asked)} is a loop of links, or changed while it was being opened",
-            "Look at the folder again before you go on.",
-        )
+        raise _unsteady(place.asked)
 
     # -- judging --
 
     def _deepest_root(self, canonical: str) -> Path | None:
-        containing = [root for root in self._profile.readable_roots if _is_within(canonical, str(root))]
-        return max(containing, key=lambda root: len(root.parts), default=None)
+        return max(self._roots_of(canonical), key=lambda root: len(root.parts), default=None)
+
+    def _roots_of(self, canonical: str) -> list[Path]:
+        return [root for root in self._profile.readable_roots if _is_within(canonical, str(root))]
 
     def _judge_writing(self, place: Place) -> None:
-        if not any(_is_within(str(place.path), str(root)) for root in self._profile.writable_roots):
+        # A root inside a writable one may be there to be read only: the deepest decides.
+        if not any(
+            _is_within(str(place.path), str(root)) and len(root.parts) >= len(place.root.parts)
+            for root in self._profile.writable_roots
+        ):
             raise ToolError(
                 ErrorCode.PATH_DENIED,
                 f"{visible(place.asked)} may be read here, not written",
                 "Write somewhere else, or tell the person.",
             )
-        if name := self._protecting(place.parts):
-            raise self._protected_refusal(self.shown(place), name)
+        self._refuse_protected(place, ())
 
-    def _protecting(self, parts: tuple[str, ...]) -> str | None:
-        """The name that protects this path: the path, or a folder it lies in, or one it would stand for."""
-        if not parts:
-            return None
-        folded = {part.casefold() for part in parts}
-        for rule in self._protected:
-            if rule.first is not None and rule.first not in folded:
-                continue
-            # `.git` as a file can point at other hooks: it must not be put in the folder's place.
-            if rule.anywhere.matches_whole(parts) or rule.folder == parts[-1].casefold():
-                return rule.name
-        return None
-
-    def _protected_refusal(self, shown: str, name: str) -> ToolError:
-        return ToolError(
-            ErrorCode.PATH_DENIED,
-            f"{shown} is protected ({visible(name)}): a program may run what is written there",
-            "Tell the person what should be changed; they can do it themselves.",
+    def _refuse_protected(self, place: Place, parts: tuple[str, ...]) -> None:
+        # From the outermost root on: a root inside it does not hide that it lies in `.git`.
+        whole = place.path.joinpath(*parts)
+        outermost = max(
+            (whole.relative_to(root).parts for root in self._roots_of(str(place.path))), key=len, default=()
         )
+        spelled = tuple(folded(part) for part in outermost)
+        for rule in self._protected:
+            if rule.covers(spelled):
+                raise ToolError(
+                    ErrorCode.PATH_DENIED,
+                    f"{self.shown(place, parts)} is protected ({visible(rule.name)}): "
+                    "a program may run what is written there",
+                    "Tell the person what should be changed; they can do it themselves.",
+                )
 
     def _outside(self, asked: str) -> ToolError:
         opened = ", ".join(visible(str(root)) for root in self._profile.readable_roots[:5])
@@ -234,29 +221,78 @@ class Parent:
 
 def quoted(text: str) -> str:
     """A name that is not printable, as a JSON string: it stays on one line and can be given back."""
-    import json
-
     return json.dumps(text, ensure_ascii=True)
 
 
-def _refuse_malformed(asked: str) -> None:
-    fault = ""
+def _well_formed(asked: str) -> str:
+    """The path with one spelling per name: bytes may also be given one by one, as lone surrogates."""
+    fault, path = "", b""
+    try:
+        path = os.fsencode(asked)
+    except UnicodeEncodeError:
+        fault = "must not contain half a character (a lone surrogate)"
     if not asked:
         fault = "must not be empty"
     elif "\0" in asked:
         fault = "must not contain a null character"
-    elif len(os.fsencode(asked)) > MAX_PATH_BYTES:
+    elif len(path) > MAX_PATH_BYTES:
         fault = f"must not be longer than {MAX_PATH_BYTES} bytes"
     if fault:
         raise ToolError(ErrorCode.INVALID_ARGS, f"path: {fault}", "Correct the path and call it again.")
+    return os.fsdecode(path)
 
 
-def _real_parent(joined: str) -> str:
+def _unsteady(asked: str) -> ToolError:
+    return ToolError(
+        ErrorCode.PATH_DENIED,
+        f"{visible(asked)} is a loop of links, or changed while it was being opened",
+        "Look at the folder again before you go on.",
+    )
+
+
+def _is_a_root(shown: str) -> ToolError:
+    return ToolError(
+        ErrorCode.PATH_DENIED,
+        f"{shown} is one of the folders that were opened; it stays as it is",
+        "Name something inside it.",
+    )
+
+
+def _canonical(path: str) -> str | None:
+    """Every link and `..` resolved as the kernel does, and what is missing taken as it is. None for a loop.
+
+    Not `realpath`: that has no bound of its own on a long chain of links.
+    """
+    current, links = "", 0
+    ahead = path.split("/")[::-1]
+    while ahead:
+        part = ahead.pop()
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            current = current.rpartition("/")[0]
+            continue
+        step = f"{current}/{part}"
+        try:
+            target = os.readlink(step)  # noqa: PTH115 - a Path would tidy it up
+        except OSError:
+            current = step
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            return None
+        current = "" if target.startswith("/") else current
+        ahead.extend(reversed(target.split("/")))
+    return current or "/"
+
+
+def _canonical_parent(joined: str) -> str | None:
     """Every link resolved but the last part, which is the thing itself."""
     whole = Path(joined)
     if whole.name in {"", ".."}:
-        return os.path.realpath(joined)
-    return str(Path(os.path.realpath(whole.parent)) / whole.name)
+        return _canonical(joined)
+    above = _canonical(str(whole.parent))
+    return above and str(Path(above) / whole.name)
 
 
 def _is_within(path: str, root: str) -> bool:
@@ -268,7 +304,7 @@ def _opened_root(root: Path) -> Iterator[int]:
     """A root's descriptor. A root that was replaced by a link since the start is not followed."""
     top = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptor = open_beneath(top, str(root).lstrip("/") or ".", os.O_PATH | os.O_DIRECTORY)
+        descriptor = open_beneath(top, str(root).lstrip("/") or ".", _FOLDER)
     except OSError as error:
         raise ToolError(
             ErrorCode.PATH_DENIED,
@@ -283,23 +319,46 @@ def _opened_root(root: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _open_parent(root: int, parts: tuple[str, ...]) -> tuple[int, int]:
-    return open_beneath(root, "/".join(parts) or ".", os.O_PATH | os.O_DIRECTORY), 0
+def _count_missing(root: int, parts: tuple[str, ...]) -> int:
+    for missing in range(len(parts)):
+        with suppress(FileNotFoundError):
+            os.close(open_beneath(root, "/".join(parts[: len(parts) - missing]), _FOLDER))
+            return missing
+    return len(parts)
 
 
-def _open_making(root: int, parts: tuple[str, ...]) -> tuple[int, int]:
-    """The folder, made with those above it as far as they are missing."""
-    current, made = open_beneath(root, ".", os.O_PATH | os.O_DIRECTORY), 0
-    for part in parts:
-        try:
-            try:
-                below = open_beneath(current, part, os.O_PATH | os.O_DIRECTORY)
-            except FileNotFoundError:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=current)
-                    made += 1
-                below = open_beneath(current, part, os.O_PATH | os.O_DIRECTORY)
-        finally:
+def _open_making(root: int, parts: list[str]) -> tuple[int, int]:
+    """The folder, made with those above it as far as they are missing, and how many were."""
+    current, made, reached = open_beneath(root, ".", _FOLDER), 0, 0
+    try:
+        for part in parts:
+            below, is_new = _open_or_make(current, part)
             os.close(current)
-        current = below
+            current, made, reached = below, made + is_new, reached + 1
+    except BaseException:
+        os.close(current)
+        _unmake(root, parts[:reached], made)
+        raise
     return current, made
+
+
+def _open_or_make(folder: int, name: str) -> tuple[int, bool]:
+    try:
+        return open_beneath(folder, name, _FOLDER), False
+    except FileNotFoundError:
+        is_new = False
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=folder)
+            is_new = True
+        return open_beneath(folder, name, _FOLDER), is_new
+
+
+def _unmake(root: int, parts: list[str], made: int) -> None:
+    """What was made on the way to a failure goes again, as far as nobody has put anything in it."""
+    with suppress(OSError):
+        for length in range(len(parts), len(parts) - made, -1):
+            above = open_beneath(root, "/".join(parts[: length - 1]) or ".", _FOLDER)
+            try:
+                os.rmdir(parts[length - 1], dir_fd=above)
+            finally:
+                os.close(above)

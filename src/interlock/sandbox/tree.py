@@ -11,7 +11,11 @@ from interlock.sandbox.kernel import open_beneath
 # An open folder costs a descriptor; deeper trees are shown as far as this.
 MAX_DEPTH = 200
 
-_UNREACHABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EXDEV})
+# No permission; gone, or something else, by now; or a broken disk or connection under it.
+_UNREACHABLE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EXDEV}
+    | {errno.EIO, errno.ESTALE, errno.ENOTCONN}
+)
 
 
 class Kind(StrEnum):
@@ -48,14 +52,20 @@ def walk(
 
     With `after`, what stands before or at that path is passed over without being looked into.
     """
-    yield from _walk(top, (), after, min(max_depth, MAX_DEPTH), descend)
+    if max_depth > 0:
+        yield from _walk(top, entries(top), (), after, min(max_depth, MAX_DEPTH), descend)
 
 
 def _walk(
-    folder: int, above: tuple[str, ...], after: tuple[str, ...], depth: int, descend: Descend
+    folder: int,
+    listed: list[tuple[str, Kind]],
+    above: tuple[str, ...],
+    after: tuple[str, ...],
+    depth: int,
+    descend: Descend,
 ) -> Iterator[Entry]:
     skip_to = after[0] if after else ""
-    for name, kind in entries(folder):
+    for name, kind in listed:
         if name < skip_to:
             continue
         is_passed = bool(after) and name == skip_to
@@ -67,7 +77,9 @@ def _walk(
             if below is None:
                 continue
             try:
-                yield from _walk(below, entry.parts, after[1:] if is_passed else (), depth - 1, descend)
+                listed_below = _listed(below)
+                further = after[1:] if is_passed else ()
+                yield from _walk(below, listed_below, entry.parts, further, depth - 1, descend)
             finally:
                 os.close(below)
 
@@ -84,6 +96,16 @@ def _kind(entry: "os.DirEntry[str]") -> Kind:
     if entry.is_dir(follow_symlinks=False):
         return Kind.folder
     return Kind.file if entry.is_file(follow_symlinks=False) else Kind.other
+
+
+def _listed(folder: int) -> list[tuple[str, Kind]]:
+    """Nothing for a folder below the top that opens but cannot be read to its end."""
+    try:
+        return entries(folder)
+    except OSError as error:
+        if error.errno in _UNREACHABLE:
+            return []
+        raise
 
 
 def _opened(folder: int, name: str) -> int | None:

@@ -1,0 +1,68 @@
+"""Names that nothing may write, though they lie in a writable folder, in every spelling of them."""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from interlock.sandbox.globs import ANY_DEPTH, Glob, expand_braces
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """A protected name: where it is found in a path, and the folders it needs above it to be one."""
+
+    name: str
+    anywhere: Glob
+    first: str | None
+    above: frozenset[tuple[str, ...]]
+
+    def covers(self, parts: tuple[str, ...]) -> bool:
+        """Whether a path of folded names is it, lies in it, or stands where a folder above it belongs.
+
+        `.git` as a file, or as another folder, brings other hooks: nothing may be put in its place.
+        """
+        if self.first is not None and self.first not in parts:
+            return False
+        return self.anywhere.matches_whole(parts) or any(
+            parts[-len(folders) :] == folders for folders in self.above
+        )
+
+
+@lru_cache(maxsize=64)
+def protections(names: tuple[str, ...]) -> tuple[Protection, ...]:
+    return tuple(_protection(name, each) for name in names for each in expand_braces(name))
+
+
+def _protection(name: str, pattern: str) -> Protection:
+    parts = [folded(part) for part in pattern.split("/") if part]
+    while parts[:1] == [ANY_DEPTH]:
+        # It is looked for at any depth as it is.
+        parts.pop(0)
+    plain = 0
+    while plain < len(parts) and not set(parts[plain]) & set("*?["):
+        plain += 1
+    return Protection(
+        name=name,
+        anywhere=Glob("/".join((ANY_DEPTH, *parts, ANY_DEPTH)), ignore_case=True),
+        first=parts[0] if plain else None,
+        above=frozenset(tuple(parts[:count]) for count in range(1, min(plain + 1, len(parts)))),
+    )
+
+
+def folded(name: str) -> str:
+    """A name as the most forgiving file system compares it, so that no spelling of it is overlooked.
+
+    Folding case, some also pass over invisible characters, and some over dots and spaces at the end.
+    """
+    if not name.isascii():
+        whole = unicodedata.normalize("NFD", name.casefold())
+        name = "".join(character for character in whole if not _is_ignorable(character))
+    return name.casefold().rstrip(". ")
+
+
+def _is_ignorable(character: str) -> bool:
+    return (
+        unicodedata.category(character) == "Cf"
+        or "\ufe00" <= character <= "\ufe0f"
+        or character == "\u034f"
+    )

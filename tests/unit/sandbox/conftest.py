@@ -1,0 +1,82 @@
+"""A small world with an inside and an outside, opened with `openat2` and once more without it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interlock.config.settings import PROTECTED_NAMES
+from interlock.sandbox import kernel
+from interlock.sandbox.paths import Territory
+from interlock.sandbox.profile import SandboxProfile
+
+CANARY = "CANARY"
+
+
+def open_descriptors() -> set[tuple[str, str]]:
+    """Every descriptor of this process and what it leads to, without the one that lists them."""
+    found = set()
+    for number in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add((number.name, str(number.readlink())))
+    return found
+
+
+@pytest.fixture(params=["openat2", "step by step"])
+def both_ways(request, monkeypatch) -> Iterator[str]:
+    """Runs a test with either way of opening, and fails it where it leaves a descriptor open."""
+    if request.param == "openat2" and not kernel.has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr(kernel, "has_openat2", lambda: request.param == "openat2")
+    before = open_descriptors()
+    yield request.param
+    assert open_descriptors() == before
+
+
+@dataclass(frozen=True)
+class World:
+    top: Path
+    territory: Territory
+
+    @property
+    def inside(self) -> Path:
+        return self.top / "ws"
+
+    @property
+    def outside(self) -> Path:
+        return self.top / "outside"
+
+    def write(self, name: str, content: str = "ok") -> Path:
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        return path
+
+    def link(self, name: str, target: str) -> Path:
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+        return path
+
+
+def territory_of(*roots: Path, writable: tuple[Path, ...] | None = None, **rest) -> Territory:
+    rest.setdefault("protected_names", PROTECTED_NAMES)
+    return Territory(SandboxProfile(roots, roots if writable is None else writable, **rest))
+
+
+@pytest.fixture
+def world(tmp_path) -> World:
+    """`ws` may be read and written, `lib` read; `outside`, and a folder named much like `ws`, neither."""
+    top = tmp_path.resolve()
+    for folder in ("ws/src/deep", "ws/empty", "lib", "outside/dir", "ws-secrets"):
+        (top / folder).mkdir(parents=True)
+    world = World(top, territory_of(top / "ws", top / "lib", writable=(top / "ws",)))
+    world.write("ws/README.md")
+    world.write("ws/src/a.py")
+    world.write("lib/b.py")
+    world.write("outside/secret.txt", CANARY)
+    world.write("outside/dir/s.txt", CANARY)
+    world.write("ws-secrets/k.txt", CANARY)
+    return world
