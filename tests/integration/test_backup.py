@@ -16,6 +16,7 @@ from interlock.store.archive import back_up, restore
 from interlock.store.database import StoreConfig, open_database
 from interlock.store.upgrade import upgrade
 from tests.conftest import Store, open_store
+from tests.integration.asking import Asking
 
 
 async def filled(store: Store) -> None:
@@ -23,6 +24,9 @@ async def filled(store: Store) -> None:
     await store.sessions.append_message(session.id, Role.user, "hello")
     gone = await store.sessions.create(opened_by="test", session_id="gone")
     await store.sessions.delete(gone.id, who="test")
+    asked = Asking(store, (await store.sessions.create(opened_by="test", session_id="asked")).id)
+    await asked.ask()
+    await asked.desk.answer((await asked.ask()).id, {"confirmed": True}, who="test")
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     await store.leases.take(session.id, "worker")
     await write_checkpoint(store.log)
@@ -35,6 +39,7 @@ def contents(store: Store) -> dict:
         "stream_heads": "stream",
         "settings_versions": "version",
         "store_info": "key",
+        "questions": "id",
     }
     found = {
         table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()

@@ -1,0 +1,305 @@
+"""`interlock questions`: what tools asked, and the answers to it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import (
+    AsJson,
+    Count,
+    local_time,
+    note,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+)
+from interlock.cli.runtime import opened_runtime
+from interlock.infra.errors import BadUsage
+
+if TYPE_CHECKING:
+    from interlock.questions.rows import Question
+    from interlock.questions.widgets import Widget
+
+app = App(name="questions", help="List, show, answer and close questions.", help_format="plaintext")
+
+Switch = Annotated[bool, Parameter(negative=())]
+Several = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=False)]
+
+_HOW = {
+    "form": "--set NAME=VALUE for each field",
+    "selection": "--choose VALUE (several times for several), --text WORDS for something else",
+    "confirmation": "--yes or --no",
+    "plan_review": "--yes, --no, or --text WORDS to have it revised",
+    "feedback": "--rate N, --text WORDS",
+    "action_selection": "--choose ACTION, and --text WORDS for a comment",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The answer in the short forms of the command line."""
+
+    yes: bool
+    no: bool
+    choose: tuple[str, ...]
+    rate: int | None
+    text: str | None
+    fields: tuple[str, ...]
+
+
+@app.command(name="list")
+async def list_questions(
+    *,
+    session: str | None = None,
+    closed: Switch = False,
+    limit: Count = 50,
+    json: AsJson = False,
+) -> int:
+    """List the questions that wait for an answer, the newest first.
+
+    Parameters
+    ----------
+    session
+        Only those of this session.
+    closed
+        Also those that were answered or closed.
+    limit
+        At most so many.
+    """
+    async with opened_runtime() as runtime:
+        found = await runtime.questions.list_questions(
+            session_id=session, include_closed=closed, limit=limit
+        )
+    if json:
+        print_json([asdict(question) for question in found])
+    elif not found:
+        note("no questions" if closed else "no open questions")
+    else:
+        rows = [[q.id, q.widget, q.status.value, local_time(q.asked_us), _first_line(q)] for q in found]
+        print_table(["question", "type", "status", "asked", "what"], rows)
+    return Exit.ok
+
+
+@app.command
+async def show(question: str, *, json: AsJson = False) -> int:
+    """Show a question, and its answer if there is one."""
+    async with opened_runtime() as runtime:
+        found = await runtime.questions.get(question)
+    if json:
+        print_json(asdict(found))
+    else:
+        _print_question(found)
+    return Exit.ok
+
+
+@app.command
+async def answer(
+    question: str,
+    *,
+    yes: Switch = False,
+    no: Switch = False,
+    choose: Several = (),
+    rate: int | None = None,
+    text: str | None = None,
+    fields: Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=False)] = (),
+    args: str | None = None,
+    json: AsJson = False,
+) -> int:
+    """Answer a question. The answer becomes the result of the call that asked.
+
+    Parameters
+    ----------
+    question
+        The question's id.
+    yes
+        Confirm, or approve the plan.
+    no
+        Deny, or reject the plan.
+    choose
+        An option or an action by its value; several times for several.
+    rate
+        The rating.
+    text
+        A comment, or something else than the options.
+    fields
+        A field of a form as NAME=VALUE; NAME= leaves it empty.
+    args
+        The whole answer as a JSON object, instead of all these.
+    """
+    from interlock.wiring import local_person
+
+    said = _Said(yes, no, choose, rate, text, fields)
+    async with opened_runtime() as runtime:
+        found = await runtime.questions.get(question)
+        given = _from_json(args, said) if args is not None else _from_words(found, said)
+        answered = await runtime.questions.answer(question, given, who=local_person())
+    if json:
+        print_json(asdict(answered))
+    else:
+        _print_answer(answered)
+    note(f"recorded  interlock events tree {answered.session_id}")
+    return Exit.ok
+
+
+@app.command
+async def close(question: str, *, reason: str = "nobody will answer it", json: AsJson = False) -> int:
+    """Close a question unanswered. The call that asked ends as cancelled.
+
+    Parameters
+    ----------
+    question
+        The question's id.
+    reason
+        Why, for whoever reads the log.
+    """
+    from interlock.wiring import local_person
+
+    async with opened_runtime() as runtime:
+        closed = await runtime.questions.expire(question, reason=reason, who=local_person())
+    if json:
+        print_json(asdict(closed))
+    else:
+        print_line(f"closed    {closed.id}")
+    return Exit.ok
+
+
+# -- showing -----------------------------------------------------------------------------------------
+
+
+def _first_line(question: "Question") -> str:
+    words = " ".join(str(question.document.get("message", "")).split())
+    return words if len(words) <= 60 else f"{words[:59]}…"
+
+
+def _print_question(question: "Question") -> None:
+    from interlock.questions.rendering import question_text
+
+    print_line(f"question  {question.id}  ({question.widget}, {question.status})")
+    print_line(f"session   {question.session_id}")
+    print_line(f"asked     {local_time(question.asked_us)} by {question.tool_name} in {question.mode} mode")
+    print_line()
+    print_text(question_text(question.read_widget()))
+    print_line()
+    if question.closed_us is None:
+        note(f"answer it: interlock questions answer {question.id}  {_HOW[question.widget]}")
+    else:
+        _print_answer(question)
+
+
+def _print_answer(question: "Question") -> None:
+    from interlock.questions.rendering import answer_text
+
+    when = f"{local_time(question.closed_us or 0)} by {question.closed_by}"
+    if question.answer is None:
+        print_line(f"closed    {when}: {question.close_reason}")
+    else:
+        print_line(f"answered  {when}")
+        print_text(answer_text(question.read_widget(), question.answer))
+
+
+# -- the short forms ---------------------------------------------------------------------------------
+
+
+def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
+    import orjson
+
+    if _names_said(said):
+        raise BadUsage("--args is the whole answer: leave the other options out")
+    try:
+        given = orjson.loads(args)
+    except orjson.JSONDecodeError as error:
+        raise BadUsage(f"--args is not valid JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise BadUsage("--args must be a JSON object")
+    return given
+
+
+def _from_words(question: "Question", said: _Said) -> Mapping[str, Any]:
+    names = _names_said(said)
+    if not names or not set(names) <= _USES[question.widget] or (said.yes and said.no):
+        raise BadUsage(f"a {question.widget} is answered with {_HOW[question.widget]}")
+    return _answer(question.read_widget(), said)
+
+
+_USES = {
+    "form": {"set"},
+    "selection": {"choose", "text"},
+    "confirmation": {"yes", "no"},
+    "plan_review": {"yes", "no", "choose", "text"},
+    "feedback": {"rate", "text"},
+    "action_selection": {"choose", "text"},
+}
+
+
+def _names_said(said: _Said) -> list[str]:
+    given = {
+        "yes": said.yes,
+        "no": said.no,
+        "choose": bool(said.choose),
+        "rate": said.rate is not None,
+        "text": said.text is not None,
+        "set": bool(said.fields),
+    }
+    return [name for name, is_given in given.items() if is_given]
+
+
+def _answer(widget: "Widget", said: _Said) -> dict[str, Any]:
+    """The answer these options mean for that question; whether it fits is judged with the question."""
+    from interlock.questions.widgets import Confirmation, Feedback, Form, PlanReview, Selection
+
+    comment = {} if said.text is None else {"comment": said.text}
+    match widget:
+        case Form():
+            return {"values": _values(widget, said.fields)}
+        case Selection():
+            other = {} if said.text is None else {"other": said.text}
+            return {"choices": list(said.choose), **other}
+        case Confirmation():
+            return {"confirmed": said.yes}
+        case PlanReview():
+            return {"decision": _decision(said), **comment}
+        case Feedback():
+            rating = {} if said.rate is None else {"rating": said.rate}
+            return {**rating, **comment}
+        case _:
+            return {"action": said.choose[0] if len(said.choose) == 1 else list(said.choose), **comment}
+
+
+def _decision(said: _Said) -> str:
+    if said.choose:
+        return said.choose[0]
+    if said.yes:
+        return "approve"
+    return "reject" if said.no else "revise"
+
+
+def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
+    types = {field.name: field.type.value for field in form.fields}
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, text = pair.partition("=")
+        if not separator:
+            raise BadUsage(f"--set {pair}: write NAME=VALUE")
+        if types.get(name) == "multi_select" and text:
+            values.setdefault(name, []).append(text)
+        else:
+            values[name] = _typed(types.get(name, "text"), text)
+    return values
+
+
+def _typed(kind: str, text: str) -> Any:
+    """What was typed, as the field's type; where that fails, as it is, to be refused with its name."""
+    if not text:
+        return None
+    if kind == "boolean":
+        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+    try:
+        if kind == "integer" or (kind == "number" and text.lstrip("+-").isdigit()):
+            return int(text)
+        return float(text) if kind == "number" else text
+    except ValueError:
+        return text
