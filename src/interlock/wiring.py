@@ -5,10 +5,11 @@ import pwd
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from interlock.config.describe import secrets_of
 from interlock.config.modes import ToolMode
-from interlock.config.settings import Settings, ToolSettings
+from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Capabilities, Situation
 from interlock.gates.policy import (
@@ -25,13 +26,19 @@ from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
+from interlock.sandbox.changes import FileChanges
+from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.programs import PROGRAMS, RG, locate
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
-from interlock.tools.builtins import register_builtins
+from interlock.tools.builtins import FileServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.files.seen import SeenFiles
+from interlock.tools.files.undoing import UndoDesk
+from interlock.tools.files.writing import WritingDesk
 from interlock.tools.registry import ToolRegistry
 
 
@@ -48,6 +55,7 @@ class Runtime:
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
     questions: QuestionDesk
+    undo: UndoDesk
     registry: ToolRegistry
     authorities: AuthorityCache
     runner: ToolRunner
@@ -98,7 +106,13 @@ def open_runtime(
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
     questions = QuestionDesk(database, log, redactor)
-    registry = build_registry(questions)
+    kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
+    files = FileServices(
+        redactor,
+        WritingDesk(FileChanges(kept), SeenFiles(database.reading)),
+        locate(RG),
+    )
+    registry = build_registry(questions, files)
     return Runtime(
         settings=settings,
         database=database,
@@ -110,11 +124,13 @@ def open_runtime(
             redactor,
             default_mode=ToolMode(settings.session.default_mode),
             open_modes=open_modes,
+            forget_files=kept.forget,
         ),
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
+        undo=UndoDesk(kept, log),
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
@@ -122,18 +138,32 @@ def open_runtime(
             mode=ToolMode.chat_safe,
             open_modes=open_modes,
             environment=ceiling(settings.tool),
-            capabilities=capabilities(roots if roots is not None else settings.tool.allowed_roots),
+            capabilities=capabilities(
+                roots if roots is not None else settings.tool.allowed_roots,
+                settings.tool.protected_names,
+            ),
             limits=_call_limits(settings.tool),
         ),
     )
 
 
-def build_registry(questions: QuestionDesk | None = None) -> ToolRegistry:
-    """Every tool there is. Without a desk they can be looked at, and `ask_user` not called."""
+def build_registry(
+    questions: QuestionDesk | None = None, files: FileServices | None = None
+) -> ToolRegistry:
+    """Every tool there is. Without what they need of the world they can be looked at, and not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
-    register_builtins(registry)
+    register_builtins(registry, files or _no_files())
     return registry
+
+
+def _no_files() -> FileServices:
+    nothing = WritingDesk(FileChanges(KeptVersions(Path(os.devnull), max_bytes=0)), SeenFiles(_no_log))
+    return FileServices(Redactor(), nothing, None)
+
+
+def _no_log() -> NoReturn:
+    raise ConfigurationError("these tools were made to be looked at, not to be called")
 
 
 def store_config(settings: Settings) -> StoreConfig:
@@ -161,12 +191,25 @@ def ceiling(tool: ToolSettings) -> ToolPolicy:
     )
 
 
-def capabilities(roots: tuple[Path, ...] | None) -> Capabilities:
+def capabilities(
+    roots: tuple[Path, ...] | None, protected_names: tuple[str, ...] = PROTECTED_NAMES
+) -> Capabilities:
+    """What works here, and for everything that does not, why and what would help."""
+    present, missing = {"person"}, {}
     if roots:
-        return Capabilities(present=frozenset({"person", "roots"}), roots=roots)
+        present.add("roots")
+    else:
+        missing["roots"] = "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+    for program in PROGRAMS:
+        if locate(program) is not None:
+            present.add(program.capability)
+        else:
+            missing[program.capability] = f"the program {program.names[0]} is missing; {program.hint}"
     return Capabilities(
-        present=frozenset({"person"}),
-        missing_reasons=(("roots", "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"),),
+        present=frozenset(present),
+        missing_reasons=tuple(missing.items()),
+        roots=roots or (),
+        protected_names=protected_names,
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.conftest import Store
 from tests.doubles import DeclaredTool
 from tests.integration.bench import Bench
+from tests.integration.workbench import Workbench
 
 
 @pytest.fixture
@@ -15,3 +16,10 @@ async def bench(store: Store):
         return Bench(store, tool or DeclaredTool(), session.id, **limits)
 
     return build
+
+
+@pytest.fixture
+async def workbench(sqlite_store: Store, tmp_path):
+    """Every built-in tool, on files of its own. The tools are the same on either database."""
+    session = await sqlite_store.sessions.create(opened_by="test")
+    return Workbench(sqlite_store, session.id, tmp_path)

@@ -9,15 +9,11 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Role
-from interlock.tools.builtins import register_builtins
-from interlock.tools.registry import ToolRegistry
-from tests.doubles import file_reader
+from interlock.wiring import build_registry
 
 
 def wired(store):
-    registry = ToolRegistry()
-    register_builtins(registry)
-    registry.register(file_reader())
+    registry = build_registry()
     return AuthorityCache(registry), ToolRunner(registry, store.log, Redactor())
 
 

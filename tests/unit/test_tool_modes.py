@@ -1,7 +1,7 @@
 """The tests that the tool-modes test plan names (S1 5.1), as far as this stage has their subjects.
 
-`read_file` and `memory_search` are stood in for by test tools with the declarations of the admission
-matrix; the tests of those tools' own declarations, and of the agent's loop, come with them.
+`memory_search` is stood in for by a test tool with the declarations of the admission matrix; the tests
+of its own declarations, and of the agent's loop, come with them.
 """
 
 from pathlib import Path
@@ -12,14 +12,14 @@ from structlog.testing import capture_logs
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.events.catalog import ToolCallDenied
 from interlock.events.feed import read_stream
-from interlock.gates.authority import AuthorityCache, Situation
+from interlock.gates.authority import AuthorityCache, Capabilities, Situation
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool
-from interlock.tools.builtins import register_builtins
 from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.registry import ToolRegistry
+from interlock.wiring import build_registry
 from tests.conftest import Store
 from tests.doubles import CHAT_AND_CODING, DeclaredTool, UndeclaredTool, judged
 
@@ -29,10 +29,8 @@ NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
 
 @pytest.fixture
 def registry() -> ToolRegistry:
-    registry = ToolRegistry()
-    register_builtins(registry)
+    registry = build_registry()
     registry.register(DeclaredTool("memory_search", modes=CHAT_AND_CODING, group=ToolGroup.memory))
-    registry.register(DeclaredTool("read_file", modes=NOT_CHAT_SAFE))
     return registry
 
 
@@ -91,8 +89,9 @@ def test_read_file_allowed_in_coding(registry):
 
 
 def test_all_tools_in_coding_schema(registry):
-    expected = {"current_time", "memory_search", "read_file"}
-    assert names(registry.get_tools_schema(ToolMode.coding)) == expected
+    offered = names(registry.get_tools_schema(ToolMode.coding))
+    assert {"current_time", "memory_search", "read_file"} <= offered
+    assert offered == {entry.tool.name for entry in registry}
 
 
 def test_override_tightens_modes(registry):
@@ -149,9 +148,7 @@ def test_registration_warning_for_default_modes():
 
 
 def builtins() -> list[BaseTool]:
-    registry = ToolRegistry()
-    register_builtins(registry)
-    return [entry.tool for entry in registry]
+    return [entry.tool for entry in build_registry()]
 
 
 def test_builtins_all_override_group_and_modes():
@@ -215,7 +212,11 @@ def test_tool_denied_deterministic(registry):
 
 @pytest.mark.parametrize("mode", ToolMode)
 def test_prompt_tooling_matches_schema(registry, mode):
-    authority = AuthorityCache(registry).get(Situation(mode=mode, open_modes=frozenset(ToolMode)))
+    everything = frozenset(need for entry in registry for need in entry.tool.needs)
+    situation = Situation(
+        mode=mode, open_modes=frozenset(ToolMode), capabilities=Capabilities(present=everything)
+    )
+    authority = AuthorityCache(registry).get(situation)
     listed = [line[2:].split(":")[0] for line in authority.tooling_text.splitlines()[1:]]
     assert listed == [tool.name for tool in registry.list_tools(mode)]
     assert tuple(listed) == authority.exposed

@@ -163,6 +163,8 @@ class ToolSettings(SettingsGroup):
     max_output_lines: PositiveInt = 2000
     max_output_bytes: PositiveInt = 51200
 
+    kept_bytes: Annotated[int, Field(ge=0, le=2**40)] = 256 * 1024 * 1024
+
     fs_enabled: bool | None = None
     max_read_bytes: ByteLimit | None = None
     max_write_bytes: ByteLimit | None = None

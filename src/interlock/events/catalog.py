@@ -5,7 +5,7 @@ that meets a kind it does not know gets `UnknownEvent`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -138,6 +138,7 @@ class ToolCallCompleted(ToolCallEvent):
     truncated_lines: bool
     truncated_bytes: bool
     output_hash: str
+    files: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +203,27 @@ class AskUserExpired(AskUserEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoStarted(Event):
+    """A person takes changes of files back; `of` is the session, task or call that made them."""
+
+    kind = "undo.started"
+    undo_id: str
+    who: str
+    of: str
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoFinished(Event):
+    """`left` has the path and the reason of every change that was not taken back."""
+
+    kind = "undo.finished"
+    undo_id: str
+    restored: list[str]
+    left: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownEvent(Event):
     """A kind of another version of Interlock, kept as it was written."""
 
@@ -230,13 +252,15 @@ KINDS: dict[str, type[Event]] = {
         AskUserAsked,
         AskUserAnswered,
         AskUserExpired,
+        UndoStarted,
+        UndoFinished,
     )
 }
 
 
 def _reader(event: type[Event]) -> tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]:
     """A kind's field names and the quickest way to all their values."""
-    names = tuple(field.name for field in fields(event))
+    names = tuple(member.name for member in fields(event))
     return names, attrgetter(*names)
 
 

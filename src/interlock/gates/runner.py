@@ -195,6 +195,7 @@ class ToolRunner:
                 truncated_lines=result.truncated_lines,
                 truncated_bytes=result.truncated_bytes,
                 output_hash=sha256(result.stdout.encode() + b"\0" + result.stderr.encode()).hexdigest(),
+                files=[touch.as_dict() for touch in result.touched],
             )
         else:
             fields |= _failure_fields(result.failure)

@@ -7,6 +7,7 @@
     │   ├── SessionNotFound
     │   ├── SessionFenced        another worker holds the session now: write nothing more
     │   ├── SessionBusy
+    │   ├── NothingToUndo        no change of a file is kept under that name
     │   ├── ModeNotOpen          the operator has not opened that mode
     │   ├── InvalidSettings      a change of the stored settings was refused
     │   ├── QuestionNotFound
@@ -115,6 +116,10 @@ class SessionFenced(PersonError):
 
 class SessionBusy(PersonError):
     code = "SESSION_BUSY"
+
+
+class NothingToUndo(PersonError):
+    code = "NOTHING_TO_UNDO"
 
 
 class ModeNotOpen(PersonError):

@@ -5,7 +5,7 @@ There is no way to change a mode here. Everything doubtful about a mode is answe
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -71,7 +71,9 @@ class SessionManager:
         *,
         default_mode: ToolMode,
         open_modes: frozenset[ToolMode],
+        forget_files: Callable[[str], None] = lambda _session_id: None,
     ) -> None:
+        self._forget_files = forget_files
         self._database = database
         self._events = log
         self._redactor = redactor
@@ -146,7 +148,7 @@ class SessionManager:
         await self._events.transact(session_id, work)
 
     async def delete(self, session_id: str, *, who: str) -> None:
-        """Erase everything that was said. The chain of hashes stays and still verifies."""
+        """Erase everything that was said, and what was kept of files. The chain still verifies."""
 
         def work(transaction: Transaction) -> None:
             connection = transaction.connection
@@ -161,6 +163,7 @@ class SessionManager:
             transaction.close_stream()
 
         await self._events.transact(session_id, work)
+        self._forget_files(session_id)
 
     # -- what was said --
 

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from interlock.infra.text import storable
+from interlock.redaction.redactor import MARK, Redactor
+from interlock.tools.base import ToolLimits
+
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
@@ -35,3 +39,39 @@ def _end_of_line(text: str, number: int) -> int:
         if end == 0:
             return len(text)
     return end
+
+
+class LinePage:
+    """Lines of output, as many as may be shown. Secrets are taken out before anything is counted."""
+
+    def __init__(self, limits: ToolLimits, redactor: Redactor, *, max_lines: int | None = None) -> None:
+        self._redactor = redactor
+        self._max_lines = min(max_lines or limits.max_output_lines, limits.max_output_lines)
+        self._room = limits.max_output_bytes
+        self._lines: list[str] = []
+        self.truncated_lines = False
+        self.truncated_bytes = False
+
+    def add(self, line: str) -> bool:
+        """False when the page is full: the line belongs to the next one."""
+        if len(self._lines) >= self._max_lines:
+            self.truncated_lines = True
+            return False
+        safe = self._redactor.text(storable(line))
+        size = len(safe.encode("utf-8", "replace")) + 1
+        if size > self._room:
+            self.truncated_bytes = True
+            if self._lines:
+                return False
+            safe = bound_text(safe, max_lines=1, max_bytes=self._room - 1, whole=MARK).text
+            size = self._room
+        self._room -= size
+        self._lines.append(safe)
+        return True
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)

@@ -1,7 +1,7 @@
 """The one envelope that every tool call returns, whatever became of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from interlock.infra.errors import ErrorClass, ErrorCode
@@ -24,6 +24,26 @@ class ToolFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileTouch:
+    """What a call saw of a file or made of it, as its event keeps it.
+
+    `sha256` is that of the bytes from `hashed_from` to `hashed_to`; the model knows those from
+    `seen_from` to `seen_to`. A file that is gone has no hash.
+    """
+
+    path: str
+    action: str
+    sha256: str | None = None
+    hashed_from: int = 0
+    hashed_to: int = 0
+    seen_from: int = 0
+    seen_to: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
     """What a call came to. `exit_code` is 0 on success; a command that ran and failed keeps its own."""
 
@@ -36,6 +56,7 @@ class ToolResult:
     meta: Mapping[str, Any] = field(default_factory=dict)
     # The open question this call now waits for: it has no outcome before somebody answered.
     question_id: str | None = None
+    touched: tuple[FileTouch, ...] = ()
     failure: ToolFailure | None = None
 
     @property

@@ -1,8 +1,46 @@
-"""The tools Interlock brings along, one file each. Each declares its group and modes in its own file."""
+"""The tools Interlock brings along, one file each.
 
+The modes of a file tool follow from its kind: see `tools.files.base`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.current_time import CurrentTimeTool
+from interlock.tools.builtins.delete_file import DeleteFileTool
+from interlock.tools.builtins.edit_file import EditFileTool
+from interlock.tools.builtins.find_files import FindFilesTool
+from interlock.tools.builtins.get_project_structure import GetProjectStructureTool
+from interlock.tools.builtins.list_files import ListFilesTool
+from interlock.tools.builtins.move_file import MoveFileTool
+from interlock.tools.builtins.read_file import ReadFileTool
+from interlock.tools.builtins.search_files import SearchFilesTool
+from interlock.tools.builtins.write_file import WriteFileTool
+from interlock.tools.files.writing import WritingDesk
 from interlock.tools.registry import ToolRegistry
 
 
-def register_builtins(registry: ToolRegistry) -> None:
-    registry.register(CurrentTimeTool())
+@dataclass(frozen=True, slots=True)
+class FileServices:
+    """What the file tools need of the world. `rg` is None where the program is missing."""
+
+    redactor: Redactor
+    desk: WritingDesk
+    rg: Path | None
+
+
+def register_builtins(registry: ToolRegistry, files: FileServices) -> None:
+    for tool in (
+        CurrentTimeTool(),
+        ListFilesTool(files.redactor),
+        FindFilesTool(files.redactor),
+        SearchFilesTool(files.redactor, files.rg),
+        ReadFileTool(files.redactor),
+        GetProjectStructureTool(files.redactor),
+        WriteFileTool(files.desk),
+        EditFileTool(files.desk),
+        MoveFileTool(files.desk),
+        DeleteFileTool(files.desk),
+    ):
+        registry.register(tool)

@@ -1,0 +1,55 @@
+"""`interlock undo`: takes back what was done to files."""
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json, print_line
+from interlock.cli.runtime import opened_runtime
+from interlock.infra.text import visible
+
+_DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
+
+
+async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int:  # noqa: A002 - it is the argument's name
+    """Take back what a session, a task or a single call did to files.
+
+    A file that somebody changed since is left as it is. What is taken back is kept as well: the undo has
+    an id of its own, and can be undone by it.
+
+    Parameters
+    ----------
+    id
+        The session, task or call that made the changes.
+    dry_run
+        Only show which changes are kept.
+    """
+    from interlock.wiring import local_person
+
+    async with opened_runtime() as runtime:
+        if dry_run:
+            entries = await runtime.undo.kept_of(id)
+            changes = [
+                {"path": entry.change.path, "action": entry.change.action.value} for entry in entries
+            ]
+            if json:
+                print_json({"changes": changes})
+            for change in [] if json else changes:
+                print_line(f"{change['action']:<10}{visible(change['path'])}")
+            return Exit.ok
+        report = await runtime.undo.take_back(id, who=local_person())
+    left = [outcome for outcome in report.outcomes if outcome.reason is not None]
+    if json:
+        print_json(
+            {
+                "undo_id": report.undo_id,
+                "changes": [
+                    {"path": outcome.path, "action": outcome.action, "left_because": outcome.reason}
+                    for outcome in report.outcomes
+                ],
+            }
+        )
+    else:
+        for outcome in report.outcomes:
+            word = _DONE[outcome.action] if outcome.reason is None else "left"
+            reason = f"   ({outcome.reason})" if outcome.reason else ""
+            print_line(f"{word:<14}{visible(outcome.path)}{reason}")
+        note(f"to take this back: interlock undo {report.undo_id}")
+    return Exit.failed if left else Exit.ok

@@ -1,0 +1,103 @@
+"""Deletes a file or a link, or a whole folder when that is said in so many words."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.changes import refuse_protected_inside
+from interlock.sandbox.files import look
+from interlock.sandbox.paths import Access, Place, Territory
+from interlock.tools.base import ToolContext
+from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.files.writing import WritingDesk, origin_of, told_as
+from interlock.tools.result import FileTouch, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    place: Place
+    is_folder: bool
+
+
+class DeleteFileTool(WritingTool[_Plan]):
+    def __init__(self, desk: WritingDesk) -> None:
+        self._desk = desk
+
+    @property
+    def name(self) -> str:
+        return "delete_file"
+
+    @property
+    def description(self) -> str:
+        return "Delete a file, a link (not its target), or with recursive a folder and everything in it."
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "path": {**PATH, "description": "What to delete."},
+                "recursive": {
+                    "type": "boolean",
+                    "description": "Needed to delete a folder. Default: false.",
+                },
+            },
+            "required": ["path"],
+        }
+
+    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
+        place = territory.find(arguments["path"], Access.write, follow=False)
+        status = existing(territory, place)
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if is_folder:
+            refuse_with_roots(place, context, territory)
+            if not arguments.get("recursive", False):
+                raise ToolError(
+                    ErrorCode.INVALID_ARGS,
+                    f"{territory.shown(place)} is a folder",
+                    "Set recursive to true to delete it with everything in it.",
+                )
+            refuse_protected_inside(territory, place)
+        return _Plan(place, is_folder)
+
+    def subject(self, plan: _Plan, territory: Territory) -> str:
+        return territory.shown(plan.place)
+
+    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+        shown = territory.shown(plan.place)
+        if stat.S_ISDIR(existing(territory, plan.place).st_mode) is not plan.is_folder:
+            raise ToolError(
+                ErrorCode.STALE_READ, f"{shown} was replaced at this moment", "Look at it again first."
+            )
+        kept = self._desk.changes.delete(
+            territory, plan.place, origin_of(context), context.cancel.begin_effect
+        )
+        what = f"the folder {shown} and everything in it" if plan.is_folder else shown
+        return told_as(
+            f"deleted {what}",
+            kept=kept,
+            touched=(FileTouch(path=str(plan.place.path), action="deleted"),),
+            path=shown,
+        )
+
+
+def existing(territory: Territory, place: Place) -> os.stat_result:
+    """What stands at a place, itself if it is a link."""
+    with territory.parent(place) as parent:
+        status = look(parent)
+    if status is None:
+        raise FileNotFoundError(2, os.strerror(2), place.name)
+    return status
+
+
+def refuse_with_roots(place: Place, context: ToolContext, territory: Territory) -> None:
+    """An opened folder stays where it is, also when it lies in another one."""
+    if any(root.is_relative_to(place.path) for root in context.profile.readable_roots):
+        raise ToolError(
+            ErrorCode.PATH_DENIED,
+            f"{territory.shown(place)} contains one of the folders that were opened",
+            "Name something that does not.",
+        )

@@ -1,0 +1,162 @@
+"""Replaces a piece of text in a file: literally, counted, never by a pattern."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.redaction.redactor import MARK
+from interlock.sandbox.files import OpenFile
+from interlock.sandbox.paths import Access, Territory
+from interlock.tools.base import ToolContext
+from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.files.seen import Span, require_seen
+from interlock.tools.files.text import TextForm
+from interlock.tools.files.writing import (
+    Replacement,
+    WritingDesk,
+    carry_out,
+    existing_file,
+    form_of,
+    new_content,
+    refuse_masks,
+    refuse_too_much,
+    told_as,
+    written,
+)
+from interlock.tools.result import ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    replacement: Replacement
+    replaced: int
+    occurrences: int
+
+
+class EditFileTool(WritingTool[_Plan]):
+    def __init__(self, desk: WritingDesk) -> None:
+        self._desk = desk
+
+    @property
+    def name(self) -> str:
+        return "edit_file"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ("edit",)
+
+    @property
+    def description(self) -> str:
+        return (
+            "Replace text in a file that was read before. find is taken literally, may span lines, and "
+            "must be exactly as in the file; the first occurrence is replaced, or every one with all."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "path": {
+                    **PATH,
+                    "description": "The file, relative to the first opened folder or absolute.",
+                },
+                "find": {"type": "string", "minLength": 1, "description": "The text to be replaced."},
+                "replace": {"type": "string", "description": "The text to put there; may be empty."},
+                "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
+            },
+            "required": ["path", "find", "replace"],
+        }
+
+    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
+        place = territory.find(arguments["path"], Access.write)
+        shown = territory.shown(place)
+        if arguments["find"] == arguments["replace"]:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS,
+                "find and replace are the same: nothing would change",
+                "Correct them.",
+            )
+        with existing_file(territory, place) as (_, file):
+            refuse_too_much(file.size, context.limits, shown)
+            known = self._known(str(place.path), file, shown, context)
+            data, form = file.read(0, file.size), form_of(file, shown)
+            edit = _Edit(data, form, arguments["find"], arguments["replace"], shown)
+            places = edit.places if arguments.get("all", False) else edit.places[:1]
+            require_seen(known, [(at, at + len(edit.find)) for at in places], shown)
+            changed = edit.applied(places)
+            refuse_too_much(len(changed), context.limits, shown)
+            refuse_masks(changed.count(MARK.encode()), data.count(MARK.encode()), shown)
+            old = new_content(data)
+            replacement = Replacement(
+                place, file.version, old.sha256, new_content(changed), edit.moved(known, places)
+            )
+        return _Plan(replacement, len(places), len(edit.places))
+
+    def _known(self, path: str, file: OpenFile, shown: str, context: ToolContext) -> list[Span]:
+        if not context.session_id:
+            return [(0, file.size)]
+        return self._desk.seen.current(context.session_id, path, file, shown)
+
+    def subject(self, plan: _Plan, territory: Territory) -> str:
+        return territory.shown(plan.replacement.place)
+
+    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+        kept = carry_out(plan.replacement, self._desk, territory, context)
+        shown = territory.shown(plan.replacement.place)
+        return told_as(
+            f"replaced {plan.replaced} of {plan.occurrences} occurrences in {shown}",
+            kept=kept,
+            touched=written(plan.replacement),
+            path=shown,
+            replacements=plan.replaced,
+            occurrences=plan.occurrences,
+        )
+
+
+class _Edit:
+    """A literal replacement in the bytes of a file. All that is not replaced stays as it is."""
+
+    def __init__(self, data: bytes, form: TextForm, find: str, replace: str, shown: str) -> None:
+        self._data = data
+        # A model often writes \n where the file has \r\n; then the file's own line ends are meant.
+        for adapt in (str, form.with_own_endings):
+            self.find = form.encode(adapt(find), "find")
+            self.replace = form.encode(form.with_own_endings(replace), "replace")
+            self.places = _occurrences(data, self.find, form)
+            if self.places:
+                return
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"the text to be replaced is not in {shown}; nothing was changed",
+            "Read the lines again and copy the text exactly, with its spaces and line ends.",
+        )
+
+    def applied(self, places: list[int]) -> bytes:
+        pieces, position = [], 0
+        for at in places:
+            pieces += [self._data[position:at], self.replace]
+            position = at + len(self.find)
+        return b"".join([*pieces, self._data[position:]])
+
+    def moved(self, known: list[Span], places: list[int]) -> tuple[Span, ...]:
+        """What was known of the file, at the places where it is after the change."""
+        growth = len(self.replace) - len(self.find)
+
+        def after(position: int) -> int:
+            return position + growth * sum(1 for at in places if at < position)
+
+        return tuple((after(begin), after(end)) for begin, end in known)
+
+
+def _occurrences(data: bytes, find: bytes, form: TextForm) -> list[int]:
+    """Where the text begins, from the front and without overlap, at whole characters only."""
+    places, at = [], data.find(find)
+    while at != -1:
+        if form.boundary(data, at) == at:
+            places.append(at)
+            at = data.find(find, at + len(find))
+        else:
+            at = data.find(find, at + 1)
+    return places

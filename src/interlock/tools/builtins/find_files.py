@@ -1,0 +1,87 @@
+"""Finds files and folders by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.paths import Place, Territory
+from interlock.sandbox.tree import MAX_DEPTH
+from interlock.tools.base import ToolContext
+from interlock.tools.files.base import CURSOR, PATH, ReadingTool, whole_number
+from interlock.tools.files.listing import list_page, require_folder
+from interlock.tools.files.patterns import Glob, judged_pattern
+from interlock.tools.result import ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    place: Place
+    pattern: str
+    glob: Glob
+    max_depth: int
+    limit: int | None
+    cursor: str | None
+
+
+class FindFilesTool(ReadingTool[_Plan]):
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    @property
+    def name(self) -> str:
+        return "find_files"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ("find",)
+
+    @property
+    def description(self) -> str:
+        return (
+            "Find files and folders by name, hidden ones included. Patterns: *, ?, [abc], {a,b}; with a / "
+            "they are matched against the path below the folder, and ** stands for any folders."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "path": {**PATH, "description": "Where to look. Default: the first opened folder."},
+                "name_pattern": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1000,
+                    "description": "Such as *.py, test_*, src/**/*.ts. Case matters.",
+                },
+                "max_depth": whole_number("Look at most this many levels down.", 1, MAX_DEPTH),
+                "limit": whole_number("Show at most this many at a time.", 1, 100_000),
+                "cursor": CURSOR,
+            },
+            "required": ["name_pattern"],
+        }
+
+    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
+        place = territory.find(arguments.get("path", "."))
+        require_folder(territory, place)
+        pattern = arguments["name_pattern"]
+        return _Plan(
+            *(place, pattern, judged_pattern(pattern, "name_pattern", place, territory)),
+            arguments.get("max_depth", MAX_DEPTH),
+            arguments.get("limit"),
+            arguments.get("cursor"),
+        )
+
+    def subject(self, plan: _Plan, territory: Territory) -> str:
+        return territory.shown(plan.place)
+
+    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+        return list_page(
+            *(territory, plan.place, context, self._redactor),
+            chosen=lambda entry: plan.glob.matches(entry.parts),
+            criteria=plan.pattern,
+            max_depth=plan.max_depth,
+            limit=plan.limit,
+            cursor=plan.cursor,
+        )

@@ -1,0 +1,180 @@
+"""Creates a file, replaces its content, or adds to its end."""
+
+import hashlib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.redaction.redactor import MARK
+from interlock.sandbox.files import OpenFile
+from interlock.sandbox.paths import Access, Place, Territory
+from interlock.tools.base import ToolContext
+from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.files.seen import require_seen
+from interlock.tools.files.writing import (
+    Replacement,
+    WritingDesk,
+    carry_out,
+    existing_file,
+    exists,
+    form_of,
+    new_content,
+    origin_of,
+    refuse_masks,
+    refuse_too_much,
+    told_as,
+    touch_of,
+    written,
+)
+from interlock.tools.result import ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Create:
+    place: Place
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    place: Place
+    text: str
+
+
+_Plan = _Create | _Append | Replacement
+
+
+class WriteFileTool(WritingTool[_Plan]):
+    def __init__(self, desk: WritingDesk) -> None:
+        self._desk = desk
+
+    @property
+    def name(self) -> str:
+        return "write_file"
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return ("write", "fs.write")
+
+    @property
+    def description(self) -> str:
+        return (
+            "Create a text file with its folders, or replace the whole content of one that was read "
+            "before; with mode append, add to the end of it. Prefer edit_file for small changes."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "path": {
+                    **PATH,
+                    "description": "The file, relative to the first opened folder or absolute.",
+                },
+                "content": {"type": "string", "description": "The text, exactly as it is to be written."},
+                "mode": {
+                    "type": "string",
+                    "enum": ["overwrite", "append"],
+                    "description": "overwrite (the default) makes this the whole content.",
+                },
+            },
+            "required": ["path", "content"],
+        }
+
+    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
+        place, text = territory.find(arguments["path"], Access.write), arguments["content"]
+        shown = territory.shown(place)
+        refuse_too_much(len(text.encode()), context.limits, "content")
+        if not exists(territory, place):
+            refuse_masks(text.count(MARK), 0, shown)
+            return _Create(place, text)
+        with existing_file(territory, place) as (_, file):
+            if arguments.get("mode") == "append":
+                refuse_masks(text.count(MARK), 0, shown)
+                return _Append(place, text)
+            return self._replacement(place, file, text, shown, context)
+
+    def _replacement(
+        self, place: Place, file: OpenFile, text: str, shown: str, context: ToolContext
+    ) -> Replacement:
+        if context.session_id:
+            known = self._desk.seen.current(context.session_id, str(place.path), file, shown)
+            require_seen(known, [(0, file.size)], shown)
+        form = form_of(file, shown)
+        if MARK in text:
+            old_marks = sum(piece.count(MARK.encode()) for piece in file.chunks(context.cancel.check))
+            refuse_masks(text.count(MARK), old_marks, shown)
+        body = form.encode(form.with_own_endings(text.removeprefix("\ufeff")), "content")
+        new = new_content(form.mark + body)
+        return Replacement(
+            place=place,
+            version=file.version,
+            before_sha256=file.sha256(context.cancel.check),
+            new=new,
+            known=((0, len(new.data)),),
+        )
+
+    def subject(self, plan: _Plan, territory: Territory) -> str:
+        return territory.shown(plan.place)
+
+    def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
+        shown = territory.shown(plan.place)
+        if isinstance(plan, Replacement):
+            kept = carry_out(plan, self._desk, territory, context)
+            size = len(plan.new.data)
+            return told_as(
+                f"replaced {shown}: {size} bytes",
+                kept=kept,
+                touched=written(plan),
+                path=shown,
+                bytes_written=size,
+                created=False,
+            )
+        if isinstance(plan, _Append):
+            return self._append(plan, territory, shown, context)
+        new = new_content(plan.text.encode())
+        kept = self._desk.changes.create(
+            territory, plan.place, new, origin_of(context), context.cancel.begin_effect
+        )
+        size = len(new.data)
+        return told_as(
+            f"created {shown}: {size} bytes",
+            kept=kept,
+            touched=(touch_of(str(plan.place.path), "created", new.sha256, size, (0, size)),),
+            path=shown,
+            bytes_written=size,
+            created=True,
+        )
+
+    def _append(self, plan: _Append, territory: Territory, shown: str, context: ToolContext) -> ToolResult:
+        with existing_file(territory, plan.place) as (parent, file):
+            form = form_of(file, shown)
+            data = form.encode(form.with_own_endings(plan.text), "content")
+            before = hashlib.sha256()
+            for piece in file.chunks(context.cancel.check):
+                before.update(piece)
+            after = before.copy()
+            after.update(data)
+            kept = self._desk.changes.replace(
+                *(parent, plan.place, file),
+                itertools.chain(file.chunks(context.cancel.check, 0, file.size), (data,)),
+                before_sha256=before.hexdigest(),
+                after_sha256=after.hexdigest(),
+                origin=origin_of(context),
+                commit=context.cancel.begin_effect,
+            )
+            size = file.size + len(data)
+            touch = touch_of(
+                *(str(plan.place.path), "appended", after.hexdigest(), size),
+                (file.size, size),
+            )
+        return told_as(
+            f"added {len(data)} bytes to {shown}, which now has {size}",
+            kept=kept,
+            touched=(touch,),
+            path=shown,
+            bytes_written=len(data),
+            created=False,
+        )

@@ -1,0 +1,144 @@
+"""What every file tool does alike: judge its paths first, and work beside the event loop."""
+
+import errno
+import os
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import visible
+from interlock.sandbox.paths import Territory
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.blocking import beside_the_loop
+from interlock.tools.result import ToolResult
+
+Plan = TypeVar("Plan")
+
+READING_MODES = frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding})
+WRITING_MODES = frozenset({ToolMode.coding})
+
+PATH = {"type": "string", "minLength": 1, "maxLength": 4096}
+CURSOR = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 4096,
+    "description": "next_page_cursor of the page before; the other arguments stay as they were.",
+}
+
+
+class FileTool(BaseTool, Generic[Plan]):
+    """A tool that works on files in the opened folders. It judges paths on a thread: they may block."""
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.code
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset({PolicySwitch.fs})
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"roots"})
+
+    @abstractmethod
+    def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> Plan:
+        """What will be done, once every path in it was found to be allowed. No effect yet."""
+
+    @abstractmethod
+    def subject(self, plan: Plan, territory: Territory) -> str:
+        """What the call is about, to name it in an error."""
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Plan:
+        territory = Territory(context.profile)
+
+        def judge() -> Plan:
+            with_paths = [str(arguments[name]) for name in ("path", "source") if name in arguments]
+            try:
+                return self.judge(arguments, territory, context)
+            except OSError as error:
+                raise told(error, with_paths[0] if with_paths else ".") from error
+
+        return await beside_the_loop(context.cancel, judge)
+
+
+class BlockingFileTool(FileTool[Plan]):
+    """A file tool whose work is nothing but system calls."""
+
+    @abstractmethod
+    def work(self, plan: Plan, territory: Territory, context: ToolContext) -> ToolResult: ...
+
+    async def execute(self, prepared: Plan, context: ToolContext) -> ToolResult:
+        territory = Territory(context.profile)
+
+        def work() -> ToolResult:
+            try:
+                return self.work(prepared, territory, context)
+            except OSError as error:
+                raise told(error, self.subject(prepared, territory)) from error
+
+        return await beside_the_loop(context.cancel, work)
+
+
+class ReadingTool(BlockingFileTool[Plan]):
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return READING_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.read
+
+
+class WritingTool(BlockingFileTool[Plan]):
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return WRITING_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.write
+
+
+_SENTENCES = {
+    errno.ENOENT: "there is no {shown}",
+    errno.ENOTDIR: "{shown}: a part of the path is not a folder",
+    errno.EISDIR: "{shown} is a folder",
+    errno.EEXIST: "{shown} exists already",
+    errno.EACCES: "{shown}: the account Interlock runs as has no permission",
+    errno.EPERM: "{shown}: the system does not permit it",
+    errno.ENOSPC: "{shown}: the disk is full",
+    errno.EDQUOT: "{shown}: the disk quota is used up",
+    errno.EROFS: "{shown} is on a read-only file system",
+    errno.ENAMETOOLONG: "{shown}: a name in it is too long",
+    errno.ENXIO: "{shown} is not a regular file (a pipe, a socket or a device)",
+    errno.EXDEV: "{shown} lies on another file system",
+    errno.ENOTEMPTY: "{shown} is not empty",
+}
+
+_NEXT_STEPS = {
+    errno.ENOENT: "Look for it with find_files or list_files.",
+    errno.EISDIR: "Use list_files for a folder.",
+    errno.ENOSPC: "Tell the person that the disk is full.",
+    errno.EXDEV: "Copy it with read_file and write_file, or tell the person.",
+}
+
+
+def told(error: OSError, shown: str) -> ToolError:
+    """An error of the operating system in words for the model, without any path but the one it knows."""
+    code = error.errno or 0
+    sentence = _SENTENCES.get(code, f"{{shown}}: {os.strerror(code) if code else 'it failed'}")
+    return ToolError(
+        ErrorCode.EXECUTION_ERROR,
+        sentence.format(shown=visible(shown)),
+        _NEXT_STEPS.get(code, "Try another way, or tell the person."),
+    )
+
+
+def text_argument(description: str, **bounds: int) -> dict[str, Any]:
+    return {"type": "string", "description": description, **bounds}
+
+
+def whole_number(description: str, minimum: int, maximum: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}

@@ -1,0 +1,45 @@
+"""Patterns that a model gave. They choose among what may be seen, and are never a way to see more."""
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import visible
+from interlock.sandbox.globs import BadPattern, Glob
+from interlock.sandbox.paths import Place, Territory
+
+__all__ = ["Glob", "judged_pattern"]
+
+_SPECIAL = set("*?[")
+
+
+def judged_pattern(pattern: str, argument: str, place: Place, territory: Territory) -> Glob:
+    """The pattern, compiled, once every folder it names by name was found to be inside."""
+    if "\0" in pattern:
+        raise _invalid(argument, "it must not contain a null character")
+    try:
+        glob = Glob(pattern)
+    except BadPattern as error:
+        raise _invalid(argument, str(error)) from None
+    if pattern.startswith("/"):
+        raise _leads_out(argument, pattern)
+    for parts in glob.alternatives:
+        if ".." in parts:
+            raise _leads_out(argument, pattern)
+        named = []
+        for part in parts[:-1]:
+            if set(part) & _SPECIAL:
+                break
+            named.append(part)
+        if named:
+            territory.find(str(place.path.joinpath(*named)))
+    return glob
+
+
+def _invalid(argument: str, reason: str) -> ToolError:
+    return ToolError(ErrorCode.INVALID_ARGS, f"{argument}: {reason}", "Correct the pattern.")
+
+
+def _leads_out(argument: str, pattern: str) -> ToolError:
+    return ToolError(
+        ErrorCode.PATH_DENIED,
+        f"{argument}: {visible(pattern[:200])} leads out of the folder that is searched",
+        "Use a pattern below the folder, and path to say which folder.",
+    )

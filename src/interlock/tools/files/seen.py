@@ -1,0 +1,107 @@
+"""What a session has seen of a file, and whether that is still what is there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import orjson
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.files import OpenFile
+from interlock.store.driver import Connection
+
+READ_OUTCOMES = """
+SELECT seq, payload FROM events
+WHERE stream = ? AND seq < ? AND kind = 'tool_call.completed' AND payload IS NOT NULL
+ORDER BY seq DESC LIMIT 200
+"""
+
+_NEWEST = 2**62
+
+# Whoever made the whole content knows it; nothing earlier has to be looked at.
+_WHOLE = frozenset({"created", "replaced"})
+
+Touch = dict[str, Any]
+Span = tuple[int, int]
+
+
+class SeenFiles:
+    """Reads the session's own log: what was read or written, and the hashes of it."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._reading = reading
+
+    def current(self, session_id: str, path: str, file: OpenFile, shown: str) -> list[Span]:
+        """The parts of the file that this session knows as they are now, in order and joined.
+
+        A file it has not looked at, or that changed since it last did, is refused.
+        """
+        with self._reading() as connection:
+            touches = list(_touches(connection, session_id, path))
+        if not touches:
+            raise _read_required(shown, "has not been read in this session")
+        hashes: dict[Span, str] = {}
+
+        def is_current(touch: Touch) -> bool:
+            span = (touch["hashed_from"], touch["hashed_to"])
+            if span[1] > file.size:
+                return False
+            if span not in hashes:
+                hashes[span] = file.sha256(lambda: None, *span)
+            return hashes[span] == str(touch["sha256"])
+
+        if not is_current(touches[0]):
+            raise _stale(shown)
+        return _joined([(touch["seen_from"], touch["seen_to"]) for touch in touches if is_current(touch)])
+
+
+def require_seen(known: list[Span], wanted: list[Span], shown: str) -> None:
+    for start, end in wanted:
+        if not any(begin <= start and end <= until for begin, until in known):
+            raise _read_required(shown, "has only been read in part, and not where it is to be changed")
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _touches(connection: Connection, session_id: str, path: str) -> Iterator[Touch]:
+    """Newest first, back to the last time this session wrote the whole file or saw it go."""
+    quoted = orjson.dumps(path).decode()
+    for payload in _outcomes(connection, session_id):
+        if quoted not in payload:
+            continue
+        touches = [touch for touch in orjson.loads(payload).get("files", ()) if touch.get("path") == path]
+        if any(touch.get("sha256") is None for touch in touches):
+            return
+        yield from touches
+        if any(touch["action"] in _WHOLE for touch in touches):
+            return
+
+
+def _outcomes(connection: Connection, session_id: str) -> Iterator[str]:
+    before = _NEWEST
+    while rows := connection.query(READ_OUTCOMES, (session_id, before)):
+        before = rows[-1][0]
+        for _seq, payload in rows:
+            yield payload
+
+
+def _read_required(shown: str, reason: str) -> ToolError:
+    return ToolError(
+        ErrorCode.READ_REQUIRED, f"{shown} {reason}", "Read it with read_file first, then change it."
+    )
+
+
+def _stale(shown: str) -> ToolError:
+    return ToolError(
+        ErrorCode.STALE_READ,
+        f"{shown} was changed by somebody else since it was last read here",
+        "Read it again with read_file, then make the change that still fits.",
+    )

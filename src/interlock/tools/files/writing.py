@@ -1,0 +1,137 @@
+"""What the tools that write have in common: the rules that hold before anything is changed."""
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.redaction.redactor import MARK
+from interlock.sandbox.changes import FileChanges, NewContent, Origin
+from interlock.sandbox.files import OpenFile, look, opened_in
+from interlock.sandbox.paths import Parent, Place, Territory
+from interlock.tools.base import ToolContext, ToolLimits
+from interlock.tools.files.seen import SeenFiles
+from interlock.tools.files.text import HEAD_BYTES, TextForm, binary_refusal, text_form
+from interlock.tools.result import FileTouch, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class WritingDesk:
+    """What the writing tools need of the world."""
+
+    changes: FileChanges
+    seen: SeenFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """New content for a file as it was when it was judged; `known` is what the model then knows of it."""
+
+    place: Place
+    version: str
+    before_sha256: str
+    new: NewContent
+    known: tuple[tuple[int, int], ...]
+
+
+@contextmanager
+def existing_file(territory: Territory, place: Place) -> Iterator[tuple[Parent, OpenFile]]:
+    """The file at a place and the folder that holds it; `FileNotFoundError` where there is none."""
+    with territory.parent(place) as parent:
+        shown = territory.shown(place)
+        with opened_in(parent.descriptor, parent.name, shown) as file:
+            if not stat.S_IMODE(file.status.st_mode) & 0o222:
+                raise ToolError(
+                    ErrorCode.EXECUTION_ERROR,
+                    f"{shown} is marked as read-only",
+                    "Leave it, or tell the person that it should be changed.",
+                )
+            yield parent, file
+
+
+def exists(territory: Territory, place: Place) -> bool:
+    try:
+        with territory.parent(place) as parent:
+            return look(parent) is not None
+    except FileNotFoundError:
+        return False
+
+
+def form_of(file: OpenFile, shown: str) -> TextForm:
+    head = file.read(0, HEAD_BYTES)
+    form = text_form(head, is_whole=len(head) == file.size)
+    if form is None:
+        raise binary_refusal(shown, file.size, head)
+    return form
+
+
+def new_content(data: bytes) -> NewContent:
+    return NewContent(data, hashlib.sha256(data).hexdigest())
+
+
+def carry_out(
+    replacement: Replacement, desk: WritingDesk, territory: Territory, context: ToolContext
+) -> bool:
+    """Replace the file, provided that it still is the one that was judged."""
+    with existing_file(territory, replacement.place) as (parent, file):
+        if file.version != replacement.version:
+            raise ToolError(
+                ErrorCode.STALE_READ,
+                f"{territory.shown(replacement.place)} was changed by somebody else at this moment",
+                "Read it again with read_file, then make the change that still fits.",
+            )
+        return desk.changes.replace(
+            *(parent, replacement.place, file, iter((replacement.new.data,))),
+            before_sha256=replacement.before_sha256,
+            after_sha256=replacement.new.sha256,
+            origin=origin_of(context),
+            commit=context.cancel.begin_effect,
+        )
+
+
+def written(replacement: Replacement) -> tuple[FileTouch, ...]:
+    path, size = str(replacement.place.path), len(replacement.new.data)
+    return tuple(
+        touch_of(path, "replaced", replacement.new.sha256, size, span) for span in replacement.known
+    )
+
+
+def touch_of(path: str, action: str, sha256: str, size: int, seen: tuple[int, int]) -> FileTouch:
+    return FileTouch(
+        path=path,
+        action=action,
+        sha256=sha256,
+        hashed_to=size,
+        seen_from=seen[0],
+        seen_to=seen[1],
+    )
+
+
+def origin_of(context: ToolContext) -> Origin:
+    return Origin(context.session_id, context.call_id, context.scope.task)
+
+
+def told_as(text: str, *, kept: bool, touched: tuple[FileTouch, ...], **meta: object) -> ToolResult:
+    note = "" if kept else " (what was there before could not be kept; this cannot be undone)"
+    return ToolResult(stdout=f"{text}{note}\n", meta={**meta, "can_be_undone": kept}, touched=touched)
+
+
+def refuse_too_much(size: int, limits: ToolLimits, what: str) -> None:
+    if size > limits.max_write_bytes:
+        raise ToolError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"{what}: {size} bytes are more than the {limits.max_write_bytes} that may be written at once",
+            "Write less at a time.",
+        )
+
+
+def refuse_masks(new_marks: int, old_marks: int, shown: str) -> None:
+    """A mask that a model copied would be written over the secret it stands for."""
+    if new_marks > old_marks:
+        raise ToolError(
+            ErrorCode.REDACTED_CONTENT,
+            f"the text for {shown} contains {MARK}, which hides something secret and is not in the file",
+            "Leave the secret parts out of the change: edit_file can change the lines around them.",
+        )

@@ -1,0 +1,131 @@
+"""All built-in tools on real files, in one session, through the real gates, runner and log."""
+
+import hashlib
+from pathlib import Path
+
+import orjson
+
+from interlock.config.modes import ToolMode
+from interlock.events.feed import whole_stream
+from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Situation
+from interlock.gates.gate import ToolCall
+from interlock.gates.policy import FsPolicy, ToolPolicy
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.changes import FileChanges
+from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.programs import RG, locate
+from interlock.tools.builtins import FileServices
+from interlock.tools.files.seen import SeenFiles
+from interlock.tools.files.undoing import UndoDesk
+from interlock.tools.files.writing import WritingDesk
+from interlock.tools.result import ToolResult
+from interlock.wiring import build_registry, capabilities
+from tests.conftest import Store
+
+SECRET = "sk-known-secret-value"
+
+
+class Workbench:
+    """`root` is the first opened folder, `outside` one that is not opened."""
+
+    def __init__(self, store: Store, session_id: str, folder: Path) -> None:
+        self.store, self.session_id = store, session_id
+        self.root, self.outside = folder / "root", folder / "outside"
+        for path in (self.root, self.outside):
+            path.mkdir(exist_ok=True)
+        self.roots: tuple[Path, ...] = (self.root,)
+        self.mode = ToolMode.coding
+        self.policy = ToolPolicy()
+        self.limits = CallLimits()
+        self.redactor = Redactor([SECRET])
+        self.kept = KeptVersions(folder / "state" / "kept", max_bytes=64 * 1024 * 1024)
+        self.undo = UndoDesk(self.kept, store.log)
+        self.registry = build_registry(
+            None,
+            FileServices(
+                self.redactor,
+                WritingDesk(FileChanges(self.kept), SeenFiles(store.database.reading)),
+                locate(RG),
+            ),
+        )
+        self.runner = ToolRunner(self.registry, store.log, self.redactor)
+        self.authorities = AuthorityCache(self.registry)
+        self.progress: list[str] = []
+        self._count = 0
+
+    def authority(self) -> Authority:
+        return self.authorities.get(
+            Situation(
+                mode=self.mode,
+                open_modes=frozenset(ToolMode),
+                environment=self.policy,
+                capabilities=capabilities(self.roots),
+                limits=self.limits,
+            ),
+        )
+
+    async def call(
+        self,
+        name: str,
+        arguments: dict | None = None,
+        *,
+        session: str = "",
+        timeout: float | None = None,
+        **more,
+    ) -> ToolResult:
+        """Call a tool; arguments by keyword, or as a dict where a name is not Python's."""
+        self._count += 1
+        return await self.runner.call(
+            ToolCall(f"call_{self._count}", name, {**(arguments or {}), **more}, timeout),
+            self.authority(),
+            CallContext(session or self.session_id, report_progress=self.progress.append),
+        )
+
+    async def ok(self, name: str, arguments: dict | None = None, **more) -> ToolResult:
+        result = await self.call(name, arguments, **more)
+        assert result.failure is None, result.failure
+        return result
+
+    async def refused(self, name: str, arguments: dict | None = None, **more) -> str:
+        """The code of a call that must fail, whose message and next step must both say something."""
+        result = await self.call(name, arguments, **more)
+        assert result.failure is not None, result.stdout
+        assert result.failure.message
+        assert result.failure.next_action
+        return result.failure.error_code.value
+
+    async def pages(self, name: str, arguments: dict | None = None, **more) -> list[ToolResult]:
+        """Every page of a call, following the cursors."""
+        pages = [await self.ok(name, arguments, **more)]
+        while pages[-1].next_page_cursor:
+            assert len(pages) < 500, "the pages never end"
+            pages.append(await self.ok(name, arguments, cursor=pages[-1].next_page_cursor, **more))
+        return pages
+
+    def narrow(self, *, read: int | None = None, write: int | None = None) -> None:
+        self.policy = ToolPolicy(fs=FsPolicy(max_read_bytes=read, max_write_bytes=write))
+
+    def write(self, path: str, content: str | bytes = "") -> Path:
+        """A file made behind the tools' back, as an editor would."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+    def events(self) -> list[tuple[str, dict]]:
+        with self.store.database.reading() as connection:
+            return [
+                (event.header.kind, orjson.loads(event.payload))
+                for event in whole_stream(connection, self.session_id)
+            ]
+
+    def last_event(self) -> tuple[str, dict]:
+        return self.events()[-1]
+
+    def outside_state(self) -> dict[str, str]:
+        """Everything in the folder that is not opened, to compare it later."""
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+            for path in sorted(self.outside.rglob("*"))
+        }
