@@ -1,6 +1,7 @@
 """Questions as rows, on both databases: asked once, answered once, by whoever comes first."""
 
 import asyncio
+import threading
 from hashlib import sha256
 
 import pytest
@@ -19,6 +20,8 @@ from interlock.questions.desk import MAX_OPEN, AskingCall, QuestionDesk
 from interlock.questions.rows import Status
 from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import MARK, Redactor
+from interlock.tools.base import ToolContext
+from interlock.tools.builtins.ask_user import AskUserTool
 from tests.conftest import open_store
 from tests.integration.asking import CONFIRMATION, SECRET, Asking
 from tests.unit.questions.widget_cases import CASES
@@ -328,6 +331,32 @@ async def test_a_cancelled_call_leaves_a_whole_question_or_none(asking):
     }
     assert not ended & {question.intent_id for question in waiting}
     assert faults(asking.store) == []
+
+
+async def test_a_question_on_its_way_to_the_store_is_not_lost_by_a_cancellation(asking):
+    """Otherwise the call would be told as cancelled while its question can still be answered."""
+    release = threading.Event()
+    busy = asyncio.create_task(asking.store.log.transact(asking.session_id, lambda _: release.wait(10)))
+    context = ToolContext(
+        session_id=asking.session_id,
+        call_id="call_1",
+        mode=asking.authority.mode,
+        limits=asking.authority.limits,
+        profile=asking.authority.profile,
+        authority_digest=asking.authority.digest,
+        report_progress=lambda _: None,
+        scope=Scope(None, "its intent"),
+    )
+    task = asyncio.create_task(AskUserTool(asking.desk).execute(read_widget(CONFIRMATION), context))
+    while not context.cancel.took_effect:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    release.set()
+    result = await task
+    assert await busy
+    assert (await asking.desk.get(result.question_id)).status is Status.open
 
 
 @pytest.mark.parametrize(
