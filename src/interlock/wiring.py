@@ -213,6 +213,20 @@ def capabilities(
     )
 
 
+def programs() -> list[tuple[str, Path | None, list[str], str]]:
+    """Every program that tools run: its name, where it is, the tools that need it, how to get it."""
+    registry = build_registry()
+    return [
+        (
+            program.names[0],
+            locate(program),
+            [entry.tool.name for entry in registry if program.capability in entry.tool.needs],
+            program.hint,
+        )
+        for program in PROGRAMS
+    ]
+
+
 def local_person() -> str:
     """Who is at this command line, as the log names them."""
     try:

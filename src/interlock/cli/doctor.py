@@ -37,7 +37,7 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
-        findings += _denied_nothing(settings)
+        findings += [*_denied_nothing(settings), *_programs()]
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -85,6 +85,18 @@ def _denied_nothing(settings: "Settings") -> list[Finding]:
     return [
         Finding("settings", WARNING, f"TOOL_DENIED names '{name}', and no tool is called that")
         for name in sorted(settings.tool.denied - known)
+    ]
+
+
+def _programs() -> list[Finding]:
+    """What tools run; a missing one takes its tools away."""
+    from interlock.wiring import programs
+
+    return [
+        Finding("program", GOOD, f"{name} is {path}")
+        if path
+        else Finding("program", WARNING, f"{name} is missing: {', '.join(tools)} cannot be used; {hint}")
+        for name, path, tools, hint in programs()
     ]
 
 

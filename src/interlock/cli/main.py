@@ -16,6 +16,7 @@ _GROUPS = {
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
     "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
+    "undo": ("interlock.cli.undo:undo", "Take back what a session, a task or a call did to files."),
     "events": ("interlock.cli.events:app", "Read and verify the log of everything that happened."),
     "settings": ("interlock.cli.settings:app", "Show and change the stored settings."),
     "config": ("interlock.cli.config:app", "Show the operator's settings and where they came from."),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, validators
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
@@ -11,7 +11,7 @@ from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 
 if TYPE_CHECKING:
-    from interlock.tools.result import ToolFailure
+    from interlock.tools.result import ToolFailure, ToolResult
 
 app = App(name="tool", help="List the tools, or call one through the gates.", help_format="plaintext")
 
@@ -52,16 +52,18 @@ async def list_tools(*, mode: str | None = None, json: AsJson = False) -> int:
 
 @app.command
 async def call(
-    name: str,
+    name: str | None = None,
     *,
     args: str = "{}",
     mode: str | None = None,
     root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
     session: str | None = None,
+    timeout_seconds: Annotated[float | None, Parameter(validator=validators.Number(gt=0))] = None,
     ask: Annotated[bool, Parameter(negative=())] = False,
+    jsonl: Annotated[bool, Parameter(negative=())] = False,
     json: AsJson = False,
 ) -> int:
-    """Call one tool and print its result.
+    """Call one tool and print its result, or with --jsonl one tool for each line of input.
 
     Parameters
     ----------
@@ -75,42 +77,58 @@ async def call(
         A folder the tool may work in, instead of the configured ones.
     session
         Continue this session, in its own mode unless --mode is given; otherwise the call gets a new one.
+    timeout_seconds
+        How many seconds it may take, as far as the policy allows.
     ask
         Somebody will answer: a tool that asks puts its question, prints the question's id and returns.
+    jsonl
+        Read calls {"id", "name", "arguments"} from the input, one a line, and print {"id", "result"}
+        for each, in order and in one session. A line may have its own "timeout_seconds".
     """
-    from interlock.events.chain import new_id
-    from interlock.gates.gate import ToolCall
-    from interlock.gates.runner import CallContext
+    from interlock.cli.calls import call_each_line, opened_calls
 
+    _refuse_contradictions(name, args, jsonl=jsonl)
     chosen = mode_argument(mode) if mode else None
-    opened = [chosen] if chosen else []
-    async with opened_runtime(opened=opened, roots=root_arguments(root)) as runtime:
-        if session is None:
-            created = await runtime.sessions.create(
-                opened_by="cli", title=f"tool call {name}", mode=chosen or ToolMode.chat_safe
-            )
-            session = created.id
-        else:
-            await runtime.sessions.get(session)
-        mode_now = chosen or await runtime.sessions.get_mode(session)
-        authority = await runtime.authority(mode_now, someone_can_answer=ask)
-        result = await runtime.runner.call(
-            ToolCall(f"call_{new_id()[-12:]}", name, args), authority, CallContext(session)
-        )
-        # Tools that only an answer is missing for.
-        asking = set((await runtime.authority(mode_now)).exposed) - set(authority.exposed)
+    title = "tool calls" if jsonl else f"tool call {name}"
+    async with opened_calls(chosen, root_arguments(root), session, title, ask=ask) as calls:
+        if jsonl:
+            await call_each_line(calls, timeout_seconds)
+            note(f"recorded  interlock events tree {calls.session_id}")
+            return Exit.ok
+        done = await calls.call(str(name), args, timeout_seconds)
+        nobody = done.result.failure is not None and await calls.lacks_only_a_person(done.tool_name)
+    result = done.result
     if json:
-        print_json({"session_id": session, **result.as_dict()})
+        print_json({"session_id": calls.session_id, "call_id": done.call_id, **result.as_dict()})
     elif result.failure is None:
-        print_text(result.stdout)
+        _print_output(result)
     else:
         _print_failure(result.failure)
-    note(f"recorded  interlock events tree {session}")
+    note(f"recorded  interlock events tree {calls.session_id}")
     if result.failure is None:
         return Exit.ok
-    if result.failure.tool_name in asking:
+    if nobody:
         return Exit.nobody_to_answer
     return Exit.denied if result.failure.is_denial else Exit.failed
+
+
+def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
+    from interlock.infra.errors import BadUsage
+
+    if jsonl and (name is not None or args != "{}"):
+        raise BadUsage("with --jsonl the names and arguments come from the input, not from the command")
+    if not jsonl and name is None:
+        raise BadUsage("name the tool to call, or give calls on the input with --jsonl")
+
+
+def _print_output(result: "ToolResult") -> None:
+    print_text(result.stdout.removesuffix("\n"))
+    if result.stderr:
+        note(result.stderr.removesuffix("\n"))
+    if result.next_page_cursor:
+        note(f"more      --args with cursor {result.next_page_cursor}")
+    elif result.truncated_lines or result.truncated_bytes:
+        note("more      there is more than is shown")
 
 
 def _print_failure(failure: "ToolFailure") -> None:

@@ -223,13 +223,22 @@ def _existing_folder(path: Path) -> Path:
 
 
 def default_state_dir() -> Path:
-    base = os.environ.get("XDG_STATE_HOME")
+    return _home_folder("XDG_STATE_HOME", ".local/state", "INTERLOCK_STATE_DIR")
+
+
+def default_workspace_dir() -> Path:
+    """Not below the working directory: that is the folder people most often open to an agent."""
+    return _home_folder("XDG_DATA_HOME", ".local/share", "WORKSPACE_DIR")
+
+
+def _home_folder(variable: str, usual: str, setting: str) -> Path:
+    base = os.environ.get(variable)
     if base and Path(base).is_absolute():
         return Path(base) / "interlock"
     try:
-        return Path.home() / ".local" / "state" / "interlock"
+        return Path.home() / usual / "interlock"
     except RuntimeError:
-        raise ValueError("INTERLOCK_STATE_DIR: set it; this account has no home folder") from None
+        raise ValueError(f"{setting}: set it; this account has no home folder") from None
 
 
 class Settings(SettingsGroup):
@@ -240,7 +249,7 @@ class Settings(SettingsGroup):
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
-    workspace_dir: Path = Path("workspace")
+    workspace_dir: Path = Field(default_factory=default_workspace_dir)
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR")
     model: str = "demo"
     log_level: Literal["debug", "info", "warning", "error"] = "warning"

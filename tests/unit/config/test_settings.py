@@ -24,7 +24,8 @@ def row(name: str) -> tuple[str, str]:
     return found.value, found.origin
 
 
-def test_the_defaults_are_those_of_the_specifications():
+def test_the_defaults_are_those_of_the_specifications(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     settings = load_settings()
     assert settings.tool.timeout_seconds == 30
     assert settings.tool.max_output_lines == 2000
@@ -33,7 +34,7 @@ def test_the_defaults_are_those_of_the_specifications():
     assert settings.session.open_modes == {ToolMode.chat_safe}
     assert settings.session.queue_limit == 20
     assert settings.gateway.host == "127.0.0.1"
-    assert settings.workspace_dir == Path.cwd() / "workspace"
+    assert settings.workspace_dir == tmp_path / "data" / "interlock"
 
 
 @pytest.mark.parametrize(

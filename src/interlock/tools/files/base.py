@@ -1,5 +1,6 @@
 """What every file tool does alike: judge its paths first, and work beside the event loop."""
 
+import asyncio
 import errno
 import os
 from abc import abstractmethod
@@ -60,7 +61,16 @@ class FileTool(BaseTool, Generic[Plan]):
             except OSError as error:
                 raise told(error, with_paths[0] if with_paths else ".") from error
 
-        return await beside_the_loop(context.cancel, judge)
+        seconds = context.limits.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await beside_the_loop(context.cancel, judge)
+        except TimeoutError:
+            raise ToolError(
+                ErrorCode.TIMEOUT,
+                f"the path could not be looked at within {seconds:g} seconds",
+                "Try another path, or tell the person that the disk does not answer.",
+            ) from None
 
 
 class BlockingFileTool(FileTool[Plan]):

@@ -1,0 +1,139 @@
+"""Tool calls of one process: one session, the same gates, runner and log as any other entry."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from interlock.cli.output import print_json_line
+from interlock.cli.runtime import opened_runtime
+from interlock.config.modes import ToolMode
+from interlock.events.chain import new_id
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
+from interlock.infra.errors import ErrorCode
+from interlock.infra.threads import WorkThreads
+from interlock.tools.result import ToolFailure, ToolResult
+
+if TYPE_CHECKING:
+    from interlock.wiring import Runtime
+
+MAX_LINE_BYTES = 16 * 1024 * 1024
+_KEYS = frozenset({"id", "name", "arguments", "timeout_seconds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    call_id: str
+    tool_name: str
+    result: ToolResult
+
+
+class Calls:
+    def __init__(self, runtime: "Runtime", session_id: str, mode: ToolMode | None, *, ask: bool) -> None:
+        self._runtime = runtime
+        self._mode = mode
+        self._ask = ask
+        self.session_id = session_id
+
+    async def call(self, name: str, arguments: str | dict[str, Any], seconds: float | None) -> Done:
+        mode = await self._current_mode()
+        authority = await self._runtime.authority(mode, someone_can_answer=self._ask)
+        call = ToolCall(f"call_{new_id()[-12:]}", name, arguments, seconds)
+        result = await self._runtime.runner.call(call, authority, CallContext(self.session_id))
+        return Done(call.call_id, authority.names.get(name, name), result)
+
+    async def lacks_only_a_person(self, tool_name: str) -> bool:
+        """Whether the tool would be offered if somebody were there to answer."""
+        mode = await self._current_mode()
+        now = await self._runtime.authority(mode, someone_can_answer=self._ask)
+        with_somebody = await self._runtime.authority(mode)
+        return tool_name in with_somebody.exposed and tool_name not in now.exposed
+
+    async def _current_mode(self) -> ToolMode:
+        return self._mode or await self._runtime.sessions.get_mode(self.session_id)
+
+
+@asynccontextmanager
+async def opened_calls(
+    mode: ToolMode | None, roots: tuple[Path, ...] | None, session: str | None, title: str, *, ask: bool
+) -> AsyncIterator[Calls]:
+    """The calls of a session that is continued, or of a new one."""
+    async with opened_runtime(opened=[mode] if mode else [], roots=roots) as runtime:
+        if session is None:
+            first = mode or ToolMode.chat_safe
+            session = (await runtime.sessions.create(opened_by="cli", title=title, mode=first)).id
+        else:
+            await runtime.sessions.get(session)
+        yield Calls(runtime, session, mode, ask=ask)
+
+
+async def call_each_line(calls: Calls, default_seconds: float | None) -> None:
+    """One answer for every line, in order; a line that is no call is answered as well."""
+    threads = WorkThreads("interlock-input")
+    while line := await threads.start(_read_line):
+        if not line.strip():
+            continue
+        identity, request = _parsed(line)
+        if isinstance(request, ToolResult):
+            result = request
+        else:
+            seconds = request.get("timeout_seconds", default_seconds)
+            result = (await calls.call(request["name"], request.get("arguments", {}), seconds)).result
+        print_json_line({"id": identity, "result": result.as_dict()})
+
+
+def _read_line() -> bytes:
+    """The next line, or what is left of one that is too long to be a call; empty at the end."""
+    stream = sys.stdin.buffer
+    line = stream.readline(MAX_LINE_BYTES)
+    if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+        while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
+            pass
+        return b"\x00"
+    return line
+
+
+def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolResult]:
+    """The id of a line, and the call it asks for or what is wrong with it."""
+    if line == b"\x00":
+        return None, _no_call(f"the line is longer than {MAX_LINE_BYTES} bytes")
+    try:
+        request = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return None, _no_call(f"the line is not valid JSON: {error}")
+    if not isinstance(request, dict):
+        return None, _no_call("the line is not a JSON object")
+    identity = request.get("id")
+    if fault := _fault(request):
+        return identity, _no_call(fault)
+    return identity, request
+
+
+def _fault(request: dict[str, Any]) -> str | None:
+    if unknown := sorted(set(request) - _KEYS):
+        return f"unknown key '{unknown[0]}'; a call has id, name, arguments and timeout_seconds"
+    if not isinstance(request.get("name"), str):
+        return "name: must be the name of a tool"
+    if not isinstance(request.get("arguments", {}), dict | str):
+        return "arguments: must be a JSON object"
+    seconds = request.get("timeout_seconds", 1)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return "timeout_seconds: must be a number"
+    return None
+
+
+def _no_call(message: str) -> ToolResult:
+    failure = ToolFailure(
+        error_code=ErrorCode.INVALID_ARGS,
+        error_class=ErrorCode.INVALID_ARGS.error_class,
+        tool_name="",
+        mode="",
+        message=message,
+        next_action='Write one call a line: {"id": …, "name": …, "arguments": {…}}.',
+    )
+    return ToolResult(exit_code=1, failure=failure)
