@@ -44,7 +44,8 @@ setup: .venv/.installed ## make .venv from the locks and install Interlock into 
 setup-dev: .venv/.installed-dev
 
 run: setup ## start Interlock on its embedded defaults
-	@$(BIN)/interlock policy matrix
+	@mkdir -p playground
+	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(BIN)/interlock policy matrix
 
 test: setup-dev ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full"

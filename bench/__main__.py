@@ -1,14 +1,14 @@
-"""`python -m bench [gates] [log] [start]`: prints the table; exits 1 if a target was missed."""
+"""`python -m bench [gates] [log] [files] [start]`: prints the table; exits 1 if a target was missed."""
 
 import logging
 import sys
 
 import structlog
 
-from bench import gates, log, start
+from bench import files, gates, log, start
 from bench.rows import print_table
 
-PARTS = {"gates": gates.rows, "log": log.rows, "start": start.rows}
+PARTS = {"gates": gates.rows, "log": log.rows, "files": files.rows, "start": start.rows}
 
 
 def main() -> int:

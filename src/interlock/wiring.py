@@ -141,6 +141,7 @@ def open_runtime(
             capabilities=capabilities(
                 roots if roots is not None else settings.tool.allowed_roots,
                 settings.tool.protected_names,
+                reads_hard_links=settings.tool.hard_links,
             ),
             limits=_call_limits(settings.tool),
         ),
@@ -192,7 +193,10 @@ def ceiling(tool: ToolSettings) -> ToolPolicy:
 
 
 def capabilities(
-    roots: tuple[Path, ...] | None, protected_names: tuple[str, ...] = PROTECTED_NAMES
+    roots: tuple[Path, ...] | None,
+    protected_names: tuple[str, ...] = PROTECTED_NAMES,
+    *,
+    reads_hard_links: bool = False,
 ) -> Capabilities:
     """What works here, and for everything that does not, why and what would help."""
     present, missing = {"person"}, {}
@@ -210,6 +214,7 @@ def capabilities(
         missing_reasons=tuple(missing.items()),
         roots=roots or (),
         protected_names=protected_names,
+        reads_hard_links=reads_hard_links,
     )
 
 

@@ -155,6 +155,7 @@ class ToolSettings(SettingsGroup):
     allowed_roots: Annotated[tuple[Path, ...] | None, NoDecode] = None
     readable_paths: Annotated[tuple[Path, ...], NoDecode] = ()
     protected_names: Words = PROTECTED_NAMES
+    hard_links: bool = False
     sandbox: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
     bash_denylist: Words = ()
 

@@ -48,6 +48,7 @@ class Capabilities:
     missing_reasons: tuple[tuple[str, str], ...] = ()
     roots: tuple[Path, ...] = ()
     protected_names: tuple[str, ...] = ()
+    reads_hard_links: bool = False
 
     def why_missing(self, need: str) -> str | None:
         if need in self.present:
@@ -282,11 +283,16 @@ def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
 def _profile(situation: Situation, policy: ToolPolicy) -> SandboxProfile:
     if situation.mode is ToolMode.chat_safe or policy.fs.enabled is False:
         return SandboxProfile()
-    roots, protected = situation.capabilities.roots, situation.capabilities.protected_names
+    here = situation.capabilities
+    reading = SandboxProfile(
+        readable_roots=here.roots,
+        protected_names=here.protected_names,
+        reads_hard_links=here.reads_hard_links,
+    )
     if situation.mode is not ToolMode.coding:
-        return SandboxProfile(readable_roots=roots, protected_names=protected)
+        return reading
     ports = (policy.shell.ports or frozenset()) if policy.shell.network else frozenset()
-    return SandboxProfile(roots, roots, ports, protected)
+    return replace(reading, writable_roots=here.roots, network_ports=ports)
 
 
 def _tooling_text(exposed: Mapping[str, RegisteredTool]) -> str:
@@ -320,6 +326,7 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
             "writable_roots": [str(root) for root in authority.profile.writable_roots],
             "network_ports": sorted(authority.profile.network_ports),
             "protected_names": list(authority.profile.protected_names),
+            "reads_hard_links": authority.profile.reads_hard_links,
         },
         "verdicts": [_verdict_form(authority.verdicts[name]) for name in sorted(authority.verdicts)],
         "names": sorted(authority.names.items()),

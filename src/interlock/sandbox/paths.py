@@ -74,6 +74,10 @@ class Territory:
         self._protected = protections(profile.protected_names)
 
     @property
+    def profile(self) -> SandboxProfile:
+        return self._profile
+
+    @property
     def first_root(self) -> Path:
         if not self._profile.readable_roots:
             raise ToolError(ErrorCode.PATH_DENIED, "no folder was opened", "Tell the person.")

@@ -9,9 +9,11 @@ class SandboxProfile:
     """Folders that may be read, folders that may be written, and ports that may be reached (none: offline).
 
     `protected_names` are patterns of paths that nothing may write, though they lie in a writable folder.
+    `reads_hard_links` opens files that also have a name outside.
     """
 
     readable_roots: tuple[Path, ...] = ()
     writable_roots: tuple[Path, ...] = ()
     network_ports: frozenset[int] = frozenset()
     protected_names: tuple[str, ...] = ()
+    reads_hard_links: bool = False
