@@ -25,9 +25,9 @@ class Bench:
         )
         self.runner = ToolRunner(self.registry, store.log, Redactor([SECRET]))
 
-    async def call(self, arguments="{}", name=None, **context):
+    async def call(self, arguments="{}", name=None, timeout_seconds=None, **context):
         return await self.runner.call(
-            ToolCall("call_1", name or self.tool.name, arguments),
+            ToolCall("call_1", name or self.tool.name, arguments, timeout_seconds),
             self.authority,
             CallContext(self.session_id, **context),
         )

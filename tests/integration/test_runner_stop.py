@@ -1,0 +1,142 @@
+"""What a time-out or a cancellation means: either nothing happened, or what happened is told (S3-6.3.1)."""
+
+import asyncio
+import threading
+
+import pytest
+
+from interlock.infra.errors import ErrorCode
+from interlock.tools.base import Effect, PolicySwitch
+from interlock.tools.blocking import beside_the_loop
+from interlock.tools.result import ToolResult
+from tests.doubles import DeclaredTool
+
+WRITING = {"effect": Effect.write, "switches": frozenset({PolicySwitch.fs})}
+
+
+class Worker:
+    """A tool's blocking work with a point of no return, which each test steers."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.took_effect = False
+
+    def before_its_effect(self, arguments, context):
+        def work() -> ToolResult:
+            self.begun.set()
+            self.go_on.wait(20)
+            try:
+                context.cancel.begin_effect()
+                self.took_effect = True
+            finally:
+                self.ended.set()
+            return ToolResult(stdout="done")
+
+        return beside_the_loop(context.cancel, work)
+
+    def after_its_effect(self, arguments, context):
+        def work() -> ToolResult:
+            context.cancel.begin_effect()
+            self.took_effect = True
+            self.begun.set()
+            self.go_on.wait(20)
+            self.ended.set()
+            return ToolResult(stdout="done")
+
+        return beside_the_loop(context.cancel, work)
+
+
+async def until(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, 20)
+
+
+async def test_a_call_that_ran_out_of_time_has_no_effect_later(bench):
+    worker = Worker()
+    desk = bench(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.05))
+    result = await desk.call()
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    worker.go_on.set()
+    await until(worker.ended)
+    assert not worker.took_effect
+    assert desk.kinds()[-2:] == ["tool_call.started", "tool_call.failed"]
+
+
+async def test_an_effect_before_the_time_ran_out_is_told_as_it_went(bench):
+    worker = Worker()
+    desk = bench(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
+    calling = asyncio.ensure_future(desk.call())
+    await until(worker.begun)
+    asyncio.get_running_loop().call_later(0.2, worker.go_on.set)
+    result = await calling
+    assert result.ok
+    assert result.stdout == "done"
+    assert desk.kinds()[-1] == "tool_call.completed"
+
+
+async def test_an_effect_whose_end_never_comes_is_told_as_unknown(bench, monkeypatch):
+    monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
+    worker = Worker()
+    desk = bench(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
+    result = await desk.call()
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert "not known" in result.failure.message
+    worker.go_on.set()
+    await until(worker.ended)
+
+
+async def test_a_cancelled_call_that_took_effect_is_recorded_as_completed(bench):
+    worker = Worker()
+    desk = bench(DeclaredTool("slow", run=worker.after_its_effect))
+    calling = asyncio.ensure_future(desk.call())
+    await until(worker.begun)
+    calling.cancel()
+    asyncio.get_running_loop().call_later(0.05, worker.go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert worker.took_effect
+    assert desk.kinds()[-1] == "tool_call.completed"
+
+
+async def test_a_cancelled_call_without_effect_is_recorded_as_cancelled(bench):
+    worker = Worker()
+    desk = bench(DeclaredTool("slow", run=worker.before_its_effect))
+    calling = asyncio.ensure_future(desk.call())
+    await until(worker.begun)
+    calling.cancel()
+    asyncio.get_running_loop().call_later(0.05, worker.go_on.set)
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    kind, fields = desk.events()[-1]
+    assert (kind, fields["error_code"]) == ("tool_call.failed", "CANCELLED")
+    assert not worker.took_effect
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, 30.0), (0.5, 0.5), (100, 100), (10_000, 600.0)])
+async def test_a_call_may_ask_for_a_time_up_to_the_policys_maximum(bench, asked, given):
+    desk = bench()
+    await desk.call(timeout_seconds=asked)
+    assert dict(desk.events())["tool_call.started"]["timeout_seconds"] == given
+
+
+@pytest.mark.parametrize("asked", [0, -1, float("nan")])
+async def test_a_time_that_is_none_is_refused(bench, asked):
+    result = await bench().call(timeout_seconds=asked)
+    assert result.failure.error_code is ErrorCode.INVALID_ARGS
+    assert "timeout_seconds" in result.failure.message
+
+
+async def test_work_that_hangs_holds_up_nobody_else(bench):
+    """A disk that does not answer takes one thread, and never the event loop or the next call."""
+    hung = [Worker() for _ in range(40)]
+    calls = [
+        asyncio.ensure_future(bench(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.3)).call())
+        for worker in hung
+    ]
+    quick = await bench(
+        DeclaredTool("quick", run=lambda _a, c: beside_the_loop(c.cancel, ToolResult))
+    ).call()
+    assert quick.ok
+    results = await asyncio.gather(*calls)
+    assert {result.failure.error_code for result in results} == {ErrorCode.TIMEOUT}
+    for worker in hung:
+        worker.go_on.set()

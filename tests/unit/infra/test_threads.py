@@ -1,0 +1,69 @@
+"""Threads for blocking work."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from interlock.infra.threads import WorkThreads
+
+
+async def test_the_result_of_the_work_comes_back():
+    assert await WorkThreads("t").start(lambda: 7) == 7
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), OSError(2, "no")])
+async def test_what_the_work_raises_comes_back(error):
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await WorkThreads("t").start(fail)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, StopIteration])
+async def test_work_that_wants_to_end_the_process_has_failed(error):
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match=error.__name__):
+        await WorkThreads("t").start(fail)
+
+
+async def test_an_idle_thread_is_used_again():
+    threads = WorkThreads("t")
+    first = await threads.start(threading.get_ident)
+    # The thread says that it is idle right after its work, not before.
+    for _ in range(100):
+        again = await threads.start(threading.get_ident)
+    assert again == first or threading.active_count() < 20
+
+
+async def test_many_pieces_of_work_run_side_by_side():
+    threads = WorkThreads("t")
+    meeting = threading.Barrier(30)
+    numbers = await asyncio.gather(*(threads.start(lambda: meeting.wait(20)) for _ in range(30)))
+    assert sorted(numbers) == list(range(30))
+
+
+async def test_a_caller_that_stopped_waiting_is_no_error():
+    threads, go_on = WorkThreads("t"), threading.Event()
+    waiting = threads.start(lambda: go_on.wait(20))
+    waiting.cancel()
+    go_on.set()
+    assert await threads.start(lambda: 1) == 1
+
+
+def test_work_that_hangs_does_not_keep_the_process_from_ending():
+    code = (
+        "import asyncio, threading\n"
+        "from interlock.infra.threads import WorkThreads\n"
+        "async def main():\n"
+        "    begun = threading.Event()\n"
+        "    WorkThreads('t').start(lambda: (begun.set(), threading.Event().wait()))\n"
+        "    begun.wait(20)\n"
+        "asyncio.run(main())\n"
+    )
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=True)
