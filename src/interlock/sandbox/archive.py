@@ -1,53 +1,88 @@
 """A folder as one stream of bytes and back, without ever leaving the folder."""
 
+import hashlib
 import io
 import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import BinaryIO
 
 from interlock.sandbox.files import opened_in
 from interlock.sandbox.kernel import open_beneath
-from interlock.sandbox.tree import Entry, Kind, walk
+from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
+
+# The kernel takes no longer path at once; what lies deeper could not be brought back.
+_MAX_NAME_BYTES = 4000
+
+# Names are bytes; what is no text in them comes back as it was.
+_NAMES = "surrogateescape"
+
+_MODIFIED = "INTERLOCK.modified_ns"
 
 
-def size_of(folder: int) -> int:
-    """About how large the archive of an open folder will be."""
-    return sum(_entry_size(entry) for entry in walk(folder))
-
-
-def _entry_size(entry: Entry) -> int:
-    status = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
-    return 1024 + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
+def size_of(folder: int) -> int | None:
+    """About how large the archive of an open folder will be; None for one too deep to be kept."""
+    total = 0
+    for entry in walk(folder):
+        length = len(os.fsencode("/".join(entry.parts)))
+        if length > _MAX_NAME_BYTES or (entry.kind is Kind.folder and len(entry.parts) >= MAX_DEPTH):
+            return None
+        status = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
+        total += 1024 + 3 * length + (status.st_size if stat.S_ISREG(status.st_mode) else 0)
+    return total
 
 
 def archived(folder: int) -> Iterator[bytes]:
-    """A tar archive of everything in an open folder: files, folders and links."""
+    """A tar archive of everything in an open folder: files, folders, links and pipes."""
     buffer = _Pieces()
-    with tarfile.open(fileobj=buffer, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(
+        fileobj=buffer, mode="w|", format=tarfile.PAX_FORMAT, encoding="utf-8", errors=_NAMES
+    ) as archive:
         for entry in walk(folder):
             _add(archive, entry)
             yield from buffer.taken()
     yield from buffer.taken()
 
 
+def digest_of(folder: int) -> str:
+    """The same as long as nothing in an open folder changes."""
+    digest = hashlib.sha256()
+    for piece in archived(folder):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 def restore_into(stream: BinaryIO, folder: int) -> None:
     """Fill an open, empty folder from an archive made here."""
-    permissions: list[tuple[str, int]] = []
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    folders: list[tarfile.TarInfo] = []
+    with tarfile.open(fileobj=stream, mode="r|", encoding="utf-8", errors=_NAMES) as archive:
         for member in archive:
             _refuse_odd_names(member.name)
             if member.isdir():
                 _in_parent(folder, member.name, _make_folder)
-                permissions.append((member.name, member.mode))
+                folders.append(member)
             elif member.issym():
-                _in_parent(folder, member.name, partial(_make_link, member.linkname))
+                _in_parent(folder, member.name, partial(_make_link, member))
+            elif member.isfifo():
+                _in_parent(folder, member.name, partial(_make_pipe, member))
             elif member.isreg() and (content := archive.extractfile(member)) is not None:
-                _in_parent(folder, member.name, partial(_write, content.read(), member.mode))
-    for name, mode in reversed(permissions):
-        _in_parent(folder, name, partial(_set_mode, mode))
+                _in_parent(folder, member.name, partial(_write, content.read(), member))
+    # Last, and from the innermost on: a folder that may not be written can be filled before.
+    for member in reversed(folders):
+        _in_parent(folder, member.name, partial(_finish_folder, member))
+
+
+def give_back(descriptor: int, mode: int, owner: tuple[int, int] | None, modified_ns: int) -> None:
+    """The owner, permissions and time that something had, as far as this account may set them."""
+    if owner is not None:
+        with suppress(OSError):
+            os.fchown(descriptor, *owner)
+    os.fchmod(descriptor, mode & 0o1777)
+    with suppress(OSError):
+        os.utime(descriptor, ns=(modified_ns, modified_ns))
 
 
 class _Pieces(io.RawIOBase):
@@ -75,7 +110,9 @@ class _Pieces(io.RawIOBase):
 def _add(archive: tarfile.TarFile, entry: Entry) -> None:
     info = tarfile.TarInfo("/".join(entry.parts))
     status = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
-    info.mode, info.mtime = stat.S_IMODE(status.st_mode), int(status.st_mtime)
+    info.mode, info.uid, info.gid = stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid
+    # As text: a number with a fraction would lose the last digits.
+    info.pax_headers = {_MODIFIED: str(status.st_mtime_ns)}
     if entry.kind is Kind.folder:
         info.type = tarfile.DIRTYPE
         archive.addfile(info)
@@ -87,10 +124,13 @@ def _add(archive: tarfile.TarFile, entry: Entry) -> None:
             data = file.read(0, file.size)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
+    elif stat.S_ISFIFO(status.st_mode):
+        info.type = tarfile.FIFOTYPE
+        archive.addfile(info)
 
 
 def _refuse_odd_names(name: str) -> None:
-    if name.startswith("/") or ".." in name.split("/"):
+    if any(part in {"", ".", ".."} for part in name.split("/")):
         raise ValueError(f"a name in the archive leads out of it: {name!r}")
 
 
@@ -107,22 +147,40 @@ def _make_folder(folder: int, name: str) -> None:
     os.mkdir(name, 0o700, dir_fd=folder)
 
 
-def _make_link(target: str, folder: int, name: str) -> None:
-    os.symlink(target, name, dir_fd=folder)
+def _make_link(member: tarfile.TarInfo, folder: int, name: str) -> None:
+    os.symlink(member.linkname, name, dir_fd=folder)
+    with suppress(OSError):
+        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+    with suppress(OSError):
+        os.utime(name, ns=(_modified(member),) * 2, dir_fd=folder, follow_symlinks=False)
 
 
-def _write(data: bytes, mode: int, folder: int, name: str) -> None:
+def _make_pipe(member: tarfile.TarInfo, folder: int, name: str) -> None:
+    os.mkfifo(name, member.mode & 0o777, dir_fd=folder)
+
+
+def _write(data: bytes, member: tarfile.TarInfo, folder: int, name: str) -> None:
     descriptor = os.open(
         name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
     )
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
-        os.fchmod(stream.fileno(), mode & 0o1777)
+        stream.flush()
+        _finish(member, stream.fileno())
+        os.fsync(stream.fileno())
 
 
-def _set_mode(mode: int, folder: int, name: str) -> None:
+def _finish_folder(member: tarfile.TarInfo, folder: int, name: str) -> None:
     descriptor = open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fchmod(descriptor, mode & 0o1777)
+        _finish(member, descriptor)
     finally:
         os.close(descriptor)
+
+
+def _finish(member: tarfile.TarInfo, descriptor: int) -> None:
+    give_back(descriptor, member.mode, (member.uid, member.gid), _modified(member))
+
+
+def _modified(member: tarfile.TarInfo) -> int:
+    return int(member.pax_headers.get(_MODIFIED, 0))

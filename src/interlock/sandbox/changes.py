@@ -1,11 +1,12 @@
 """The four changes that can be made to files. Each keeps what was there, then happens whole or not."""
 
+import errno
 import os
 import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from interlock.infra.errors import ErrorCode, ToolError
@@ -14,16 +15,17 @@ from interlock.sandbox.files import Check, OpenFile, look, opened_in, put, settl
 from interlock.sandbox.kept import Action, Change, Content, KeptVersions
 from interlock.sandbox.kernel import open_beneath, rename_without_replacing
 from interlock.sandbox.paths import Parent, Place, Territory
-from interlock.sandbox.tree import walk
+from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who changes something: the session, the task and the call."""
+    """Who changes something: the session, the task and the call, or the undo."""
 
     session_id: str
     call_id: str
     task: str | None
+    by_undo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +47,21 @@ class FileChanges:
     ) -> bool:
         """Make a file that is not there yet, with its folders; False where nothing is kept at all."""
         change = replace(
-            _change(Action.created, place, origin),
-            made_folders=missing_folders(territory, place),
+            change_of(Action.created, place, origin),
+            made_folders=territory.missing_folders(place),
             after_sha256=new.sha256,
         )
-        with self._keeping(change):
+        with self.keeping(change):
             commit()
-            with territory.parent(place, make=True) as parent:
-                put(parent, iter((new.data,)), like=None, before_commit=lambda: None)
+            with making_folders(territory, place) as parent:
+                try:
+                    put(parent, iter((new.data,)), like=None, before_commit=lambda: None)
+                except FileExistsError:
+                    raise ToolError(
+                        ErrorCode.STALE_READ,
+                        f"{territory.shown(place)} was created by somebody else at this moment",
+                        "Read it with read_file first, then change it.",
+                    ) from None
         return self._kept.is_on
 
     def replace(
@@ -69,18 +78,18 @@ class FileChanges:
     ) -> bool:
         """Put new content in the place of a file; False where the earlier content was too much to keep."""
         change = replace(
-            _change(Action.replaced, place, origin),
+            change_of(Action.replaced, place, origin),
             before_sha256=before_sha256,
             after_sha256=after_sha256,
-            permissions=stat.S_IMODE(file.status.st_mode),
             content=self._of_file(file.size),
         )
+        with self.keeping(change, file.chunks(lambda: None)), ExitStack() as turn:
 
-        def check() -> None:
-            _must_be_unchanged(parent, file)
-            commit()
+            def check() -> None:
+                turn.enter_context(self._kept.turn())
+                must_be_unchanged(parent, file)
+                commit()
 
-        with self._keeping(change, file.chunks(lambda: None)):
             put(parent, pieces, like=file, before_commit=check)
         return change.content is Content.file
 
@@ -89,27 +98,19 @@ class FileChanges:
         with territory.parent(place) as parent:
             status = look(parent)
             if status is None:
-                raise FileNotFoundError(2, "", parent.name)
+                raise FileNotFoundError(errno.ENOENT, "", parent.name)
+            change = with_status(change_of(Action.deleted, place, origin), status)
             if stat.S_ISDIR(status.st_mode):
-                return self._delete_folder(parent, place, status, origin, commit)
-            change = replace(
-                _change(Action.deleted, place, origin), permissions=stat.S_IMODE(status.st_mode)
-            )
+                return self._delete_folder(parent, change, commit)
+            if stat.S_ISREG(status.st_mode):
+                return self._delete_file(parent, change, commit)
             if stat.S_ISLNK(status.st_mode):
                 target = os.readlink(parent.name, dir_fd=parent.descriptor)
                 change = replace(change, link_target=target)
-                with self._keeping(change):
-                    _unlink(parent, commit)
-            elif stat.S_ISREG(status.st_mode):
-                with opened_in(parent.descriptor, parent.name, parent.name) as file:
-                    change = replace(change, content=self._of_file(file.size))
-                    with self._keeping(change, file.chunks(lambda: None)):
-                        _must_be_unchanged(parent, file)
-                        _unlink(parent, commit)
             else:
                 change = replace(change, content=Content.omitted)
-                with self._keeping(change):
-                    _unlink(parent, commit)
+            with self.keeping(change):
+                _unlink(parent, commit)
             return self._kept.is_on and change.content is not Content.omitted
 
     def move(
@@ -126,57 +127,40 @@ class FileChanges:
         with territory.parent(source) as old:
             status = look(old)
             if status is None:
-                raise FileNotFoundError(2, "", old.name)
+                raise FileNotFoundError(errno.ENOENT, "", old.name)
             change = replace(
-                _change(Action.moved, destination, origin),
+                change_of(Action.moved, destination, origin),
                 from_root=str(source.root),
                 from_parts=source.parts,
-                made_folders=missing_folders(territory, destination),
+                made_folders=territory.missing_folders(destination),
                 identity=(status.st_dev, status.st_ino),
             )
-            with self._opened_target(territory, destination, overwrite=overwrite) as target:
+            with _opened_target(territory, destination, overwrite=overwrite) as target:
                 if target is not None:
-                    permissions = stat.S_IMODE(target.status.st_mode)
-                    change = replace(change, permissions=permissions, content=self._of_file(target.size))
+                    change = self._with_content(change, target)
                 pieces = target.chunks(lambda: None) if target is not None else iter(())
-                with self._keeping(change, pieces):
+                with self.keeping(change, pieces), self._kept.turn():
                     commit()
                     _rename(territory, old, destination, replacing=target)
         return self._kept.is_on and change.content is not Content.omitted
 
-    @contextmanager
-    def _opened_target(
-        self, territory: Territory, destination: Place, *, overwrite: bool
-    ) -> Iterator[OpenFile | None]:
-        """The file that a move would replace; None where there is nothing."""
-        if missing_folders(territory, destination):
-            yield None
-            return
-        with territory.parent(destination) as parent:
-            status = look(parent)
-            if status is None:
-                yield None
-                return
-            shown = territory.shown(destination)
-            if not stat.S_ISREG(status.st_mode):
-                raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
-            if not overwrite:
-                raise _in_the_way(f"{shown} exists already", "Choose another name, or set overwrite.")
-            with opened_in(parent.descriptor, parent.name, shown) as file:
-                yield file
+    def _delete_file(self, parent: Parent, change: Change, commit: Check) -> bool:
+        with opened_in(parent.descriptor, parent.name, parent.name) as file:
+            change = self._with_content(change, file)
+            with self.keeping(change, file.chunks(lambda: None)), self._kept.turn():
+                must_be_unchanged(parent, file)
+                _unlink(parent, commit)
+        return change.content is Content.file
 
-    def _delete_folder(
-        self, parent: Parent, place: Place, status: os.stat_result, origin: Origin, commit: Check
-    ) -> bool:
+    def _delete_folder(self, parent: Parent, change: Change, commit: Check) -> bool:
         folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fits = self._kept.has_room_for(size_of(folder))
-            change = replace(
-                _change(Action.deleted, place, origin),
-                permissions=stat.S_IMODE(status.st_mode),
-                content=Content.archive if fits else Content.omitted,
-            )
-            with self._keeping(change, archived(folder)):
+            for entry in walk(folder):
+                _refuse_closed(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
+            size = size_of(folder)
+            fits = size is not None and self._kept.has_room_for(size)
+            change = replace(change, content=Content.archive if fits else Content.omitted)
+            with self.keeping(change, archived(folder)):
                 commit()
                 _remove_folder(parent)
         finally:
@@ -186,8 +170,14 @@ class FileChanges:
     def _of_file(self, size: int) -> Content:
         return Content.file if self._kept.has_room_for(size) else Content.omitted
 
+    def _with_content(self, change: Change, file: OpenFile) -> Change:
+        if self._of_file(file.size) is Content.omitted:
+            return replace(change, content=Content.omitted)
+        change = with_status(change, file.status)
+        return replace(change, content=Content.file, before_sha256=file.sha256(lambda: None))
+
     @contextmanager
-    def _keeping(self, change: Change, pieces: Iterable[bytes] = ()) -> Iterator[None]:
+    def keeping(self, change: Change, pieces: Iterable[bytes] = ()) -> Iterator[None]:
         """What was there is on disk before the change; where the change fails, it is dropped again."""
         has_content = change.content in {Content.file, Content.archive}
         entry = self._kept.keep(change, pieces if has_content else ())
@@ -198,16 +188,25 @@ class FileChanges:
             raise
 
 
-def missing_folders(territory: Territory, place: Place) -> int:
-    """How many folders have to be made before something can be put at the place."""
-    above = len(place.parts) - 1
-    for there in range(above, 0, -1):
-        try:
-            os.close(territory.open(replace(place, parts=place.parts[:there]), os.O_PATH | os.O_DIRECTORY))
-        except FileNotFoundError:
-            continue
-        return above - there
-    return max(above, 0)
+@contextmanager
+def making_folders(territory: Territory, place: Place) -> Iterator[Parent]:
+    """The folder of a place, made with those above it; where the work in it fails, they go again."""
+    made = 0
+    try:
+        with territory.parent(place, make=True) as parent:
+            made = parent.made
+            yield parent
+    except BaseException:
+        remove_made_folders(territory, place, made)
+        raise
+
+
+def remove_made_folders(territory: Territory, place: Place, count: int) -> None:
+    """Folders that were made only for a file go with it, if nothing else came into them."""
+    for depth in range(min(count, len(place.parts) - 1)):
+        folder = replace(place, parts=place.parts[: len(place.parts) - 1 - depth])
+        with suppress(OSError, ToolError), territory.parent(folder) as parent:
+            os.rmdir(parent.name, dir_fd=parent.descriptor)
 
 
 def refuse_protected_inside(territory: Territory, place: Place, *, moved_to: Place | None = None) -> None:
@@ -222,32 +221,86 @@ def refuse_protected_inside(territory: Territory, place: Place, *, moved_to: Pla
             for whole in (place, moved_to):
                 if whole is not None:
                     territory.refuse_protected_below(whole, entry.parts)
+            if moved_to is not None:
+                _refuse_closed(entry, os.R_OK | os.X_OK, "so nobody can say what would be moved")
+                _refuse_depth(entry)
     finally:
         os.close(folder)
 
 
-def _change(action: Action, place: Place, origin: Origin) -> Change:
+def change_of(action: Action, place: Place, origin: Origin) -> Change:
     return Change(
         session_id=origin.session_id,
         call_id=origin.call_id,
         task=origin.task,
+        by_undo=origin.by_undo,
         action=action,
         root=str(place.root),
         parts=place.parts,
     )
 
 
-def _must_be_unchanged(parent: Parent, file: OpenFile) -> None:
+def with_status(change: Change, status: os.stat_result) -> Change:
+    """What is not content, but has to come back with it."""
+    return replace(
+        change,
+        permissions=stat.S_IMODE(status.st_mode),
+        owner=(status.st_uid, status.st_gid),
+        modified_ns=status.st_mtime_ns,
+    )
+
+
+def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
     """Still the very file that was read and kept, with nothing written to it since."""
     now = look(parent)
-    was = file.status
-    if now is None or (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) != (
-        *(was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns),
-    ):
+    if now is None or replace(file, status=now).version != file.version:
         raise ToolError(
             ErrorCode.STALE_READ,
             f"{parent.name} was changed by somebody else at this moment",
             "Read it again with read_file, then make the change that still fits.",
+        )
+
+
+@contextmanager
+def _opened_target(
+    territory: Territory, destination: Place, *, overwrite: bool
+) -> Iterator[OpenFile | None]:
+    """The file that a move would replace; None where there is nothing."""
+    if territory.missing_folders(destination):
+        yield None
+        return
+    with territory.parent(destination) as parent:
+        status = look(parent)
+        if status is None:
+            yield None
+            return
+        shown = territory.shown(destination)
+        if not stat.S_ISREG(status.st_mode):
+            raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
+        if not overwrite:
+            raise _in_the_way(f"{shown} exists already", "Choose another name, or set overwrite.")
+        with opened_in(parent.descriptor, parent.name, shown) as file:
+            yield file
+
+
+def _refuse_closed(entry: Entry, needed: int, consequence: str) -> None:
+    """A folder that cannot be looked into, or out of which nothing can be removed."""
+    if entry.kind is Kind.folder and not os.access(
+        entry.name, needed, dir_fd=entry.folder, effective_ids=True, follow_symlinks=False
+    ):
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"the account Interlock runs as has no permission for {entry.name} inside it; {consequence}",
+            "Name something else, or tell the person.",
+        )
+
+
+def _refuse_depth(entry: Entry) -> None:
+    if entry.kind is Kind.folder and len(entry.parts) >= MAX_DEPTH:
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
+            "Move its parts one by one, or tell the person.",
         )
 
 
@@ -262,17 +315,29 @@ def _remove_folder(parent: Parent) -> None:
     aside = f".{secrets.token_hex(8)}.interlock-old"
     os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
     settle(parent.descriptor)
-    # What this account may not remove stays behind under the other name; what was asked for is done.
+    # What came into it at this moment and cannot be removed stays behind under the other name.
     shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
 
 
 def _rename(territory: Territory, old: Parent, destination: Place, *, replacing: OpenFile | None) -> None:
-    with territory.parent(destination, make=True) as new:
-        if replacing is None:
-            rename_without_replacing(old.descriptor, old.name, new.descriptor, new.name)
-        else:
-            _must_be_unchanged(new, replacing)
-            os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
+    with making_folders(territory, destination) as new:
+        try:
+            if replacing is None:
+                rename_without_replacing(old.descriptor, old.name, new.descriptor, new.name)
+            else:
+                must_be_unchanged(new, replacing)
+                os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
+        except FileExistsError:
+            raise _in_the_way(
+                f"{territory.shown(destination)} exists already", "Choose another name."
+            ) from None
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            raise _in_the_way(
+                f"{territory.shown(destination)} is on another file system, where nothing can be moved to",
+                "Copy it with read_file and write_file and delete the original, or tell the person.",
+            ) from None
         settle(new.descriptor)
         settle(old.descriptor)
 

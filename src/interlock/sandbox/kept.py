@@ -5,14 +5,18 @@ earlier content. It is on disk before the change is made, so a change that a cra
 undone as well.
 """
 
+import fcntl
 import os
+import re
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,9 +24,20 @@ import orjson
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024
-_SUFFIX = ".kept"
 
-# What an undo replaced is kept under its own id, and is not part of the session's work.
+# What even the smallest file takes on a disk.
+BLOCK_BYTES = 4096
+
+# The number is the time in nanoseconds, so names sort by age.
+_NAME = re.compile(r"(\d{20})-[0-9a-f]{8}\.kept")
+_LAST_NUMBER = 2**63
+
+# An entry that is still being written; after this long nobody is writing it any more.
+_PART = ".part"
+_PART_SECONDS = 3600
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
 UNDO_PREFIX = "undo_"
 
 
@@ -44,11 +59,15 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One change of one file or folder. `parts` lie below `root`; after a move they are the new ones."""
+    """One change of one file or folder. `parts` lie below `root`; after a move they are the new ones.
+
+    `by_undo` says that a person took something back; `call_id` is then the id of that undo.
+    """
 
     session_id: str
     call_id: str
     task: str | None = None
+    by_undo: bool = False
     action: Action
     root: str
     parts: Sequence[str]
@@ -58,6 +77,8 @@ class Change:
     before_sha256: str | None = None
     after_sha256: str | None = None
     permissions: int = 0o644
+    owner: Sequence[int] = ()
+    modified_ns: int = 0
     link_target: str | None = None
     identity: Sequence[int] = ()
     content: Content = Content.nothing
@@ -86,29 +107,48 @@ class KeptVersions:
     def __init__(self, folder: Path, *, max_bytes: int) -> None:
         self._folder = folder
         self._max_bytes = max_bytes
-        self._total: int | None = None
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        # What all entries take, as far as this process knows, and what it added since it last looked.
+        self._estimate = max_bytes
+        self._added = 0
 
     @property
     def is_on(self) -> bool:
         return self._max_bytes > 0
 
     def has_room_for(self, size: int) -> bool:
-        return self.is_on and size <= min(MAX_ENTRY_BYTES, self._max_bytes)
+        return self.is_on and size <= min(MAX_ENTRY_BYTES, self._max_bytes - BLOCK_BYTES)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One change at a time takes effect, among all processes that share the state folder."""
+        with self._turn:
+            if not self.is_on:
+                yield
+                return
+            _make_folder(self._folder)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._folder / ".turn", flags, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(descriptor)
 
     def keep(self, change: Change, pieces: Iterable[bytes] = ()) -> KeptEntry | None:
         """Write an entry; it is durable when this returns. None where nothing is kept at all."""
         if not self.is_on:
             return None
-        folder = self._folder / change.session_id
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        header = orjson.dumps(_as_json(change)) + b"\n"
+        folder = self._folder_of(change.session_id)
+        _make_folder(self._folder)
+        _make_folder(folder)
         with self._lock:
-            name = f"{self._next_number(folder):020d}-{secrets.token_hex(4)}{_SUFFIX}"
-            path = folder / name
-            size = _write_durably(path, header, pieces)
-            self._forget_oldest(size, spare=path)
+            name = f"{_next_number(folder):020d}-{secrets.token_hex(4)}"
+        path = folder / f"{name}.kept"
+        size = _write_durably(path, orjson.dumps(_as_json(change)) + b"\n", pieces)
+        with self._lock:
+            self._forget_oldest(_cost(size), spare=path)
         return KeptEntry(change, path)
 
     def drop(self, entry: KeptEntry | None) -> None:
@@ -119,61 +159,81 @@ class KeptVersions:
 
     def entries(self, session_id: str) -> Iterator[KeptEntry]:
         """What was changed in a session, newest first. An entry that cannot be read is left out."""
-        if not session_id or "/" in session_id or session_id.startswith("."):
-            return
-        for path in sorted((self._folder / session_id).glob(f"*{_SUFFIX}"), reverse=True):
-            with suppress(OSError, ValueError, TypeError), path.open("rb") as stream:
-                yield KeptEntry(_from_json(orjson.loads(stream.readline(MAX_HEADER_BYTES))), path)
+        for entry in _entries_in(self._folder_of(session_id)):
+            if entry.change.session_id == session_id:
+                yield entry
 
     def find(self, identity: str) -> list[KeptEntry]:
-        """The entries of a session, a task or a single call, newest first."""
-        of_session = [
-            entry for entry in self.entries(identity) if not entry.change.call_id.startswith(UNDO_PREFIX)
-        ]
+        """The entries of a session, a task, a single call or an undo, newest first.
+
+        What an undo did is not part of the work of its session or task; it has an id of its own.
+        """
+        of_session = [entry for entry in self.entries(identity) if not entry.change.by_undo]
         if of_session:
             return of_session
-        found: list[KeptEntry] = []
-        for folder in _folders(self._folder):
-            found += [
-                entry
-                for entry in self.entries(folder.name)
-                if identity == entry.change.call_id
-                or (identity == entry.change.task and not entry.change.call_id.startswith(UNDO_PREFIX))
-            ]
+        found = [
+            entry
+            for folder in _folders(self._folder)
+            for entry in _entries_in(folder)
+            if identity == entry.change.call_id
+            or (identity == entry.change.task and not entry.change.by_undo)
+        ]
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
 
     def forget(self, session_id: str) -> None:
-        """Erase what was kept of a session that is deleted."""
-        for entry in list(self.entries(session_id)):
-            self.drop(entry)
-        with suppress(OSError):
-            (self._folder / session_id).rmdir()
+        """Erase everything that was kept of a session that is deleted."""
+        shutil.rmtree(self._folder_of(session_id), ignore_errors=True)
 
-    def _next_number(self, folder: Path) -> int:
-        """By the clock, but never before an entry that is there already."""
-        last = max((int(path.name[:20]) for path in folder.glob(f"*{_SUFFIX}")), default=0)
-        return max(time.time_ns(), last + 1)
+    def _folder_of(self, session_id: str) -> Path:
+        # An id is whatever somebody chose; a folder's name is not.
+        if _PLAIN_ID.fullmatch(session_id):
+            return self._folder / session_id
+        return self._folder / f"_{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def _forget_oldest(self, added: int, *, spare: Path) -> None:
-        if self._total is None:
-            self._total = sum(path.stat().st_size for path in self._all())
-        else:
-            self._total += added
-        if self._total <= self._max_bytes:
+        """Others add as well: look at what is there, now and then and whenever it seems too much."""
+        self._estimate += added
+        self._added += added
+        if self._estimate <= self._max_bytes and self._added <= self._max_bytes // 16:
             return
-        for path in sorted(self._all(), key=lambda path: path.name):
-            if path == spare:
-                continue
-            with suppress(OSError):
-                size = path.stat().st_size
-                path.unlink()
-                self._total -= size
-            if self._total <= self._max_bytes:
-                return
+        sizes = dict(self._sizes())
+        total = sum(sizes.values())
+        for path in sorted(sizes, key=lambda path: path.name):
+            if total <= self._max_bytes:
+                break
+            if path != spare and not _is_being_written(path):
+                with suppress(OSError):
+                    path.unlink()
+                total -= sizes[path]
+        self._estimate, self._added = total, 0
 
-    def _all(self) -> Iterator[Path]:
+    def _sizes(self) -> Iterator[tuple[Path, int]]:
         for folder in _folders(self._folder):
-            yield from folder.glob(f"*{_SUFFIX}")
+            with suppress(OSError), os.scandir(folder) as found:
+                for entry in found:
+                    with suppress(OSError):
+                        yield Path(entry.path), _cost(entry.stat(follow_symlinks=False).st_size)
+
+
+def _cost(size: int) -> int:
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _is_being_written(path: Path) -> bool:
+    if path.suffix != _PART:
+        return False
+    try:
+        return path.stat().st_mtime > time.time() - _PART_SECONDS
+    except OSError:
+        return False
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        return
+    _settle(folder.parent)
 
 
 def _folders(top: Path) -> list[Path]:
@@ -183,8 +243,41 @@ def _folders(top: Path) -> list[Path]:
         return []
 
 
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+
+
+def _entries_in(folder: Path) -> Iterator[KeptEntry]:
+    for name in sorted(_names(folder), reverse=True):
+        change = _read_header(folder / name)
+        if change is not None:
+            yield KeptEntry(change, folder / name)
+
+
+def _read_header(path: Path) -> Change | None:
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return _from_json(orjson.loads(stream.readline(MAX_HEADER_BYTES)))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _next_number(folder: Path) -> int:
+    """By the clock, but never before an entry that is there already."""
+    numbers = (int(name[:20]) for name in _names(folder))
+    last = max((number for number in numbers if number < _LAST_NUMBER), default=0)
+    return max(time.time_ns(), last + 1)
+
+
 def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    """Under another name first, so that what a crash leaves half written is no entry."""
+    part = path.with_suffix(_PART)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(header)
@@ -192,27 +285,46 @@ def _write_durably(path: Path, header: bytes, pieces: Iterable[bytes]) -> int:
                 stream.write(piece)
             stream.flush()
             os.fsync(stream.fileno())
-            return stream.tell()
+            size = stream.tell()
+        part.rename(path)
     except BaseException:
         with suppress(OSError):
-            path.unlink()
+            part.unlink()
         raise
+    _settle(path.parent)
+    return size
+
+
+def _settle(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.
+_NAMES = ("root", "from_root", "link_target")
+_LISTS = ("parts", "from_parts")
 
 
 def _as_json(change: Change) -> dict[str, Any]:
-    # Names may be bytes that are no text; JSON can hold them as hexadecimal numbers.
     values = asdict(change)
-    for name in ("parts", "from_parts"):
+    for name in _NAMES:
+        values[name] = None if values[name] is None else os.fsencode(values[name]).hex()
+    for name in _LISTS:
         values[name] = [os.fsencode(part).hex() for part in values[name]]
-    if change.link_target is not None:
-        values["link_target"] = os.fsencode(change.link_target).hex()
     return values
 
 
 def _from_json(values: dict[str, Any]) -> Change:
     known = {name: values[name] for name in Change.__slots__ if name in values}
-    for name in ("parts", "from_parts"):
+    for name in _NAMES:
+        known[name] = None if known[name] is None else os.fsdecode(bytes.fromhex(known[name]))
+    for name in _LISTS:
         known[name] = tuple(os.fsdecode(bytes.fromhex(part)) for part in known[name])
-    if known.get("link_target") is not None:
-        known["link_target"] = os.fsdecode(bytes.fromhex(known["link_target"]))
+    if not (isinstance(known["session_id"], str) and isinstance(known["call_id"], str)):
+        raise TypeError("ids are texts")
+    if any(part in {"", ".", ".."} or "/" in part for name in _LISTS for part in known[name]):
+        raise ValueError("parts are names")
     return Change(**known | {"action": Action(known["action"]), "content": Content(known["content"])})

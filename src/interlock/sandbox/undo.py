@@ -1,22 +1,33 @@
 """Takes changes back, newest first, wherever nothing else has changed since."""
 
+import hashlib
 import os
 import secrets
 import shutil
 import stat
+import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from interlock.infra.errors import ToolError
-from interlock.sandbox.archive import restore_into
-from interlock.sandbox.changes import FileChanges, Origin
+from interlock.sandbox.archive import digest_of, give_back, restore_into
+from interlock.sandbox.changes import (
+    FileChanges,
+    Origin,
+    change_of,
+    making_folders,
+    remove_made_folders,
+)
 from interlock.sandbox.files import look, opened_in, put, settle
 from interlock.sandbox.kept import UNDO_PREFIX, Action, Change, Content, KeptEntry, KeptVersions
 from interlock.sandbox.kernel import open_beneath, rename_without_replacing
 from interlock.sandbox.paths import Access, Parent, Place, Territory
 from interlock.sandbox.profile import SandboxProfile
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,10 @@ class _LeftAlone(Exception):
 
 
 class Undo:
-    """What it replaces is kept as well, under an id of its own: an undo can be undone."""
+    """What it replaces is kept as well, under an id of its own: an undo can be undone.
+
+    A change that is not there, because a crash prevented it or somebody took it back by hand, is done.
+    """
 
     def __init__(self, kept: KeptVersions) -> None:
         self._kept = kept
@@ -41,15 +55,15 @@ class Undo:
 
     def take_back(self, entries: list[KeptEntry], undo_id: str) -> list[Undone]:
         outcomes: list[Undone] = []
-        blocked: set[str] = set()
+        blocked: set[Path] = set()
         for entry in entries:
             change = entry.change
             touched = _paths_of(change)
             try:
-                if touched & blocked:
+                if any(_overlap(path, other) for path in touched for other in blocked):
                     raise _LeftAlone("a later change of it was left")
-                self._take_back(entry, Origin(change.session_id, undo_id, change.task))
-            except (_LeftAlone, ToolError, OSError) as error:
+                self._take_back(entry, Origin(change.session_id, undo_id, change.task, by_undo=True))
+            except (_LeftAlone, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
                 blocked |= touched
                 outcomes.append(Undone(change.path, change.action.value, _sentence(error)))
             else:
@@ -60,7 +74,7 @@ class Undo:
     def _take_back(self, entry: KeptEntry, origin: Origin) -> None:
         change = entry.change
         if change.content is Content.omitted:
-            raise _LeftAlone("it was too large to be kept")
+            raise _LeftAlone("what was there before was not kept")
         roots = tuple(dict.fromkeys(Path(root) for root in (change.root, change.from_root) if root))
         territory = Territory(SandboxProfile(roots, roots))
         place = _place(change.root, change.parts)
@@ -70,68 +84,99 @@ class Undo:
             case Action.replaced:
                 self._restore_content(territory, place, entry, origin)
             case Action.deleted:
-                self._bring_back(territory, place, entry)
+                self._bring_back(territory, place, entry, origin)
             case Action.moved:
-                self._move_back(territory, place, entry)
+                self._move_back(territory, place, entry, origin)
 
     def _remove(self, territory: Territory, place: Place, change: Change, origin: Origin) -> None:
-        with _existing(territory, place) as (parent, _):
-            _must_have(parent, change.after_sha256)
+        if _look_at(territory, place) is None:
+            return
+        with territory.parent(place) as parent:
+            _must_be_as_made(parent, change)
         self._changes.delete(territory, place, origin, lambda: None)
-        _remove_made_folders(territory, place, change.made_folders)
+        remove_made_folders(territory, place, change.made_folders)
 
     def _restore_content(
         self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin
     ) -> None:
         change = entry.change
-        with _existing(territory, place) as (parent, _):
-            _must_have(parent, change.after_sha256)
+        _refuse_damaged(entry)
+        with _existing(territory, place) as parent:
+            found = _sha256_at(parent)
+            if found == change.before_sha256:
+                return
+            if found != change.after_sha256:
+                raise _LeftAlone("it was changed since")
             with opened_in(parent.descriptor, parent.name, parent.name) as file, entry.content() as content:
                 self._changes.replace(
-                    *(parent, place, file, iter(lambda: content.read(1 << 20), b"")),
-                    before_sha256=change.after_sha256 or "",
+                    *(parent, place, file, _pieces(content)),
+                    before_sha256=found,
                     after_sha256=change.before_sha256 or "",
                     origin=origin,
                     commit=lambda: None,
                 )
 
-    def _bring_back(self, territory: Territory, place: Place, entry: KeptEntry) -> None:
-        change = entry.change
-        with territory.parent(place, make=True) as parent:
-            if look(parent) is not None:
-                raise _LeftAlone("something else is in its place now")
-            if change.link_target is not None:
-                os.symlink(change.link_target, parent.name, dir_fd=parent.descriptor)
-            elif change.content is Content.archive:
-                _unpack(entry, parent)
-            else:
-                _write_back(entry, parent)
-            settle(parent.descriptor)
+    def _bring_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
+        if _look_at(territory, place) is not None:
+            with territory.parent(place) as parent:
+                if not _is_as_kept(parent, entry):
+                    raise _LeftAlone("something else is in its place now")
+            return
+        new = replace(
+            change_of(Action.created, place, origin), made_folders=territory.missing_folders(place)
+        )
+        with making_folders(territory, place) as parent:
+            self._put_back(entry, parent, new)
 
-    def _move_back(self, territory: Territory, place: Place, entry: KeptEntry) -> None:
+    def _put_back(self, entry: KeptEntry, parent: Parent, new: Change) -> None:
+        """Beside its place first, and then in it with one rename, once it is kept that it came back."""
+        with _beside(parent) as aside:
+            if entry.change.link_target is not None:
+                os.symlink(entry.change.link_target, aside.name, dir_fd=aside.descriptor)
+                new = replace(new, link_target=entry.change.link_target)
+            elif entry.change.content is Content.archive:
+                new = replace(new, after_sha256=_unpack(entry, aside))
+            else:
+                new = replace(new, after_sha256=_write(entry, aside))
+            with self._changes.keeping(new):
+                rename_without_replacing(aside.descriptor, aside.name, parent.descriptor, parent.name)
+        settle(parent.descriptor)
+
+    def _move_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
         change = entry.change
         source = _place(change.from_root, change.from_parts)
-        with _existing(territory, place) as (parent, status):
-            if (status.st_dev, status.st_ino) != tuple(change.identity):
-                raise _LeftAlone("something else is in its place now")
-            with territory.parent(source, make=True) as old:
-                if look(old) is not None:
-                    raise _LeftAlone("something else is where it came from")
-                rename_without_replacing(parent.descriptor, parent.name, old.descriptor, old.name)
-                settle(old.descriptor)
-            if change.content is Content.file:
-                _write_back(entry, parent)
-            settle(parent.descriptor)
-        _remove_made_folders(territory, place, change.made_folders)
+        is_back = _identity(_look_at(territory, source)) == tuple(change.identity)
+        if not is_back:
+            _must_be_where_it_was_moved(territory, place, source, change)
+        if change.content is not Content.file:
+            if not is_back:
+                self._rename(territory, place, source, origin)
+            remove_made_folders(territory, place, change.made_folders)
+        elif not is_back or _look_at(territory, place) is None:
+            # What it replaced is written first: if there is no room for it, nothing has changed yet.
+            with territory.parent(place) as parent, _beside(parent) as aside:
+                new = replace(change_of(Action.created, place, origin), after_sha256=_write(entry, aside))
+                if not is_back:
+                    self._rename(territory, place, source, origin)
+                with self._changes.keeping(new):
+                    rename_without_replacing(aside.descriptor, aside.name, parent.descriptor, parent.name)
+                settle(parent.descriptor)
+
+    def _rename(self, territory: Territory, place: Place, source: Place, origin: Origin) -> None:
+        self._changes.move(territory, place, source, overwrite=False, origin=origin, commit=lambda: None)
 
 
 def new_undo_id() -> str:
     return f"{UNDO_PREFIX}{secrets.token_hex(6)}"
 
 
-def _paths_of(change: Change) -> set[str]:
-    source = {str(Path(change.from_root).joinpath(*change.from_parts))} if change.from_root else set()
-    return {change.path} | source
+def _paths_of(change: Change) -> set[Path]:
+    source = {Path(change.from_root).joinpath(*change.from_parts)} if change.from_root else set()
+    return {Path(change.path)} | source
+
+
+def _overlap(path: Path, other: Path) -> bool:
+    return path.is_relative_to(other) or other.is_relative_to(path)
 
 
 def _place(root: str, parts: Sequence[str]) -> Place:
@@ -139,60 +184,144 @@ def _place(root: str, parts: Sequence[str]) -> Place:
     return Place(Path(root), whole, str(Path(root).joinpath(*whole)), Access.write, follow=False)
 
 
-@contextmanager
-def _existing(territory: Territory, place: Place) -> Iterator[tuple[Parent, os.stat_result]]:
+def _look_at(territory: Territory, place: Place) -> os.stat_result | None:
     try:
         with territory.parent(place) as parent:
-            status = look(parent)
-            if status is None:
-                raise _LeftAlone("it is not there any more")
-            yield parent, status
+            return look(parent)
     except FileNotFoundError:
-        raise _LeftAlone("it is not there any more") from None
+        return None
 
 
-def _must_have(parent: Parent, sha256: str | None) -> None:
+def _identity(status: os.stat_result | None) -> tuple[int, ...]:
+    return () if status is None else (status.st_dev, status.st_ino)
+
+
+def _must_be_where_it_was_moved(territory: Territory, place: Place, source: Place, change: Change) -> None:
+    there = _look_at(territory, place)
+    if there is None:
+        raise _LeftAlone("it is not there any more")
+    if _identity(there) != tuple(change.identity):
+        raise _LeftAlone("something else is in its place now")
+    if _look_at(territory, source) is not None:
+        raise _LeftAlone("something else is where it came from")
+
+
+@contextmanager
+def _existing(territory: Territory, place: Place) -> Iterator[Parent]:
+    if _look_at(territory, place) is None:
+        raise _LeftAlone("it is not there any more")
+    with territory.parent(place) as parent:
+        yield parent
+
+
+def _must_be_as_made(parent: Parent, change: Change) -> None:
+    status = look(parent)
+    mode = 0 if status is None else status.st_mode
+    if stat.S_ISLNK(mode):
+        same = os.readlink(parent.name, dir_fd=parent.descriptor) == change.link_target
+    elif change.link_target is not None:
+        same = False
+    else:
+        same = (_digest_at(parent) if stat.S_ISDIR(mode) else _sha256_at(parent)) == change.after_sha256
+    if not same:
+        raise _LeftAlone("it was changed since")
+
+
+def _is_as_kept(parent: Parent, entry: KeptEntry) -> bool:
+    """Whether what was to be deleted is still there: a crash came first."""
+    status, change = look(parent), entry.change
+    mode = 0 if status is None else status.st_mode
+    if stat.S_ISLNK(mode):
+        return os.readlink(parent.name, dir_fd=parent.descriptor) == change.link_target
+    if stat.S_ISREG(mode):
+        return change.content is Content.file and _sha256_at(parent) == change.before_sha256
+    return (
+        stat.S_ISDIR(mode) and change.content is Content.archive and _digest_at(parent) == _sha256_of(entry)
+    )
+
+
+def _sha256_at(parent: Parent) -> str:
     status = look(parent)
     if status is None or not stat.S_ISREG(status.st_mode):
         raise _LeftAlone("something else is in its place now")
     with opened_in(parent.descriptor, parent.name, parent.name) as file:
-        if file.sha256(lambda: None) != sha256:
-            raise _LeftAlone("it was changed since")
+        return file.sha256(lambda: None)
 
 
-def _write_back(entry: KeptEntry, parent: Parent) -> None:
+def _digest_at(parent: Parent) -> str:
+    with _opened_folder(parent) as folder:
+        return digest_of(folder)
+
+
+def _sha256_of(entry: KeptEntry) -> str:
+    digest = hashlib.sha256()
     with entry.content() as content:
-        put(parent, iter(lambda: content.read(1 << 20), b""), like=None, before_commit=lambda: None)
-    os.chmod(parent.name, entry.change.permissions & 0o1777, dir_fd=parent.descriptor)
+        for piece in _pieces(content):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
-def _unpack(entry: KeptEntry, parent: Parent) -> None:
-    """Beside its place first, and then in it with one rename."""
-    aside = f".{secrets.token_hex(8)}.interlock-new"
-    os.mkdir(aside, 0o700, dir_fd=parent.descriptor)
+def _refuse_damaged(entry: KeptEntry) -> str:
+    """The hash of what was kept, which must be that of what was there."""
+    sha256 = _sha256_of(entry)
+    if sha256 != entry.change.before_sha256:
+        raise _LeftAlone("what was kept of it is damaged")
+    return sha256
+
+
+def _pieces(content: BinaryIO) -> Iterator[bytes]:
+    return iter(lambda: content.read(_CHUNK_BYTES), b"")
+
+
+@contextmanager
+def _opened_folder(parent: Parent) -> Iterator[int]:
+    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        folder = open_beneath(parent.descriptor, aside, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with entry.content() as content:
-                restore_into(content, folder)
-            os.fchmod(folder, entry.change.permissions & 0o1777)
-        finally:
-            os.close(folder)
-        rename_without_replacing(parent.descriptor, aside, parent.descriptor, parent.name)
-    except BaseException:
-        shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
-        raise
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
-def _remove_made_folders(territory: Territory, place: Place, count: int) -> None:
-    """Folders that were made only for a file go with it, if nothing else came into them."""
-    for depth in range(count):
-        folder = replace(place, parts=place.parts[: len(place.parts) - 1 - depth])
-        with suppress(OSError), territory.parent(folder) as parent:
-            os.rmdir(parent.name, dir_fd=parent.descriptor)
+@contextmanager
+def _beside(parent: Parent) -> Iterator[Parent]:
+    """A name for something that is not in its place yet; what still has it in the end is removed."""
+    aside = replace(parent, name=f".{secrets.token_hex(8)}.interlock-new")
+    try:
+        yield aside
+    finally:
+        status = look(aside)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            shutil.rmtree(aside.name, dir_fd=aside.descriptor, ignore_errors=True)
+        elif status is not None:
+            with suppress(OSError):
+                os.unlink(aside.name, dir_fd=aside.descriptor)
+
+
+def _write(entry: KeptEntry, aside: Parent) -> str:
+    sha256 = _refuse_damaged(entry)
+    with entry.content() as content:
+        put(aside, _pieces(content), like=None, before_commit=lambda: None)
+    with opened_in(aside.descriptor, aside.name, aside.name) as file:
+        _give_back(entry.change, file.descriptor)
+    return sha256
+
+
+def _unpack(entry: KeptEntry, aside: Parent) -> str:
+    os.mkdir(aside.name, 0o700, dir_fd=aside.descriptor)
+    with _opened_folder(aside) as folder:
+        with entry.content() as content:
+            restore_into(content, folder)
+        digest = digest_of(folder)
+        _give_back(entry.change, folder)
+    return digest
+
+
+def _give_back(change: Change, descriptor: int) -> None:
+    owner = (change.owner[0], change.owner[1]) if change.owner else None
+    give_back(descriptor, change.permissions, owner, change.modified_ns)
 
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or "it failed"
-    return str(error)
+    return str(error) if isinstance(error, (_LeftAlone, ToolError)) else "what was kept of it is damaged"

@@ -1,6 +1,7 @@
 """Replaces a piece of text in a file: literally, counted, never by a pattern."""
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,11 @@ from interlock.tools.files.writing import (
     Replacement,
     WritingDesk,
     carry_out,
+    count_marks,
+    encoded,
     existing_file,
     form_of,
+    masked,
     new_content,
     refuse_masks,
     refuse_too_much,
@@ -25,6 +29,8 @@ from interlock.tools.files.writing import (
     written,
 )
 from interlock.tools.result import ToolResult
+
+_TOO_LARGE = "It is too large to be edited here; tell the person."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +85,26 @@ class EditFileTool(WritingTool[_Plan]):
                 "Correct them.",
             )
         with existing_file(territory, place) as (_, file):
-            refuse_too_much(file.size, context.limits, shown)
+            refuse_too_much(file.size, context.limits, shown, _TOO_LARGE)
+            form = form_of(file, shown, context.limits)
             known = self._known(str(place.path), file, shown, context)
-            data, form = file.read(0, file.size), form_of(file, shown)
+            data = file.read(0, file.size)
             edit = _Edit(data, form, arguments["find"], arguments["replace"], shown)
             places = edit.places if arguments.get("all", False) else edit.places[:1]
             require_seen(known, [(at, at + len(edit.find)) for at in places], shown)
             changed = edit.applied(places)
-            refuse_too_much(len(changed), context.limits, shown)
-            refuse_masks(changed.count(MARK.encode()), data.count(MARK.encode()), shown)
-            old = new_content(data)
+            refuse_too_much(len(changed), context.limits, shown, _TOO_LARGE)
+            refuse_masks(count_marks((changed,), form), count_marks((data,), form), shown)
             replacement = Replacement(
-                place, file.version, old.sha256, new_content(changed), edit.moved(known, places)
+                *(place, file.version, new_content(data).sha256),
+                *(new_content(changed), edit.moved(known, places)),
             )
         return _Plan(replacement, len(places), len(edit.places))
 
     def _known(self, path: str, file: OpenFile, shown: str, context: ToolContext) -> list[Span]:
         if not context.session_id:
             return [(0, file.size)]
-        return self._desk.seen.current(context.session_id, path, file, shown)
+        return self._desk.seen.current(context.session_id, path, file, shown, context.cancel.check)
 
     def subject(self, plan: _Plan, territory: Territory) -> str:
         return territory.shown(plan.replacement.place)
@@ -105,8 +112,9 @@ class EditFileTool(WritingTool[_Plan]):
     def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
         kept = carry_out(plan.replacement, self._desk, territory, context)
         shown = territory.shown(plan.replacement.place)
+        plural = "" if plan.occurrences == 1 else "s"
         return told_as(
-            f"replaced {plan.replaced} of {plan.occurrences} occurrences in {shown}",
+            f"replaced {plan.replaced} of {plan.occurrences} occurrence{plural} in {shown}",
             kept=kept,
             touched=written(plan.replacement),
             path=shown,
@@ -120,13 +128,13 @@ class _Edit:
 
     def __init__(self, data: bytes, form: TextForm, find: str, replace: str, shown: str) -> None:
         self._data = data
-        # A model often writes \n where the file has \r\n; then the file's own line ends are meant.
-        for adapt in (str, form.with_own_endings):
-            self.find = form.encode(adapt(find), "find")
-            self.replace = form.encode(form.with_own_endings(replace), "replace")
+        for exact, new in _spellings(form, find, replace):
+            self.find, self.replace = encoded(exact, form, "find"), encoded(new, form, "replace")
             self.places = _occurrences(data, self.find, form)
             if self.places:
                 return
+        if MARK in find:
+            raise masked(f"find contains {MARK}, which hides something secret")
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"the text to be replaced is not in {shown}; nothing was changed",
@@ -145,9 +153,19 @@ class _Edit:
         growth = len(self.replace) - len(self.find)
 
         def after(position: int) -> int:
-            return position + growth * sum(1 for at in places if at < position)
+            return position + growth * bisect_left(places, position)
 
         return tuple((after(begin), after(end)) for begin, end in known)
+
+
+def _spellings(form: TextForm, find: str, replace: str) -> Iterator[tuple[str, str]]:
+    """A model often writes \\n where the file has \\r\\n; then the file's own line ends are meant."""
+    if form.line_ending == "\r\n":
+        # First, since a \n alone would be found inside every line end of the file.
+        yield form.with_own_endings(find), form.with_own_endings(replace)
+    yield find, replace
+    if "\n" in find and "\r\n" not in find:
+        yield find.replace("\n", "\r\n"), replace.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _occurrences(data: bytes, find: bytes, form: TextForm) -> list[int]:

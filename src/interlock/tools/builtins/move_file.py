@@ -1,5 +1,6 @@
 """Moves or renames a file, a link or a folder."""
 
+import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext
 from interlock.tools.builtins.delete_file import existing, refuse_with_roots
 from interlock.tools.files.base import PATH, WritingTool
-from interlock.tools.files.writing import WritingDesk, exists, origin_of, told_as
+from interlock.tools.files.writing import WritingDesk, origin_of, told_as
 from interlock.tools.result import FileTouch, ToolResult
 
 
@@ -52,21 +53,18 @@ class MoveFileTool(WritingTool[_Plan]):
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
         source = territory.find(arguments["source"], Access.write, follow=False)
         destination = territory.find(arguments["destination"], Access.write, follow=False)
+        if source.path == destination.path:
+            raise _refused("source and destination are the same")
         status = existing(territory, source)
         if stat.S_ISDIR(status.st_mode):
             refuse_with_roots(source, context, territory)
-            refuse_protected_inside(territory, source, moved_to=destination)
             if destination.path.is_relative_to(source.path):
                 raise _refused("a folder cannot be moved into itself")
-        if source.path == destination.path:
-            raise _refused("source and destination are the same")
+            refuse_protected_inside(territory, source, moved_to=destination)
         overwrite = arguments.get("overwrite", False)
-        if not overwrite and exists(territory, destination):
-            raise ToolError(
-                ErrorCode.EXECUTION_ERROR,
-                f"{territory.shown(destination)} exists already",
-                "Choose another name, or set overwrite.",
-            )
+        target = _at(territory, destination)
+        if target is not None:
+            _refuse_target(status, target, territory.shown(destination), source.name, overwrite=overwrite)
         return _Plan(source, destination, overwrite)
 
     def subject(self, plan: _Plan, territory: Territory) -> str:
@@ -88,6 +86,42 @@ class MoveFileTool(WritingTool[_Plan]):
             ),
             path=shown,
         )
+
+
+def _at(territory: Territory, place: Place) -> os.stat_result | None:
+    try:
+        return existing(territory, place)
+    except FileNotFoundError:
+        return None
+
+
+def _refuse_target(
+    source: os.stat_result, target: os.stat_result, shown: str, name: str, *, overwrite: bool
+) -> None:
+    """What stands at the destination may be replaced only if both are files, and on demand."""
+    if stat.S_ISDIR(target.st_mode):
+        raise _in_the_way(
+            f"{shown} is a folder", f"To move it into that folder, add its name: {shown}/{name}"
+        )
+    if not stat.S_ISREG(target.st_mode):
+        raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
+    if stat.S_ISDIR(source.st_mode):
+        raise _in_the_way(
+            f"{shown} is a file, which a folder cannot replace", "Choose another destination."
+        )
+    if (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino):
+        # The system would leave both names, and say that all went well.
+        raise _in_the_way(f"{shown} is the same file under another name", "Delete one of the names.")
+    if not overwrite:
+        raise _in_the_way(f"{shown} exists already", "Choose another name, or set overwrite.")
+    if not stat.S_IMODE(target.st_mode) & 0o222:
+        raise _in_the_way(
+            f"{shown} is marked as read-only", "Leave it, or tell the person that it should be changed."
+        )
+
+
+def _in_the_way(message: str, next_action: str) -> ToolError:
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, next_action)
 
 
 def _refused(reason: str) -> ToolError:

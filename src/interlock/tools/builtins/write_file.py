@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
+from interlock.sandbox.changes import NewContent
 from interlock.sandbox.files import OpenFile
 from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext
 from interlock.tools.files.base import PATH, WritingTool
 from interlock.tools.files.seen import require_seen
+from interlock.tools.files.text import TextForm
 from interlock.tools.files.writing import (
     Replacement,
     WritingDesk,
     carry_out,
+    count_marks,
+    encoded,
     existing_file,
     exists,
     form_of,
@@ -33,7 +38,7 @@ from interlock.tools.result import ToolResult
 @dataclass(frozen=True, slots=True)
 class _Create:
     place: Place
-    text: str
+    new: NewContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,9 @@ class _Append:
     place: Place
     text: str
 
+
+# How often an addition is tried where others add to the same file.
+_TRIES = 100
 
 _Plan = _Create | _Append | Replacement
 
@@ -86,32 +94,34 @@ class WriteFileTool(WritingTool[_Plan]):
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
         place, text = territory.find(arguments["path"], Access.write), arguments["content"]
         shown = territory.shown(place)
-        refuse_too_much(len(text.encode()), context.limits, "content")
+        data = encoded(text, TextForm(), "content")
+        refuse_too_much(len(data), context.limits, "content")
         if not exists(territory, place):
             refuse_masks(text.count(MARK), 0, shown)
-            return _Create(place, text)
+            return _Create(place, new_content(data))
         with existing_file(territory, place) as (_, file):
+            form = form_of(file, shown, context.limits)
             if arguments.get("mode") == "append":
                 refuse_masks(text.count(MARK), 0, shown)
+                refuse_too_much(len(_adapted(text, form)), context.limits, "content")
                 return _Append(place, text)
-            return self._replacement(place, file, text, shown, context)
+            return self._replacement(place, file, form, text, shown, context)
 
     def _replacement(
-        self, place: Place, file: OpenFile, text: str, shown: str, context: ToolContext
+        self, place: Place, file: OpenFile, form: TextForm, text: str, shown: str, context: ToolContext
     ) -> Replacement:
+        check = context.cancel.check
         if context.session_id:
-            known = self._desk.seen.current(context.session_id, str(place.path), file, shown)
+            known = self._desk.seen.current(context.session_id, str(place.path), file, shown, check)
             require_seen(known, [(0, file.size)], shown)
-        form = form_of(file, shown)
         if MARK in text:
-            old_marks = sum(piece.count(MARK.encode()) for piece in file.chunks(context.cancel.check))
-            refuse_masks(text.count(MARK), old_marks, shown)
-        body = form.encode(form.with_own_endings(text.removeprefix("\ufeff")), "content")
-        new = new_content(form.mark + body)
+            refuse_masks(text.count(MARK), count_marks(file.chunks(check), form), shown)
+        new = new_content(form.mark + _adapted(text.removeprefix("\ufeff"), form))
+        refuse_too_much(len(new.data), context.limits, "content")
         return Replacement(
             place=place,
             version=file.version,
-            before_sha256=file.sha256(context.cancel.check),
+            before_sha256=file.sha256(check),
             new=new,
             known=((0, len(new.data)),),
         )
@@ -134,7 +144,7 @@ class WriteFileTool(WritingTool[_Plan]):
             )
         if isinstance(plan, _Append):
             return self._append(plan, territory, shown, context)
-        new = new_content(plan.text.encode())
+        new = plan.new
         kept = self._desk.changes.create(
             territory, plan.place, new, origin_of(context), context.cancel.begin_effect
         )
@@ -149,9 +159,20 @@ class WriteFileTool(WritingTool[_Plan]):
         )
 
     def _append(self, plan: _Append, territory: Territory, shown: str, context: ToolContext) -> ToolResult:
+        """Nothing that somebody else adds at the same time is lost: then it is done again, behind it."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return self._append_once(plan, territory, shown, context)
+            except ToolError as error:
+                if error.error_code is not ErrorCode.STALE_READ or not tries_left:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _append_once(
+        self, plan: _Append, territory: Territory, shown: str, context: ToolContext
+    ) -> ToolResult:
         with existing_file(territory, plan.place) as (parent, file):
-            form = form_of(file, shown)
-            data = form.encode(form.with_own_endings(plan.text), "content")
+            data = _adapted(plan.text, form_of(file, shown, context.limits))
             before = hashlib.sha256()
             for piece in file.chunks(context.cancel.check):
                 before.update(piece)
@@ -178,3 +199,7 @@ class WriteFileTool(WritingTool[_Plan]):
             bytes_written=len(data),
             created=False,
         )
+
+
+def _adapted(text: str, form: TextForm) -> bytes:
+    return encoded(form.with_own_endings(text), form, "content")

@@ -1,5 +1,6 @@
 """What a session has seen of a file, and whether that is still what is there."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import orjson
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.files import OpenFile
+from interlock.infra.text import storable
+from interlock.sandbox.files import Check, OpenFile
 from interlock.store.driver import Connection
 
 READ_OUTCOMES = """
@@ -31,7 +33,7 @@ class SeenFiles:
     def __init__(self, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
         self._reading = reading
 
-    def current(self, session_id: str, path: str, file: OpenFile, shown: str) -> list[Span]:
+    def current(self, session_id: str, path: str, file: OpenFile, shown: str, check: Check) -> list[Span]:
         """The parts of the file that this session knows as they are now, in order and joined.
 
         A file it has not looked at, or that changed since it last did, is refused.
@@ -47,17 +49,20 @@ class SeenFiles:
             if span[1] > file.size:
                 return False
             if span not in hashes:
-                hashes[span] = file.sha256(lambda: None, *span)
+                hashes[span] = file.sha256(check, *span)
             return hashes[span] == str(touch["sha256"])
 
-        if not is_current(touches[0]):
+        newest = touches[0]
+        if newest["size"] not in {None, file.size} or not is_current(newest):
             raise _stale(shown)
         return _joined([(touch["seen_from"], touch["seen_to"]) for touch in touches if is_current(touch)])
 
 
 def require_seen(known: list[Span], wanted: list[Span], shown: str) -> None:
+    """`known` is in order and joined, so only the last part that begins before a place can hold it."""
     for start, end in wanted:
-        if not any(begin <= start and end <= until for begin, until in known):
+        last = bisect_right(known, start, key=lambda span: span[0]) - 1
+        if last < 0 or end > known[last][1]:
             raise _read_required(shown, "has only been read in part, and not where it is to be changed")
 
 
@@ -73,16 +78,28 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 def _touches(connection: Connection, session_id: str, path: str) -> Iterator[Touch]:
     """Newest first, back to the last time this session wrote the whole file or saw it go."""
+    # As the log holds it. A name that is no text looks like others there; the hash tells them apart.
+    path = storable(path)
     quoted = orjson.dumps(path).decode()
     for payload in _outcomes(connection, session_id):
         if quoted not in payload:
             continue
-        touches = [touch for touch in orjson.loads(payload).get("files", ()) if touch.get("path") == path]
+        outcome = orjson.loads(payload)
+        touches = [touch for touch in outcome.get("files", ()) if touch.get("path") == path]
         if any(touch.get("sha256") is None for touch in touches):
             return
-        yield from touches
+        for touch in touches:
+            yield {**touch, "size": _size_then(touch, outcome)}
         if any(touch["action"] in _WHOLE for touch in touches):
             return
+
+
+def _size_then(touch: Touch, outcome: dict[str, Any]) -> int | None:
+    """How large the file was, where the call that touched it saw its end."""
+    saw_all = touch["hashed_to"] > touch["seen_to"] or not (
+        outcome.get("truncated_lines") or outcome.get("truncated_bytes")
+    )
+    return int(touch["hashed_to"]) if saw_all or touch["action"] != "read" else None
 
 
 def _outcomes(connection: Connection, session_id: str) -> Iterator[str]:

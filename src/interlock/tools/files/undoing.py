@@ -24,29 +24,44 @@ class UndoDesk:
         self._log = log
 
     async def kept_of(self, identity: str) -> list[KeptEntry]:
-        """What can be taken back of a session, a task or a single call, newest first."""
+        """What can be taken back of a session, a task, a single call or an undo, newest first."""
         entries = await beside_the_loop(CancelSignal(), lambda: self._kept.find(identity))
         if not entries:
             raise NothingToUndo(f"no change of a file is kept for '{identity}'")
+        # A provider numbers its calls as it likes; in another conversation the same id is another call.
+        sessions = {entry.change.session_id for entry in entries if _is_only_a_call(entry, identity)}
+        if len(sessions) > 1:
+            raise NothingToUndo(
+                f"calls of {len(sessions)} sessions have the id '{identity}'; undo one of those sessions"
+            )
         return entries
 
     async def take_back(self, identity: str, *, who: str) -> UndoReport:
+        """Newest first, whoever did it; what several sessions did is told in each of them."""
         entries = await self.kept_of(identity)
         undo_id = new_undo_id()
-        # Newest first within each session; what two sessions did is told in both.
-        outcomes: list[Undone] = []
-        for session_id in dict.fromkeys(entry.change.session_id for entry in entries):
-            own = [entry for entry in entries if entry.change.session_id == session_id]
-            started = UndoStarted(
-                undo_id=undo_id, who=who, of=identity, paths=[entry.change.path for entry in own]
+        sessions = list(dict.fromkeys(entry.change.session_id for entry in entries))
+        for session_id in sessions:
+            paths = [entry.change.path for entry in entries if entry.change.session_id == session_id]
+            await self._log.append(
+                session_id, UndoStarted(undo_id=undo_id, who=who, of=identity, paths=paths)
             )
-            await self._log.append(session_id, started)
-            done = await beside_the_loop(CancelSignal(), partial(self._undo.take_back, own, undo_id))
+        done = await beside_the_loop(CancelSignal(), partial(self._undo.take_back, entries, undo_id))
+        for session_id in sessions:
+            own = [
+                outcome
+                for entry, outcome in zip(entries, done, strict=True)
+                if entry.change.session_id == session_id
+            ]
             finished = UndoFinished(
                 undo_id=undo_id,
-                restored=[outcome.path for outcome in done if outcome.reason is None],
-                left=[[outcome.path, outcome.reason] for outcome in done if outcome.reason is not None],
+                restored=[outcome.path for outcome in own if outcome.reason is None],
+                left=[[outcome.path, outcome.reason] for outcome in own if outcome.reason is not None],
             )
             await self._log.append(session_id, finished)
-            outcomes += done
-        return UndoReport(undo_id, outcomes)
+        return UndoReport(undo_id, done)
+
+
+def _is_only_a_call(entry: KeptEntry, identity: str) -> bool:
+    change = entry.change
+    return not change.by_undo and identity not in {change.session_id, change.task}

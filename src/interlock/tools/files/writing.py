@@ -2,7 +2,7 @@
 
 import hashlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import FileChanges, NewContent, Origin
 from interlock.sandbox.files import OpenFile, look, opened_in
+from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Parent, Place, Territory
 from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.files.seen import SeenFiles
@@ -42,6 +43,8 @@ def existing_file(territory: Territory, place: Place) -> Iterator[tuple[Parent, 
     with territory.parent(place) as parent:
         shown = territory.shown(place)
         with opened_in(parent.descriptor, parent.name, shown) as file:
+            # Its copy would be an ordinary file, which anybody here could read.
+            OtherNames(territory).refuse_outside(file, shown)
             if not stat.S_IMODE(file.status.st_mode) & 0o222:
                 raise ToolError(
                     ErrorCode.EXECUTION_ERROR,
@@ -59,8 +62,9 @@ def exists(territory: Territory, place: Place) -> bool:
         return False
 
 
-def form_of(file: OpenFile, shown: str) -> TextForm:
-    head = file.read(0, HEAD_BYTES)
+def form_of(file: OpenFile, shown: str, limits: ToolLimits) -> TextForm:
+    """The same form in which it was read: a small file is judged whole, a large one by its beginning."""
+    head = file.read(0, file.size if file.size <= limits.max_read_bytes else HEAD_BYTES)
     form = text_form(head, is_whole=len(head) == file.size)
     if form is None:
         raise binary_refusal(shown, file.size, head)
@@ -118,20 +122,48 @@ def told_as(text: str, *, kept: bool, touched: tuple[FileTouch, ...], **meta: ob
     return ToolResult(stdout=f"{text}{note}\n", meta={**meta, "can_be_undone": kept}, touched=touched)
 
 
-def refuse_too_much(size: int, limits: ToolLimits, what: str) -> None:
+def encoded(text: str, form: TextForm, what: str) -> bytes:
+    """The text as it is written into a file of that form."""
+    half = next((character for character in text if "\ud800" <= character <= "\udfff"), None)
+    if half is not None:
+        raise ToolError(
+            ErrorCode.INVALID_ARGS,
+            f"{what}: {half!r} is half a character (a lone surrogate), which no text can hold",
+            "Write the whole character.",
+        )
+    return form.encode(text, what)
+
+
+def refuse_too_much(
+    size: int, limits: ToolLimits, what: str, next_action: str = "Write less at a time."
+) -> None:
     if size > limits.max_write_bytes:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,
             f"{what}: {size} bytes are more than the {limits.max_write_bytes} that may be written at once",
-            "Write less at a time.",
+            next_action,
         )
+
+
+def count_marks(pieces: Iterable[bytes], form: TextForm) -> int:
+    """How often the redaction mark stands in a file, also where a piece ends inside one."""
+    mark, count, carry = MARK.encode(form.encoding), 0, b""
+    for piece in pieces:
+        text = carry + piece
+        count += text.count(mark)
+        carry = text[max(text.rfind(mark) + len(mark), len(text) - len(mark) + 1) :]
+    return count
 
 
 def refuse_masks(new_marks: int, old_marks: int, shown: str) -> None:
     """A mask that a model copied would be written over the secret it stands for."""
     if new_marks > old_marks:
-        raise ToolError(
-            ErrorCode.REDACTED_CONTENT,
-            f"the text for {shown} contains {MARK}, which hides something secret and is not in the file",
-            "Leave the secret parts out of the change: edit_file can change the lines around them.",
-        )
+        raise masked(f"the text for {shown} contains {MARK}, which hides something secret")
+
+
+def masked(message: str) -> ToolError:
+    return ToolError(
+        ErrorCode.REDACTED_CONTENT,
+        f"{message} and is not in the file",
+        "Leave the secret parts out of the change: edit_file can change the text around them.",
+    )
