@@ -1,0 +1,230 @@
+"""`interlock tool call` on files, with and without --jsonl, as a person or a script would use it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.shell import one_line_error
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "README.md").write_text("one\ntwo\n")
+    (folder / "src" / "a.py").write_text("print('hello')\n")
+    return folder
+
+
+def lines(interlock, text: str | bytes, *options: str, expect: int = 0) -> list[dict]:
+    """What `tool call --jsonl` answers to these lines."""
+    done = subprocess.run(
+        [sys.executable, "-m", "interlock", "tool", "call", "--jsonl", *options],
+        input=text if isinstance(text, bytes) else text.encode(),
+        capture_output=True,
+        cwd=interlock.home,
+        env=interlock.environment,
+    )
+    assert done.returncode == expect, done.stderr
+    assert b"Traceback" not in done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def asked(*calls: tuple[str, dict]) -> str:
+    return "".join(
+        json.dumps({"id": number, "name": name, "arguments": arguments}) + "\n"
+        for number, (name, arguments) in enumerate(calls)
+    )
+
+
+def test_a_session_of_calls_reads_edits_and_reads_back(interlock, project):
+    answers = lines(
+        interlock,
+        asked(
+            ("list_files", {}),
+            ("edit_file", {"path": "README.md", "find": "two", "replace": "three"}),
+            ("read_file", {"path": "README.md"}),
+            ("edit_file", {"path": "README.md", "find": "two", "replace": "three"}),
+            ("read", {"path": "README.md"}),
+        ),
+        *("--mode", "coding", "--root", str(project)),
+    )
+    results = [answer["result"] for answer in answers]
+    assert [answer["id"] for answer in answers] == [0, 1, 2, 3, 4]
+    assert results[0]["stdout"] == "README.md\nsrc/\n"
+    assert results[1]["error_code"] == "READ_REQUIRED"
+    assert results[3]["meta"]["replacements"] == 1
+    assert results[4]["stdout"] == (project / "README.md").read_text() == "one\nthree\n"
+    (session,) = interlock.json("sessions", "list")
+    tree = interlock.json("events", "tree", session["id"])
+    kinds = [event["kind"] for event in tree]
+    assert kinds.count("tool_call.started") == 4
+    assert kinds.count("tool_call.failed") == 1
+    outcomes = [child["kind"] for event in tree for child in event["children"]]
+    assert outcomes == ["tool_call.completed"] * 4
+    interlock("events", "verify")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"not json\n", "not valid JSON"),
+        (b"[]\n", "not a JSON object"),
+        (b'"x"\n', "not a JSON object"),
+        (b'{"id": 1}\n', "name"),
+        (b'{"id": 1, "name": 7}\n', "name"),
+        (b'{"id": 1, "name": "ls", "arguments": 7}\n', "arguments"),
+        (b'{"id": 1, "name": "ls", "timeout_seconds": "5"}\n', "timeout_seconds"),
+        (b'{"id": 1, "name": "ls", "timeout_seconds": true}\n', "timeout_seconds"),
+        (b'{"id": 1, "name": "ls", "surprise": 1}\n', "surprise"),
+        (b"\xff\xfe\n", "not valid JSON"),
+        (b"\x00\n", "not valid JSON"),
+        (b'{"id": 1, "name": "' + b"x" * 17_000_000 + b'"}\n', "longer than"),
+    ],
+    ids=lambda value: repr(value[:40]),
+)
+def test_a_line_that_is_no_call_is_answered_and_the_next_is_made(interlock, project, line, message):
+    answers = lines(
+        interlock,
+        line + b'\n\n{"id": "next", "name": "ls"}',
+        *("--mode", "chat", "--root", str(project)),
+    )
+    assert len(answers) == 2
+    assert answers[0]["result"]["error_code"] == "INVALID_ARGS"
+    assert message in answers[0]["result"]["message"]
+    assert answers[1] == {"id": "next", "result": answers[1]["result"]}
+    assert answers[1]["result"]["ok"]
+
+
+def test_any_json_value_can_be_an_id(interlock):
+    identities = [None, 7, "x", {"a": [1]}, 1.5, True]
+    text = "".join(json.dumps({"id": identity, "name": "current_time"}) + "\n" for identity in identities)
+    assert [answer["id"] for answer in lines(interlock, text)] == identities
+
+
+def test_no_lines_are_no_calls(interlock):
+    assert lines(interlock, "") == []
+
+
+def test_each_answer_comes_before_the_next_line_is_read(interlock):
+    """A program can talk with it: ask, read the answer, ask again."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "interlock", "tool", "call", "--jsonl"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=interlock.home,
+        env=interlock.environment,
+    )
+    for number in range(3):
+        process.stdin.write(json.dumps({"id": number, "name": "current_time"}).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == number
+    process.stdin.close()
+    assert process.wait(20) == 0
+    process.stdout.close()
+
+
+def test_a_name_or_arguments_beside_jsonl_are_refused(interlock):
+    assert "--jsonl" in one_line_error(interlock, "tool", "call", "ls", "--jsonl", expect=2)
+    assert "--jsonl" in one_line_error(interlock, "tool", "call", expect=2)
+
+
+def test_a_denied_path_exits_with_3_and_says_what_to_use(interlock, project):
+    done = interlock(
+        *("tool", "call", "read_file", "--mode", "chat", "--root", str(project)),
+        *("--args", '{"path": "/etc/passwd"}'),
+        expect=3,
+    )
+    assert "PATH_DENIED (policy)" in done.stdout
+    assert str(project) in done.stdout
+    assert "root:" not in done.stdout
+
+
+def test_the_working_directory_can_be_opened(interlock, project):
+    done = subprocess.run(
+        [sys.executable, "-m", "interlock", "tool", "call", "ls", "--mode", "chat", "--root", "."],
+        capture_output=True,
+        text=True,
+        cwd=project,
+        env=interlock.environment,
+    )
+    assert done.stdout == "README.md\nsrc/\n"
+
+
+def test_without_roots_the_tool_is_not_available_and_says_why(interlock):
+    done = interlock("tool", "call", "read_file", "--mode", "chat", "--args", '{"path": "a"}', expect=3)
+    assert "TOOL_NOT_AVAILABLE" in done.stdout
+    assert "TOOL_ALLOWED_ROOTS" in done.stdout
+
+
+def test_a_session_is_continued_with_what_it_has_read(interlock, project):
+    options = ("--mode", "coding", "--root", str(project))
+    read = interlock.json("tool", "call", "read", *options, "--args", '{"path": "README.md"}')
+    edit = ("tool", "call", "edit", *options, "--args", '{"path":"README.md","find":"one","replace":"1"}')
+    assert interlock.json(*edit, expect=1)["error_code"] == "READ_REQUIRED"
+    assert interlock.json(*edit, "--session", read["session_id"])["ok"]
+
+
+def test_a_call_may_ask_for_less_time(interlock, project):
+    call = interlock.json(
+        *("tool", "call", "ls", "--mode", "chat", "--root", str(project), "--timeout-seconds", "2.5")
+    )
+    events = interlock.json("events", "tree", call["session_id"])
+    (started,) = [event for event in events if event["kind"] == "tool_call.started"]
+    assert started["payload"]["timeout_seconds"] == 2.5
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon"])
+def test_a_time_that_is_none_is_a_usage_error(interlock, value):
+    interlock("tool", "call", "current_time", "--timeout-seconds", value, expect=2)
+
+
+def test_policy_explain_judges_a_path_without_touching_it(interlock, project):
+    def explain(tool, arguments, expect):
+        return interlock.json(
+            *("policy", "explain", tool, "--mode", "coding", "--root", str(project)),
+            *("--args", json.dumps(arguments)),
+            expect=expect,
+        )
+
+    assert explain("write_file", {"path": "new.txt", "content": "x"}, 0)["allowed"]
+    assert not (project / "new.txt").exists()
+    assert explain("write_file", {"path": "../new.txt", "content": "x"}, 3)["error_code"] == "PATH_DENIED"
+    assert explain("write_file", {"path": ".git/config", "content": "x"}, 3)["error_code"] == "PATH_DENIED"
+    assert explain("edit_file", {"path": "README.md", "find": "one", "replace": "1"}, 0)["allowed"]
+    assert interlock.json("sessions", "list") == []
+
+
+def test_doctor_names_a_missing_program_and_the_tools_that_need_it(interlock, tmp_path):
+    """S3-10.9: rg comes with Interlock; here it is run from an environment that has none."""
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    (bare / "python").symlink_to(sys.executable)
+    interlock.variables["PATH"] = str(bare)
+    code = "import sys; sys.executable = sys.argv[1]; from interlock.cli.main import run; "
+    code += "sys.exit(run(sys.argv[2:]))"
+    environment = interlock.environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def without_rg(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, "-c", code, str(bare / "python"), *words],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment,
+        )
+
+    findings = json.loads(without_rg("doctor", "--json").stdout)
+    (missing,) = [finding for finding in findings if finding["what"] == "program"]
+    assert missing["state"] == "warning"
+    assert "rg is missing: search_files cannot be used" in missing["detail"]
+    assert "ripgrep" in missing["detail"]
+    denied = without_rg(
+        "tool", "call", "grep", "--mode", "chat", "--root", str(bare), "--args", '{"pattern":"x"}'
+    )
+    assert denied.returncode == 3
+    assert "the program rg is missing" in denied.stdout
+    assert without_rg("tool", "call", "ls", "--mode", "chat", "--root", str(bare)).returncode == 0

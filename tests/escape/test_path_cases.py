@@ -1,0 +1,135 @@
+"""Paths that must work, and paths that must not, through `interlock tool call --jsonl` as a user would.
+
+`path_cases.jsonl` has the trees in its first line and then one case a line (S3-6.1.2, S3-6.1.3, S3-12.2).
+What is refused to one tool is tried with every other tool that takes a path.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINES = [json.loads(line) for line in (Path(__file__).parent / "path_cases.jsonl").read_text().splitlines()]
+LAYOUTS, CASES = LINES[0]["layouts"], LINES[1:]
+CANARY = "CANARY"
+
+TOOLS = {
+    "read": lambda path: ("read_file", {"path": path}),
+    "write": lambda path: ("write_file", {"path": path, "content": "written by a test"}),
+    "list": lambda path: ("list_files", {"path": path}),
+    "glob": lambda pattern: ("find_files", {"name_pattern": pattern}),
+    "grep": lambda path: ("search_files", {"path": path, "pattern": CANARY}),
+}
+
+EVERY_OTHER_TOOL = [
+    lambda path: ("read_file", {"path": path}),
+    lambda path: ("list_files", {"path": path, "recursive": True}),
+    lambda path: ("find_files", {"path": path, "name_pattern": "*"}),
+    lambda path: ("search_files", {"path": path, "pattern": "."}),
+    lambda path: ("get_project_structure", {"path": path}),
+    lambda path: ("write_file", {"path": path, "content": "x"}),
+    lambda path: ("write_file", {"path": path, "content": "x", "mode": "append"}),
+    lambda path: ("write_file", {"path": f"{path}/new.txt", "content": "x"}),
+    lambda path: ("edit_file", {"path": path, "find": "C", "replace": "D"}),
+    lambda path: ("move_file", {"source": "README.md", "destination": f"{path}/moved"}),
+    lambda path: ("delete_file", {"path": f"{path}/secret.txt"}),
+]
+
+
+class Tree:
+    """One of the layouts on disk, and everything that lies outside its roots as it was at first."""
+
+    def __init__(self, name: str, top: Path) -> None:
+        self.top, layout = top, LAYOUTS[name]
+        for folder in layout["folders"]:
+            (top / folder).mkdir(parents=True, exist_ok=True)
+        for path, content in layout["files"].items():
+            (top / path).write_text(CANARY if content == CANARY else content)
+        for path, target in layout["links"].items():
+            (top / path).symlink_to(target.replace("$T", str(top)))
+        for path, target in layout["hard_links"].items():
+            (top / path).hardlink_to(top / target)
+        self.roots = [self.named(root) for root in layout["roots"]]
+        self.before = self.outside()
+
+    def named(self, text: str) -> str:
+        return text.replace("$T", str(self.top))
+
+    def outside(self) -> dict[str, str]:
+        inside = [os.path.realpath(root) for root in self.roots]
+        state = {}
+        for folder, folders, files in os.walk(self.top):
+            if any(Path(folder).is_relative_to(root) for root in inside):
+                folders.clear()
+                continue
+            for name in (*folders, *files):
+                path = Path(folder) / name
+                content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+                state[str(path)] = hashlib.sha256(content).hexdigest()
+        return state
+
+    def calls(self, calls: list[tuple[str, dict]], state: Path) -> list[dict]:
+        """The results of calls, made one after another in one process and one session."""
+        roots = [word for root in self.roots for word in ("--root", root)]
+        lines = "".join(
+            json.dumps({"id": number, "name": name, "arguments": arguments}) + "\n"
+            for number, (name, arguments) in enumerate(calls)
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", "tool", "call", "--jsonl", "--mode", "coding", *roots],
+            input=lines,
+            capture_output=True,
+            text=True,
+            cwd=os.path.realpath(self.roots[0]),
+            env={"PATH": os.environ["PATH"], "HOME": str(state), "INTERLOCK_STATE_DIR": str(state)},
+        )
+        assert done.returncode == 0, done.stderr
+        assert CANARY not in done.stderr
+        assert "Traceback" not in done.stderr
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [answer["id"] for answer in answers] == list(range(len(calls)))
+        return [answer["result"] for answer in answers]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_path_is_judged_right(layout, tmp_path):
+    tree = Tree(layout, tmp_path / "tree")
+    cases = sorted(
+        (case for case in CASES if case["layout"] == layout), key=lambda case: case["op"] == "write"
+    )
+    calls = [TOOLS[case["op"]](tree.named(case["input"])) for case in cases]
+    results = tree.calls(calls, tmp_path / "state")
+    wrong = []
+    for case, result in zip(cases, results, strict=True):
+        shown = json.dumps(result, ensure_ascii=False)
+        allowed = {"allow": True, "allow_without_canary": True, "refuse": False}.get(
+            case["expect"], result["ok"]
+        )
+        if result["ok"] is not allowed or CANARY in shown.replace(repr(CANARY), ""):
+            wrong.append((case["id"], case["input"][:80], case["expect"], shown[:300]))
+    assert wrong == []
+    assert tree.outside() == tree.before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_one_tool_refuses_no_other_tool_lets_through(layout, tmp_path):
+    tree = Tree(layout, tmp_path / "tree")
+    refused = [
+        case["input"]
+        for case in CASES
+        if case["layout"] == layout
+        and case["expect"] == "refuse"
+        and case["op"] in {"read", "list"}
+        # This one is a name inside that nobody has used yet: to write it is no escape.
+        and not case["input"].startswith("\t")
+    ]
+    calls = [call(tree.named(path)) for path in refused for call in EVERY_OTHER_TOOL if path]
+    results = tree.calls(calls, tmp_path / "state")
+    for call, result in zip(calls, results, strict=True):
+        assert not result["ok"], (call, result)
+        assert CANARY not in json.dumps(result), call
+    assert tree.outside() == tree.before
