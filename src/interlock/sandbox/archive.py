@@ -149,14 +149,19 @@ def _make_folder(folder: int, name: str) -> None:
 
 def _make_link(member: tarfile.TarInfo, folder: int, name: str) -> None:
     os.symlink(member.linkname, name, dir_fd=folder)
-    with suppress(OSError):
-        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
-    with suppress(OSError):
-        os.utime(name, ns=(_modified(member),) * 2, dir_fd=folder, follow_symlinks=False)
+    _finish_unopened(member, folder, name)
 
 
 def _make_pipe(member: tarfile.TarInfo, folder: int, name: str) -> None:
     os.mkfifo(name, member.mode & 0o777, dir_fd=folder)
+    _finish_unopened(member, folder, name)
+
+
+def _finish_unopened(member: tarfile.TarInfo, folder: int, name: str) -> None:
+    with suppress(OSError):
+        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+    with suppress(OSError):
+        os.utime(name, ns=(_modified(member),) * 2, dir_fd=folder, follow_symlinks=False)
 
 
 def _write(data: bytes, member: tarfile.TarInfo, folder: int, name: str) -> None:

@@ -198,8 +198,10 @@ class KeptVersions:
             return
         sizes = dict(self._sizes())
         total = sum(sizes.values())
+        # A little more than needed, so that it is not looked at again for every entry.
+        wanted = self._max_bytes - self._max_bytes // 16 if total > self._max_bytes else total
         for path in sorted(sizes, key=lambda path: path.name):
-            if total <= self._max_bytes:
+            if total <= wanted:
                 break
             if path != spare and not _is_being_written(path):
                 with suppress(OSError):
@@ -323,6 +325,8 @@ def _from_json(values: dict[str, Any]) -> Change:
         known[name] = None if known[name] is None else os.fsdecode(bytes.fromhex(known[name]))
     for name in _LISTS:
         known[name] = tuple(os.fsdecode(bytes.fromhex(part)) for part in known[name])
+    for name in ("owner", "identity"):
+        known[name] = tuple(int(number) for number in known.get(name, ()))
     if not (isinstance(known["session_id"], str) and isinstance(known["call_id"], str)):
         raise TypeError("ids are texts")
     if any(part in {"", ".", ".."} or "/" in part for name in _LISTS for part in known[name]):
