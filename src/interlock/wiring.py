@@ -107,11 +107,8 @@ def open_runtime(
     open_modes = settings.session.open_modes | frozenset(opened)
     questions = QuestionDesk(database, log, redactor)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
-    files = FileServices(
-        redactor,
-        WritingDesk(FileChanges(kept), SeenFiles(database.reading)),
-        locate(RG),
-    )
+    desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
+    files = FileServices(redactor, desk, locate(RG))
     registry = build_registry(questions, files)
     return Runtime(
         settings=settings,
@@ -134,17 +131,20 @@ def open_runtime(
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
-        situation=Situation(
-            mode=ToolMode.chat_safe,
-            open_modes=open_modes,
-            environment=ceiling(settings.tool),
-            capabilities=capabilities(
-                roots if roots is not None else settings.tool.allowed_roots,
-                settings.tool.protected_names,
-                reads_hard_links=settings.tool.hard_links,
-            ),
-            limits=_call_limits(settings.tool),
-        ),
+        situation=_situation(settings.tool, open_modes, roots or settings.tool.allowed_roots),
+    )
+
+
+def _situation(
+    tool: ToolSettings, open_modes: frozenset[ToolMode], roots: tuple[Path, ...] | None
+) -> Situation:
+    here = capabilities(roots, tool.protected_names, reads_hard_links=tool.hard_links)
+    return Situation(
+        mode=ToolMode.chat_safe,
+        open_modes=open_modes,
+        environment=ceiling(tool),
+        capabilities=here,
+        limits=_call_limits(tool),
     )
 
 

@@ -14,6 +14,7 @@ from interlock.cli.main import build_app
 from interlock.config.describe import setting_names
 from interlock.events.catalog import KINDS, Event
 from interlock.session.settings_store import field_paths
+from interlock.wiring import build_registry
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "interlock").rglob("*.py"))
@@ -164,6 +165,17 @@ def commands(app, path: tuple[str, ...] = ()):
             yield from commands(child, (*path, name))
         else:
             yield " ".join((*path, name))
+
+
+def test_every_tool_is_documented_with_its_aliases_and_arguments():
+    text = text_of("docs/tools.md")
+    for entry in build_registry():
+        tool = entry.tool
+        assert f"\n### {tool.name}\n" in text
+        section = text.split(f"\n### {tool.name}\n")[1].split("\n### ")[0]
+        missing = [name for name in entry.schema["properties"] if f"`{name}`" not in section]
+        assert missing == [], tool.name
+        assert all(f"`{alias}`" in text for alias in tool.aliases), tool.name
 
 
 def test_every_command_is_documented():

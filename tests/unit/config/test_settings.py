@@ -1,6 +1,5 @@
 """Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
 
-from pathlib import Path
 
 import pytest
 
