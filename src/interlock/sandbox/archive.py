@@ -55,6 +55,22 @@ def digest_of(folder: int) -> str:
     return digest.hexdigest()
 
 
+def likeness_of(folder: int) -> str:
+    """The same for all folders with the same names, permissions and contents, whatever the times."""
+    digest = hashlib.sha256()
+    for entry in walk(folder):
+        status = os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False)
+        content = b""
+        if entry.kind is Kind.link:
+            content = os.fsencode(os.readlink(entry.name, dir_fd=entry.folder))
+        elif entry.kind is Kind.file:
+            with opened_in(entry.folder, entry.name, entry.name) as file:
+                content = file.sha256(lambda: None).encode()
+        name = os.fsencode("/".join(entry.parts))
+        digest.update(b"%o %s %s\n" % (status.st_mode, name.hex().encode(), content.hex().encode()))
+    return digest.hexdigest()
+
+
 def restore_into(stream: BinaryIO, folder: int) -> None:
     """Fill an open, empty folder from an archive made here."""
     folders: list[tarfile.TarInfo] = []

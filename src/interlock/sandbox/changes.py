@@ -1,6 +1,7 @@
 """The four changes that can be made to files. Each keeps what was there, then happens whole or not."""
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -10,9 +11,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.archive import archived, size_of
+from interlock.sandbox.archive import archived, digest_of, likeness_of, size_of
 from interlock.sandbox.files import Check, OpenFile, look, opened_in, put, settle
-from interlock.sandbox.kept import Action, Change, Content, KeptVersions
+from interlock.sandbox.kept import MAX_ENTRY_BYTES, Action, Change, Content, KeptVersions
 from interlock.sandbox.kernel import open_beneath, rename_without_replacing
 from interlock.sandbox.paths import Parent, Place, Territory
 from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
@@ -134,6 +135,7 @@ class FileChanges:
                 from_parts=source.parts,
                 made_folders=territory.missing_folders(destination),
                 identity=(status.st_dev, status.st_ino),
+                after_sha256=likeness(old) if self._kept.is_on else None,
             )
             with _opened_target(territory, destination, overwrite=overwrite) as target:
                 if target is not None:
@@ -153,18 +155,17 @@ class FileChanges:
         return change.content is Content.file
 
     def _delete_folder(self, parent: Parent, change: Change, commit: Check) -> bool:
-        folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with opened_folder(parent) as folder:
             for entry in walk(folder):
                 _refuse_closed(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
             size = size_of(folder)
             fits = size is not None and self._kept.has_room_for(size)
             change = replace(change, content=Content.archive if fits else Content.omitted)
-            with self.keeping(change, archived(folder)):
+            if fits:
+                change = replace(change, before_sha256=digest_of(folder))
+            with self.keeping(change, _steady(archived(folder), change)):
                 commit()
                 _remove_folder(parent)
-        finally:
-            os.close(folder)
         return fits
 
     def _of_file(self, size: int) -> Content:
@@ -250,6 +251,36 @@ def with_status(change: Change, status: os.stat_result) -> Change:
     )
 
 
+def likeness(parent: Parent) -> str | None:
+    """What tells a file, a link or a folder from others, also when it was written anew since.
+
+    None for what is too large to be looked through.
+    """
+    status = look(parent)
+    if status is None:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        target = os.readlink(parent.name, dir_fd=parent.descriptor)
+        return hashlib.sha256(os.fsencode(target)).hexdigest()
+    if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_ENTRY_BYTES:
+        with opened_in(parent.descriptor, parent.name, parent.name) as file:
+            return file.sha256(lambda: None)
+    if stat.S_ISDIR(status.st_mode):
+        with opened_folder(parent) as folder:
+            size = size_of(folder)
+            return likeness_of(folder) if size is not None and size <= MAX_ENTRY_BYTES else None
+    return None
+
+
+@contextmanager
+def opened_folder(parent: Parent) -> Iterator[int]:
+    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
     """Still the very file that was read and kept, with nothing written to it since."""
     now = look(parent)
@@ -301,6 +332,20 @@ def _refuse_depth(entry: Entry) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
             "Move its parts one by one, or tell the person.",
+        )
+
+
+def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
+    """An archive of a folder in which nothing changed since it was looked at."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+    if digest.hexdigest() != change.before_sha256:
+        raise ToolError(
+            ErrorCode.STALE_READ,
+            f"something in {change.parts[-1]} was changed by somebody else at this moment",
+            "Look at the folder again before you go on.",
         )
 
 

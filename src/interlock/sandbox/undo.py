@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 from interlock.infra.errors import ToolError
-from interlock.sandbox.archive import digest_of, give_back, restore_into
+from interlock.sandbox.archive import digest_of, give_back, likeness_of, restore_into
 from interlock.sandbox.changes import (
     FileChanges,
     Origin,
     change_of,
+    likeness,
     making_folders,
+    opened_folder,
     remove_made_folders,
 )
 from interlock.sandbox.files import look, opened_in, put, settle
 from interlock.sandbox.kept import UNDO_PREFIX, Action, Change, Content, KeptEntry, KeptVersions
-from interlock.sandbox.kernel import open_beneath, rename_without_replacing
+from interlock.sandbox.kernel import rename_without_replacing
 from interlock.sandbox.paths import Access, Parent, Place, Territory
 from interlock.sandbox.profile import SandboxProfile
 
@@ -119,7 +121,7 @@ class Undo:
     def _bring_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
         if _look_at(territory, place) is not None:
             with territory.parent(place) as parent:
-                if not _is_as_kept(parent, entry):
+                if not _is_as_kept(parent, entry.change):
                     raise _LeftAlone("something else is in its place now")
             return
         new = replace(
@@ -145,9 +147,16 @@ class Undo:
     def _move_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
         change = entry.change
         source = _place(change.from_root, change.from_parts)
-        is_back = _identity(_look_at(territory, source)) == tuple(change.identity)
-        if not is_back:
-            _must_be_where_it_was_moved(territory, place, source, change)
+        was_moved, is_back = (_is_it(territory, where, change) for where in (place, source))
+        if was_moved and is_back:
+            # Two that look alike: one of them is a copy, or was there before.
+            is_back = _has_number(_look_at(territory, source), change)
+            was_moved = not is_back
+        if not was_moved and not is_back:
+            is_gone = _look_at(territory, place) is None
+            raise _LeftAlone("it is not there any more" if is_gone else "it was changed since")
+        if was_moved and _look_at(territory, source) is not None:
+            raise _LeftAlone("something else is where it came from")
         if change.content is not Content.file:
             if not is_back:
                 self._rename(territory, place, source, origin)
@@ -192,18 +201,20 @@ def _look_at(territory: Territory, place: Place) -> os.stat_result | None:
         return None
 
 
-def _identity(status: os.stat_result | None) -> tuple[int, ...]:
-    return () if status is None else (status.st_dev, status.st_ino)
+def _is_it(territory: Territory, place: Place, moved: Change) -> bool:
+    """Whether what was moved stands at a place; a folder is itself, whatever came into it."""
+    status = _look_at(territory, place)
+    if status is None:
+        return False
+    with territory.parent(place) as parent:
+        is_alike = moved.after_sha256 is not None and likeness(parent) == moved.after_sha256
+    # A number of its own says little of a file: it goes to the next one when a file is written anew.
+    by_number = stat.S_ISDIR(status.st_mode) or moved.after_sha256 is None
+    return is_alike or (by_number and _has_number(status, moved))
 
 
-def _must_be_where_it_was_moved(territory: Territory, place: Place, source: Place, change: Change) -> None:
-    there = _look_at(territory, place)
-    if there is None:
-        raise _LeftAlone("it is not there any more")
-    if _identity(there) != tuple(change.identity):
-        raise _LeftAlone("something else is in its place now")
-    if _look_at(territory, source) is not None:
-        raise _LeftAlone("something else is where it came from")
+def _has_number(status: os.stat_result | None, moved: Change) -> bool:
+    return status is not None and (status.st_dev, status.st_ino) == tuple(moved.identity)
 
 
 @contextmanager
@@ -222,22 +233,21 @@ def _must_be_as_made(parent: Parent, change: Change) -> None:
     elif change.link_target is not None:
         same = False
     else:
-        same = (_digest_at(parent) if stat.S_ISDIR(mode) else _sha256_at(parent)) == change.after_sha256
+        same = (_likeness_at(parent) if stat.S_ISDIR(mode) else _sha256_at(parent)) == change.after_sha256
     if not same:
         raise _LeftAlone("it was changed since")
 
 
-def _is_as_kept(parent: Parent, entry: KeptEntry) -> bool:
+def _is_as_kept(parent: Parent, change: Change) -> bool:
     """Whether what was to be deleted is still there: a crash came first."""
-    status, change = look(parent), entry.change
+    status = look(parent)
     mode = 0 if status is None else status.st_mode
     if stat.S_ISLNK(mode):
         return os.readlink(parent.name, dir_fd=parent.descriptor) == change.link_target
     if stat.S_ISREG(mode):
         return change.content is Content.file and _sha256_at(parent) == change.before_sha256
-    return (
-        stat.S_ISDIR(mode) and change.content is Content.archive and _digest_at(parent) == _sha256_of(entry)
-    )
+    is_archive = stat.S_ISDIR(mode) and change.content is Content.archive
+    return is_archive and _digest_at(parent) == change.before_sha256
 
 
 def _sha256_at(parent: Parent) -> str:
@@ -248,38 +258,29 @@ def _sha256_at(parent: Parent) -> str:
         return file.sha256(lambda: None)
 
 
+def _likeness_at(parent: Parent) -> str:
+    with opened_folder(parent) as folder:
+        return likeness_of(folder)
+
+
 def _digest_at(parent: Parent) -> str:
-    with _opened_folder(parent) as folder:
+    with opened_folder(parent) as folder:
         return digest_of(folder)
-
-
-def _sha256_of(entry: KeptEntry) -> str:
-    digest = hashlib.sha256()
-    with entry.content() as content:
-        for piece in _pieces(content):
-            digest.update(piece)
-    return digest.hexdigest()
 
 
 def _refuse_damaged(entry: KeptEntry) -> str:
     """The hash of what was kept, which must be that of what was there."""
-    sha256 = _sha256_of(entry)
-    if sha256 != entry.change.before_sha256:
+    digest = hashlib.sha256()
+    with entry.content() as content:
+        for piece in _pieces(content):
+            digest.update(piece)
+    if digest.hexdigest() != entry.change.before_sha256:
         raise _LeftAlone("what was kept of it is damaged")
-    return sha256
+    return digest.hexdigest()
 
 
 def _pieces(content: BinaryIO) -> Iterator[bytes]:
     return iter(lambda: content.read(_CHUNK_BYTES), b"")
-
-
-@contextmanager
-def _opened_folder(parent: Parent) -> Iterator[int]:
-    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -307,13 +308,13 @@ def _write(entry: KeptEntry, aside: Parent) -> str:
 
 
 def _unpack(entry: KeptEntry, aside: Parent) -> str:
+    _refuse_damaged(entry)
     os.mkdir(aside.name, 0o700, dir_fd=aside.descriptor)
-    with _opened_folder(aside) as folder:
+    with opened_folder(aside) as folder:
         with entry.content() as content:
             restore_into(content, folder)
-        digest = digest_of(folder)
         _give_back(entry.change, folder)
-    return digest
+        return likeness_of(folder)
 
 
 def _give_back(change: Change, descriptor: int) -> None:

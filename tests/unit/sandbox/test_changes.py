@@ -1,0 +1,214 @@
+"""Each change keeps what was there before it happens, and happens whole or not at all."""
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from interlock.infra.errors import ToolError
+from interlock.sandbox.changes import FileChanges, NewContent, Origin, likeness
+from interlock.sandbox.files import opened_in
+from interlock.sandbox.kept import Action, Content, KeptVersions
+from interlock.sandbox.paths import Access
+from tests.integration.tools.trees import tree
+from tests.unit.sandbox.conftest import World
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+ORIGIN = Origin("s", "call", "task")
+
+
+class Stop(Exception):
+    """Somebody cancelled it."""
+
+
+def stop() -> None:
+    raise Stop
+
+
+class Hand:
+    """Makes changes in a world, and looks at what is kept when each of them takes effect."""
+
+    def __init__(self, world: World, state: Path, max_bytes: int = 1 << 20) -> None:
+        self.world = world
+        self.kept = KeptVersions(state / "kept", max_bytes=max_bytes)
+        self.changes = FileChanges(self.kept)
+        self.at_commit: list[tuple[Action, Content, bytes]] = []
+
+    def look(self) -> None:
+        for entry in self.kept.entries("s"):
+            with entry.content() as content:
+                self.at_commit.append((entry.change.action, entry.change.content, content.read()))
+
+    def place(self, path: str, *, follow: bool = False):
+        return self.world.territory.find(path, Access.write, follow=follow)
+
+    def create(self, path: str, data: bytes, commit=None) -> bool:
+        new = NewContent(data, hashlib.sha256(data).hexdigest())
+        return self.changes.create(self.world.territory, self.place(path), new, ORIGIN, commit or self.look)
+
+    def replace(self, path: str, data: bytes, commit=None) -> bool:
+        place = self.place(path)
+        with (
+            self.world.territory.parent(place) as parent,
+            opened_in(parent.descriptor, parent.name, path) as file,
+        ):
+            return self.changes.replace(
+                *(parent, place, file, iter((data,))),
+                before_sha256=file.sha256(lambda: None),
+                after_sha256=hashlib.sha256(data).hexdigest(),
+                origin=ORIGIN,
+                commit=commit or self.look,
+            )
+
+    def delete(self, path: str, commit=None) -> bool:
+        return self.changes.delete(self.world.territory, self.place(path), ORIGIN, commit or self.look)
+
+    def move(self, source: str, destination: str, commit=None, *, overwrite: bool = False) -> bool:
+        return self.changes.move(
+            *(self.world.territory, self.place(source), self.place(destination)),
+            overwrite=overwrite,
+            origin=ORIGIN,
+            commit=commit or self.look,
+        )
+
+
+@pytest.fixture
+def hand(world, tmp_path_factory) -> Hand:
+    return Hand(world, tmp_path_factory.mktemp("state"))
+
+
+def test_what_was_there_is_on_disk_before_the_change(hand):
+    assert hand.create("new/f", b"x")
+    assert hand.replace("README.md", b"y")
+    assert hand.delete("README.md")
+    assert hand.move("src/a.py", "b")
+    newest_at_each = [hand.at_commit[0], hand.at_commit[1], hand.at_commit[3], hand.at_commit[6]]
+    assert newest_at_each == [
+        (Action.created, Content.nothing, b""),
+        (Action.replaced, Content.file, b"ok"),
+        (Action.deleted, Content.file, b"y"),
+        (Action.moved, Content.nothing, b""),
+    ]
+
+
+def test_a_stopped_change_leaves_everything_as_it_was(hand, world):
+    before = tree(world.inside, times=True)
+    for attempt in (
+        lambda: hand.create("new/deep/f", b"x", stop),
+        lambda: hand.replace("README.md", b"y", stop),
+        lambda: hand.delete("README.md", stop),
+        lambda: hand.delete("src", stop),
+        lambda: hand.move("src", "other/src", stop),
+        lambda: hand.move("README.md", "src/a.py", stop, overwrite=True),
+    ):
+        with pytest.raises(Stop):
+            attempt()
+        assert tree(world.inside, times=True) == before
+        assert list(hand.kept.entries("s")) == []
+
+
+def test_a_change_by_somebody_else_at_the_last_moment_stops_it(hand, world):
+    """Even one that keeps the size and the time of the file."""
+    file = world.inside / "README.md"
+
+    def meddle() -> None:
+        was = file.stat()
+        file.write_text("OK")
+        os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+    real = hand.kept.keep
+
+    def late(change, pieces=()):
+        entry = real(change, pieces)
+        meddle()
+        return entry
+
+    hand.kept.keep = late
+    for attempt in (
+        lambda: hand.replace("README.md", b"y"),
+        lambda: hand.delete("README.md"),
+        lambda: hand.move("src/a.py", "README.md", overwrite=True),
+    ):
+        with pytest.raises(ToolError, match="changed by somebody else"):
+            attempt()
+        assert file.read_text() == "OK"
+        assert list(hand.kept.entries("s")) == []
+
+
+def test_a_folder_that_changes_while_it_is_kept_is_not_deleted(hand, world):
+    real = hand.kept.keep
+
+    def late(change, pieces=()):
+        world.write("ws/src/late", "x")
+        return real(change, pieces)
+
+    hand.kept.keep = late
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        hand.delete("src")
+    assert (world.inside / "src/late").exists()
+    assert list(hand.kept.entries("s")) == []
+
+
+def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
+    hand = Hand(world, tmp_path, max_bytes=0)
+    assert hand.create("n", b"x") is False
+    assert hand.replace("n", b"y") is False
+    assert hand.move("n", "m") is False
+    assert hand.delete("m") is False
+    assert hand.delete("src") is False
+    assert not (tmp_path / "kept").exists()
+
+
+def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(world, tmp_path_factory):
+    """Each counts up what it has read; a number that was written and lost would be missed."""
+    hand = Hand(world, tmp_path_factory.mktemp("state"))
+    world.write("ws/n", "0")
+    done: list[int] = []
+
+    def count() -> None:
+        for _ in range(25):
+            try:
+                number = int((world.inside / "n").read_text())
+                place = hand.place("n")
+                with (
+                    world.territory.parent(place) as parent,
+                    opened_in(parent.descriptor, "n", "n") as file,
+                ):
+                    if int(file.read(0, 100)) != number:
+                        continue
+                    hand.changes.replace(
+                        *(parent, place, file, iter((b"%d" % (number + 1),))),
+                        before_sha256="b",
+                        after_sha256="a",
+                        origin=ORIGIN,
+                        commit=lambda: None,
+                    )
+                done.append(1)
+            except ToolError:
+                continue
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert int((world.inside / "n").read_text()) == len(done) > 0
+
+
+def test_what_is_alike_is_told_by_what_is_in_it(world):
+    def of(path: str) -> str | None:
+        with world.territory.parent(world.territory.find(path, follow=False)) as parent:
+            return likeness(parent)
+
+    world.write("ws/x/f", "1")
+    world.write("ws/y/f", "1")
+    world.link("ws/l", "x")
+    assert of("x") == of("y") != of("src")
+    assert of("x/f") == of("y/f")
+    assert of("l") not in {None, of("x")}
+    assert of("missing") is None
+    (world.inside / "y/f").chmod(0o600)
+    assert of("x") != of("y")
