@@ -3,7 +3,6 @@
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line
 from interlock.cli.runtime import opened_runtime
-from interlock.infra.text import visible
 
 _DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
 
@@ -19,7 +18,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
     id
         The session, task or call that made the changes.
     dry_run
-        Only show which changes are kept.
+        Only show which changes would be taken back, newest first.
     """
     from interlock.wiring import local_person
 
@@ -32,7 +31,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
             if json:
                 print_json({"changes": changes})
             for change in [] if json else changes:
-                print_line(f"{change['action']:<10}{visible(change['path'])}")
+                print_line(f"{change['action']:<10}{change['path']}")
             return Exit.ok
         report = await runtime.undo.take_back(id, who=local_person())
     left = [outcome for outcome in report.outcomes if outcome.reason is not None]
@@ -50,6 +49,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         for outcome in report.outcomes:
             word = _DONE[outcome.action] if outcome.reason is None else "left"
             reason = f"   ({outcome.reason})" if outcome.reason else ""
-            print_line(f"{word:<14}{visible(outcome.path)}{reason}")
-        note(f"to take this back: interlock undo {report.undo_id}")
+            print_line(f"{word:<14}{outcome.path}{reason}")
+        if len(left) < len(report.outcomes):
+            note(f"to take this back: interlock undo {report.undo_id}")
     return Exit.failed if left else Exit.ok
