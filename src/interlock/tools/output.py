@@ -51,19 +51,21 @@ class LinePage:
         self._lines: list[str] = []
         self.truncated_lines = False
         self.truncated_bytes = False
+        self.is_full = False
 
     def add(self, line: str) -> bool:
         """False when the page is full: the line belongs to the next one."""
         if len(self._lines) >= self._max_lines:
-            self.truncated_lines = True
+            self.truncated_lines = self.is_full = True
             return False
         safe = self._redactor.text(storable(line))
         size = len(safe.encode("utf-8", "replace")) + 1
         if size > self._room:
             self.truncated_bytes = True
             if self._lines:
+                self.is_full = True
                 return False
-            safe = bound_text(safe, max_lines=1, max_bytes=self._room - 1, whole=MARK).text
+            safe = bound_text(safe, max_lines=1, max_bytes=max(0, self._room - 1), whole=MARK).text
             size = self._room
         self._room -= size
         self._lines.append(safe)

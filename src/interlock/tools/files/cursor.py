@@ -1,4 +1,7 @@
-"""Cursors: where a page ended, which call it belongs to, and in which state its source was."""
+"""Cursors: where a page ended, which call it belongs to, and in which state its source was.
+
+A cursor names nothing: paths in it could be secret, too long, or not encodable at all.
+"""
 
 import base64
 import binascii
@@ -10,10 +13,13 @@ import orjson
 
 from interlock.infra.errors import ErrorCode, ToolError
 
+MAX_NUMBER = 2**53
+
 
 def subject_of(*parts: object) -> str:
     """What a cursor belongs to; it cannot be used with other arguments."""
-    return sha256(orjson.dumps([str(part) for part in parts])).hexdigest()[:16]
+    # A path may have bytes that are no characters.
+    return sha256(ascii([str(part) for part in parts]).encode()).hexdigest()[:16]
 
 
 def make_cursor(subject: str, version: str, position: Mapping[str, Any]) -> str:
@@ -25,41 +31,47 @@ def read_cursor(cursor: str, subject: str) -> tuple[str, dict[str, Any]]:
     """The version and position of a cursor that belongs to this call."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        of, version, position = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
-    except (ValueError, binascii.Error, orjson.JSONDecodeError):
-        raise _invalid("it is not one that was given out") from None
-    if not isinstance(position, dict) or not isinstance(version, str):
-        raise _invalid("it is not one that was given out")
-    if of != subject:
-        raise _invalid("it belongs to a call with other arguments")
-    return version, position
+        content = orjson.loads(base64.b64decode(padded, b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        raise _not_given_out() from None
+    match content:
+        case [str() as of, str() as version, dict() as position]:
+            if of != subject:
+                raise invalid_cursor("it belongs to a call with other arguments")
+            return version, position
+        case _:
+            raise _not_given_out()
 
 
 def number_in(position: Mapping[str, Any], name: str) -> int:
     value = position.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _invalid("it is not one that was given out")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
+        raise _not_given_out()
     return value
 
 
-def parts_in(position: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def optional_number_in(position: Mapping[str, Any], name: str) -> int | None:
+    return None if position.get(name) is None else number_in(position, name)
+
+
+def text_in(position: Mapping[str, Any], name: str) -> str:
     value = position.get(name)
-    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-        raise _invalid("it is not one that was given out")
-    return tuple(value)
+    if not isinstance(value, str):
+        raise _not_given_out()
+    return value
 
 
-def stale_cursor(what: str) -> ToolError:
-    return ToolError(
-        ErrorCode.STALE_CURSOR,
-        f"{what} changed since the page before",
-        "Start again without a cursor.",
-    )
+def stale_cursor(what: str, next_action: str = "Start again without a cursor.") -> ToolError:
+    return ToolError(ErrorCode.STALE_CURSOR, f"{what} changed since the page before", next_action)
 
 
-def _invalid(reason: str) -> ToolError:
+def invalid_cursor(reason: str) -> ToolError:
     return ToolError(
         ErrorCode.INVALID_ARGS,
         f"cursor: {reason}",
         "Use next_page_cursor as it was given, with the same other arguments, or leave it out.",
     )
+
+
+def _not_given_out() -> ToolError:
+    return invalid_cursor("it is not one that was given out")

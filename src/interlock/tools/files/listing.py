@@ -1,24 +1,30 @@
 """Pages of names: what lies in a folder, in an order that a cursor can go on in."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.paths import Place, Territory
-from interlock.sandbox.tree import Entry, Kind, walk
+from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
 from interlock.tools.base import ToolContext
-from interlock.tools.files.cursor import make_cursor, parts_in, read_cursor, stale_cursor, subject_of
+from interlock.tools.files.cursor import make_cursor, read_cursor, stale_cursor, subject_of, text_in
+from interlock.tools.files.nearby import missing
 from interlock.tools.output import LinePage
 from interlock.tools.result import ToolResult
 
-_MARKS = {Kind.folder: "/", Kind.link: "@", Kind.file: "", Kind.other: "="}
+MARKS = {Kind.folder: "/", Kind.link: "@", Kind.file: "", Kind.other: "="}
 
 # How often a long walk looks whether it should stop, and tells how far it is.
 CHECK_EVERY = 512
 TELL_EVERY = 20_000
+
+_MAX_NAMED = 5
+_DIGEST_CHARS = 12
 
 
 def everything(_entry: Entry) -> bool:
@@ -38,28 +44,24 @@ def list_page(
     cursor: str | None = None,
 ) -> ToolResult:
     """The entries below a folder that were chosen, as lines, from where the cursor says."""
-    subject = subject_of("list", place.path, criteria, max_depth, limit)
-    version, position = read_cursor(cursor, subject) if cursor else ("", {})
-    after = parts_in(position, "after") if cursor else ()
+    subject = subject_of("list", place.path, criteria, max_depth)
     page = LinePage(context.limits, redactor, max_lines=limit)
-    last, looked_at = after, 0
+    closed = _Closed(territory, place, max_depth)
+    looked_at = 0
     with territory.folder(place) as folder:
-        if cursor and version != _version(folder, after):
-            raise stale_cursor("the folder")
-        for entry in walk(folder, max_depth=max_depth, after=after):
+        last = _last_shown(folder, *read_cursor(cursor, subject)) if cursor else ()
+        for entry in walk(folder, max_depth=max_depth, after=last):
             looked_at += 1
             _keep_in_touch(looked_at, context)
-            if not chosen(entry):
-                continue
-            if not page.add(territory.shown(place, entry.parts) + _MARKS[entry.kind]):
-                break
-            last = entry.parts
-        has_more = page.truncated_lines or page.truncated_bytes
-        following = (
-            make_cursor(subject, _version(folder, last), {"after": list(last)}) if has_more else None
-        )
+            if chosen(entry):
+                if not page.add(territory.shown(place, entry.parts) + MARKS[entry.kind]):
+                    break
+                last = entry.parts
+            closed.look_at(entry)
+        following = _cursor_behind(folder, last, subject) if page.is_full else None
     return ToolResult(
         stdout=page.text,
+        stderr=closed.told(),
         truncated_lines=page.truncated_lines,
         truncated_bytes=page.truncated_bytes,
         next_page_cursor=following,
@@ -71,12 +73,44 @@ def require_folder(territory: Territory, place: Place) -> None:
     """Refused while nothing is intended yet, where it is something else."""
     try:
         os.close(territory.open(place, os.O_PATH | os.O_DIRECTORY))
+    except FileNotFoundError:
+        raise missing(territory, place) from None
     except NotADirectoryError:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"{territory.shown(place)} is not a folder",
             "Name a folder, or use read_file for a file.",
         ) from None
+
+
+class _Closed:
+    """Folders whose content is missing from a list, so that nobody takes them for empty."""
+
+    def __init__(self, territory: Territory, place: Place, max_depth: int) -> None:
+        self._territory, self._place, self._max_depth = territory, place, max_depth
+        self._unreadable: list[str] = []
+        self._count = 0
+        self._has_too_deep = False
+
+    def look_at(self, entry: Entry) -> None:
+        if entry.kind is not Kind.folder:
+            return
+        if len(entry.parts) >= self._max_depth:
+            self._has_too_deep |= self._max_depth >= MAX_DEPTH
+        elif not os.access(entry.name, os.R_OK | os.X_OK, dir_fd=entry.folder, effective_ids=True):
+            self._count += 1
+            if self._count <= _MAX_NAMED:
+                self._unreadable.append(self._territory.shown(self._place, entry.parts))
+
+    def told(self) -> str:
+        sentences = []
+        if self._count:
+            more = self._count - len(self._unreadable)
+            named = ", ".join(self._unreadable) + (f" and {more} more" if more else "")
+            sentences.append(f"no permission to look into: {named}\n")
+        if self._has_too_deep:
+            sentences.append(f"what lies more than {MAX_DEPTH} levels down was not looked at\n")
+        return "".join(sentences)
 
 
 def _keep_in_touch(count: int, context: ToolContext) -> None:
@@ -86,15 +120,62 @@ def _keep_in_touch(count: int, context: ToolContext) -> None:
         context.report_progress(f"{count} entries looked at")
 
 
-def _version(folder: int, after: tuple[str, ...]) -> str:
+def _cursor_behind(folder: int, last: tuple[str, ...], subject: str) -> str:
+    with _trail(folder) as folders:
+        # Where one is gone by now, the cursor is stale when it is used.
+        with suppress(OSError):
+            for name in last[:-1]:
+                folders.append(_opened(folders[-1], name))
+        version = _version(folders)
+    return make_cursor(subject, version, {"after": "".join(map(_digest, last))})
+
+
+def _last_shown(folder: int, version: str, position: dict[str, Any]) -> tuple[str, ...]:
+    """The entry behind which a cursor goes on, if every folder on the way to it is as it was."""
+    digests = text_in(position, "after")
+    names: list[str] = []
+    try:
+        with _trail(folder) as folders:
+            for at in range(0, len(digests), _DIGEST_CHARS):
+                if names:
+                    folders.append(_opened(folders[-1], names[-1]))
+                names.append(_name_with(digests[at : at + _DIGEST_CHARS], folders[-1]))
+            is_same = version == _version(folders)
+    except OSError:
+        is_same = False
+    if not is_same:
+        raise stale_cursor("the folder")
+    return tuple(names)
+
+
+@contextmanager
+def _trail(folder: int) -> Iterator[list[int]]:
+    """The open folders on the way to an entry, from the one that is listed down."""
+    folders = [folder]
+    try:
+        yield folders
+    finally:
+        for descriptor in folders[1:]:
+            os.close(descriptor)
+
+
+def _opened(folder: int, name: str) -> int:
+    return open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _name_with(digest: str, folder: int) -> str:
+    with os.scandir(folder) as found:
+        for entry in found:
+            if _digest(entry.name) == digest:
+                return entry.name
+    raise FileNotFoundError
+
+
+def _version(folders: list[int]) -> str:
     """Changes when a folder that is not yet listed to its end gets or loses an entry."""
-    times = [os.fstat(folder).st_mtime_ns]
-    for depth in range(1, len(after)):
-        try:
-            below = open_beneath(folder, "/".join(after[:depth]), os.O_PATH | os.O_DIRECTORY)
-        except OSError:
-            times.append(-1)
-            continue
-        times.append(os.fstat(below).st_mtime_ns)
-        os.close(below)
+    times = [os.fstat(folder).st_mtime_ns for folder in folders]
     return sha256(repr(times).encode()).hexdigest()[:16]
+
+
+def _digest(name: str) -> str:
+    return sha256(os.fsencode(name)).hexdigest()[:_DIGEST_CHARS]

@@ -2,7 +2,7 @@
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
-from interlock.sandbox.globs import BadPattern, Glob
+from interlock.sandbox.globs import BadPattern, Glob, expand_braces
 from interlock.sandbox.paths import Place, Territory
 
 __all__ = ["Glob", "judged_pattern"]
@@ -15,10 +15,10 @@ def judged_pattern(pattern: str, argument: str, place: Place, territory: Territo
     if "\0" in pattern:
         raise _invalid(argument, "it must not contain a null character")
     try:
-        glob = Glob(pattern)
+        glob, texts = Glob(pattern), expand_braces(pattern)
     except BadPattern as error:
         raise _invalid(argument, str(error)) from None
-    if pattern.startswith("/"):
+    if any(text.startswith("/") for text in texts):
         raise _leads_out(argument, pattern)
     for parts in glob.alternatives:
         if ".." in parts:
