@@ -8,11 +8,22 @@ from typing import Any
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.files import OpenFile, opened_file
+from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.files.base import CURSOR, PATH, ReadingTool, whole_number
-from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, stale_cursor, subject_of
+from interlock.tools.files.cursor import (
+    invalid_cursor,
+    make_cursor,
+    number_in,
+    optional_number_in,
+    read_cursor,
+    stale_cursor,
+    subject_of,
+)
+from interlock.tools.files.lines import find_line
 from interlock.tools.files.listing import list_page
+from interlock.tools.files.nearby import missing
 from interlock.tools.files.page import Page, PageRequest, read_page
 from interlock.tools.files.text import HEAD_BYTES, TextForm, binary_refusal, text_form
 from interlock.tools.result import FileTouch, ToolResult
@@ -31,7 +42,7 @@ class _Plan:
 
     @property
     def subject(self) -> str:
-        return subject_of(self.place.path, self.limit_bytes, self.line_count)
+        return subject_of("read", self.place.path)
 
 
 class ReadFileTool(ReadingTool[_Plan]):
@@ -92,19 +103,22 @@ class ReadFileTool(ReadingTool[_Plan]):
     def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
         try:
             with opened_file(territory, plan.place) as file:
+                OtherNames(territory).refuse_outside(file, territory.shown(plan.place))
                 return self._read(file, plan, territory.shown(plan.place), context)
+        except FileNotFoundError:
+            raise missing(territory, plan.place) from None
         except IsADirectoryError:
-            return list_page(territory, plan.place, context, self._redactor)
+            return list_page(territory, plan.place, context, self._redactor, cursor=plan.cursor)
 
     def _read(self, file: OpenFile, plan: _Plan, shown: str, context: ToolContext) -> ToolResult:
-        source = _Source(file, context.limits)
-        form = source.form()
+        limits = context.limits
+        source = _Source(file, limits)
+        form = text_form(source.head, is_whole=len(source.head) == file.size)
         if form is None:
             raise binary_refusal(shown, file.size, source.head)
-        start, line = _begin(plan, file, form, context)
-        limits = context.limits
+        begin = _begin(plan, file, form, context)
         request = PageRequest(
-            start=start,
+            start=begin.offset,
             max_bytes=min(
                 plan.limit_bytes or limits.max_output_bytes, limits.max_output_bytes, limits.max_read_bytes
             ),
@@ -112,14 +126,13 @@ class ReadFileTool(ReadingTool[_Plan]):
             whole_lines=plan.limit_bytes is None,
         )
         page = read_page(source.read, file.size, form, request, self._redactor)
-        has_more = page.end < file.size
-        position = {"offset": page.end, "line": None if line is None else line + page.text.count("\n")}
+        cursor = None if page.is_last else make_cursor(plan.subject, file.version, begin.behind(page))
         return ToolResult(
             stdout=page.text,
-            truncated_lines=has_more and page.cut_by_lines,
-            truncated_bytes=has_more and not page.cut_by_lines,
-            next_page_cursor=make_cursor(plan.subject, file.version, position) if has_more else None,
-            meta=_meta(shown, file, form, page, line),
+            truncated_lines=not page.is_last and page.cut_by_lines,
+            truncated_bytes=not page.is_last and not page.cut_by_lines,
+            next_page_cursor=cursor,
+            meta=_meta(shown, file, form, page, begin.line),
             touched=(source.touch(str(plan.place.path), page, form),),
         )
 
@@ -131,21 +144,22 @@ class _Source:
         self._file = file
         self._whole = file.read(0, file.size) if file.size <= limits.max_read_bytes else None
         self.head = (self._whole if self._whole is not None else file.read(0, HEAD_BYTES))[:HEAD_BYTES]
-
-    def form(self) -> TextForm | None:
-        if self._whole is not None:
-            return text_form(self._whole, is_whole=True)
-        return text_form(self.head, is_whole=False)
+        self._window = (0, b"")
 
     def read(self, offset: int, count: int) -> bytes:
-        return (
-            self._file.read(offset, count) if self._whole is None else self._whole[offset : offset + count]
-        )
+        if self._whole is not None:
+            return self._whole[offset : offset + count]
+        # Kept, so that what is hashed is what was shown.
+        self._window = (offset, self._file.read(offset, count))
+        return self._window[1]
 
     def touch(self, path: str, page: Page, form: TextForm) -> FileTouch:
         seen_from = 0 if page.start <= len(form.mark) else page.start
-        hashed = (0, len(self._whole)) if self._whole is not None else (seen_from, page.end)
-        data = self._whole if self._whole is not None else self._file.read(seen_from, page.end - seen_from)
+        data, hashed = self._whole, (0, len(self._whole or b""))
+        if data is None:
+            left, window = self._window
+            mark = b"" if seen_from else form.mark
+            data, hashed = mark + window[page.start - left : page.end - left], (seen_from, page.end)
         return FileTouch(
             path=path,
             action="read",
@@ -157,55 +171,68 @@ class _Source:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """The byte to begin at, its line where that is known, and what the first page was asked to begin at."""
+
+    offset: int
+    line: int | None
+    asked_offset: int | None
+    asked_line: int | None
+
+    def behind(self, page: Page) -> dict[str, int | None]:
+        line = None if self.line is None else self.line + page.line_ends
+        asked = {"asked_offset": self.asked_offset, "asked_line": self.asked_line}
+        return {"offset": page.end, "line": line, **asked}
+
+
 def _refuse_contradictions(plan: _Plan) -> None:
-    given = {name for name in ("offset", "start_line", "cursor") if getattr(plan, name) is not None}
-    if len(given) > 1:
+    if plan.offset is not None and plan.start_line is not None:
         raise ToolError(
-            ErrorCode.INVALID_ARGS,
-            f"{' and '.join(sorted(given))} each say where to begin",
-            "Give one of them.",
+            ErrorCode.INVALID_ARGS, "offset and start_line each say where to begin", "Give one of them."
         )
 
 
-def _begin(plan: _Plan, file: OpenFile, form: TextForm, context: ToolContext) -> tuple[int, int | None]:
-    """The byte to begin at, and its line where that is known."""
+def _begin(plan: _Plan, file: OpenFile, form: TextForm, context: ToolContext) -> _Begin:
     if plan.cursor is not None:
-        version, position = read_cursor(plan.cursor, plan.subject)
-        if version != file.version:
-            raise stale_cursor("the file")
-        line = None if position.get("line") is None else number_in(position, "line")
-        return number_in(position, "offset"), line
+        return _continued(plan, plan.cursor, file)
+    offset, line = plan.offset or 0, None if plan.offset else 1
     if plan.start_line is not None:
-        return _offset_of_line(file, form, plan.start_line, context), plan.start_line
-    if plan.offset:
-        if plan.offset > file.size:
-            raise ToolError(
-                ErrorCode.INVALID_ARGS,
-                f"offset: the file has {file.size} bytes, there is nothing at {plan.offset}",
-                "Begin earlier in the file.",
-            )
-        return plan.offset, None
-    return 0, 1
+        offset, line = _offset_of_line(file, form, plan.start_line, context), plan.start_line
+    elif offset > file.size:
+        raise ToolError(
+            ErrorCode.INVALID_ARGS,
+            f"offset: the file has {file.size} bytes, there is nothing at {offset}",
+            "Begin earlier in the file.",
+        )
+    return _Begin(offset, line, plan.offset, plan.start_line)
+
+
+def _continued(plan: _Plan, cursor: str, file: OpenFile) -> _Begin:
+    """Where a cursor says; the arguments by which its first page was asked for may be given again."""
+    version, position = read_cursor(cursor, plan.subject)
+    begin = _Begin(
+        number_in(position, "offset"),
+        *(optional_number_in(position, name) for name in ("line", "asked_offset", "asked_line")),
+    )
+    if plan.offset not in {None, begin.asked_offset} or plan.start_line not in {None, begin.asked_line}:
+        raise invalid_cursor("it says where to begin, and so does another argument")
+    if version != file.version:
+        raise stale_cursor("the file", "Start again without a cursor, or go on with offset or start_line.")
+    return begin
 
 
 def _offset_of_line(file: OpenFile, form: TextForm, number: int, context: ToolContext) -> int:
-    """Found by counting line ends; the file is passed over a piece at a time and not kept."""
-    seen, offset = 1, 0
-    for piece in file.chunks(context.cancel.check):
-        if number <= seen:
-            break
-        ends = form.count_lines(piece)
-        if seen + ends >= number:
-            return offset + form.end_of_line(piece, number - seen)
-        seen += ends
-        offset += len(piece)
-    if number > seen:
-        raise ToolError(
-            ErrorCode.INVALID_ARGS,
-            f"start_line: the file has {seen} lines, there is no line {number}",
-            "Begin earlier in the file.",
-        )
-    return offset
+    found = find_line(file, form, number, context.cancel.check)
+    # Behind the last line end there is no line, unless the file is empty.
+    if found.number == number and (number == 1 or found.offset < file.size):
+        return found.offset
+    lines = found.number - (found.offset >= file.size)
+    raise ToolError(
+        ErrorCode.INVALID_ARGS,
+        f"start_line: the file has {lines} lines, there is no line {number}",
+        "Begin earlier in the file.",
+    )
 
 
 def _meta(shown: str, file: OpenFile, form: TextForm, page: Page, line: int | None) -> dict[str, Any]:

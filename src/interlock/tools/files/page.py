@@ -1,20 +1,25 @@
 """One page of a file's text, cut at a safe place: never inside a character, a line or a secret."""
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.files.text import TextForm
 
 # A secret that begins before a page, or ends behind it, is recognised within this many bytes.
-MARGIN_BYTES = 8192
+MARGIN_BYTES = 16 * 1024
 
 ReadBytes = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What is wanted of a file: at most so many bytes and lines, ending with a line where `whole_lines`."""
+    """What is wanted of a file: at most so many bytes and lines, ending with a line where `whole_lines`.
+
+    The bytes bound what is read and what is shown. There is always one character, or one mark.
+    """
 
     start: int
     max_bytes: int
@@ -30,97 +35,127 @@ class Page:
     start: int
     end: int
     lines: int
+    line_ends: int
     cut_by_lines: bool
+    is_last: bool
 
 
 def read_page(read: ReadBytes, size: int, form: TextForm, request: PageRequest, redactor: Redactor) -> Page:
-    """Secrets are taken out first and the cut comes second; what is shown never exceeds the limit."""
     window = _Window(read, size, form, request)
-    limit = request.max_bytes
-    while True:
-        page = _cut(window, limit, request, redactor)
-        excess = len(page.text.encode("utf-8", "replace")) - request.max_bytes
-        # A mark can be longer than what it stands for, and a character longer than in its file.
-        smaller = max(1, min(limit, page.end - page.start) - excess)
-        if excess <= 0 or smaller >= limit:
-            return page
-        limit = smaller
+    sheet = _Sheet(window.text, form, request)
+    for begin, end in window.secrets(redactor):
+        if not (sheet.take_plain(begin) and sheet.take_secret(end)):
+            break
+    else:
+        sheet.take_plain(len(window.text))
+    is_last = window.reaches_end and sheet.position == len(window.text)
+    if request.whole_lines and not is_last and not sheet.cut_by_lines:
+        sheet.end_with_a_line()
+    taken = window.text[: sheet.position]
+    shown = sheet.shown
+    return Page(
+        text=shown,
+        start=window.start,
+        end=window.end if is_last else window.start + form.width(taken),
+        lines=shown.count("\n") + bool(shown and not shown.endswith("\n")),
+        line_ends=taken.count("\n"),
+        cut_by_lines=sheet.cut_by_lines,
+        is_last=is_last,
+    )
 
 
 class _Window:
-    """The bytes wanted, and a margin on both sides in which secrets are recognised."""
+    """The text from where the page begins, and a margin on both sides in which secrets are recognised."""
 
     def __init__(self, read: ReadBytes, size: int, form: TextForm, request: PageRequest) -> None:
         first = max(request.start, len(form.mark))
-        left = max(len(form.mark), first - MARGIN_BYTES)
-        # Characters of two bytes begin at even places.
-        left += (left - len(form.mark)) % 2 if form.encoding.startswith("utf-16") else 0
-        data = read(left, first - left + request.max_bytes + MARGIN_BYTES)
-        at = form.boundary(data, first - left)
-        self.form = form
-        self.size = size
-        self.start = left + at
-        self.before = form.decode(data[:at])
-        self.data = data[at:]
+        # The mark of a wide text is as wide as its characters, and so is the margin.
+        left = max(len(form.mark), first - MARGIN_BYTES - first % 2)
+        wanted = first - left + request.max_bytes + MARGIN_BYTES
+        data = read(left, wanted)
+        at = min(form.boundary(data, first - left), max(len(data), first - left))
+        self.start, self.end = left + at, left + max(len(data), at)
+        self.reaches_end = len(data) < wanted or self.end >= size
+        self.before, self.text = form.decode(data[:at]), form.decode(data[at:])
 
-    def body(self, limit: int) -> bytes:
-        return self.form.whole_characters(self.data[:limit]) or self.data[: max(limit, 4)]
-
-    def ends_at(self, length: int) -> bool:
-        return self.start + length >= self.size
-
-
-def _cut(window: _Window, limit: int, request: PageRequest, redactor: Redactor) -> Page:
-    form = window.form
-    body = window.body(limit)
-    text = whole = form.decode(body)
-    if request.whole_lines and not window.ends_at(len(body)):
-        # A line that is longer than a page is cut all the same.
-        text = text[: text.rfind("\n") + 1] or text
-    by_lines = _end_of_lines(text, request.max_lines)
-    cut_by_lines = by_lines < len(text)
-    text = text[:by_lines]
-    length = len(body) if text == whole else _bytes_of(text, body, form)
-    after = form.decode(window.data[length : length + MARGIN_BYTES])
-    shown, kept, beyond = _masked(window.before, text, after, redactor)
-    if kept < len(text):
-        length, cut_by_lines = _bytes_of(text[:kept], body, form), False
-    elif beyond:
-        length += len(form.encode(after[:beyond], "")) if "\ufffd" not in after[:beyond] else beyond
-    end = min(window.start + length, max(window.size, window.start))
-    return Page(shown, window.start, end, _count_lines(shown), cut_by_lines and end < window.size)
+    def secrets(self, redactor: Redactor) -> Iterator[tuple[int, int]]:
+        """Where in the text they are; of one that began before it, the rest."""
+        first = len(self.before)
+        for begin, end in redactor.spans(self.before + self.text):
+            if end > first:
+                yield max(begin - first, 0), end - first
 
 
-def _masked(before: str, text: str, after: str, redactor: Redactor) -> tuple[str, int, int]:
-    """The text without secrets, how much of it was used, and how much of what follows belongs to it."""
-    whole, first, last = before + text + after, len(before), len(before) + len(text)
-    pieces, position, beyond = [], first, 0
-    for begin, end in redactor.spans(whole):
-        if end <= first or begin >= last:
-            continue
-        if end > last and begin > first:
-            # It goes on behind the cut: leave all of it to the next page.
-            pieces.append(whole[position:begin])
-            return "".join(pieces), begin - first, 0
-        pieces += [whole[position : max(begin, position)], MARK]
-        position, beyond = min(end, last), max(0, end - last)
-    pieces.append(whole[position:last])
-    return "".join(pieces), last - first, beyond
+class _Sheet:
+    """A page that is being filled with plain pieces of a text and with marks, until one has no room."""
+
+    def __init__(self, text: str, form: TextForm, request: PageRequest) -> None:
+        self._text, self._form = text, form
+        self._room_in_file = self._room_shown = request.max_bytes
+        self._lines_left = request.max_lines
+        self._pieces: list[tuple[int, str]] = []
+        self.position = 0
+        self.cut_by_lines = False
+
+    @property
+    def shown(self) -> str:
+        return storable("".join(shown for _, shown in self._pieces))
+
+    def take_plain(self, end: int) -> bool:
+        """Whether there was room for all of it."""
+        piece = self._text[self.position : end]
+        if not piece:
+            return True
+        by_lines = _end_of_lines(piece, self._lines_left)
+        fits = min(
+            _fitting(piece, self._room_in_file, self._form.width), _fitting(piece, self._room_shown, _shown)
+        )
+        if fits == 0 and not self._pieces:
+            fits = 1
+        self.cut_by_lines = by_lines <= fits and by_lines < len(piece)
+        taken = piece[: min(by_lines, fits)]
+        self._put(len(taken), taken, self._form.width(taken), _shown(taken))
+        self._lines_left -= taken.count("\n")
+        return len(taken) == len(piece)
+
+    def take_secret(self, end: int) -> bool:
+        """A mark for all of it or, where there is no room, nothing of it."""
+        width = self._form.width(self._text[self.position : end])
+        self.cut_by_lines = self._lines_left <= 0
+        has_room = width <= self._room_in_file and len(MARK) <= self._room_shown
+        if self.cut_by_lines or (self._pieces and not has_room):
+            return False
+        self._put(end - self.position, MARK, width, len(MARK))
+        return True
+
+    def end_with_a_line(self) -> None:
+        """A line that is longer than a page is cut all the same."""
+        for index in range(len(self._pieces) - 1, -1, -1):
+            begin, shown = self._pieces[index]
+            if length := shown.rfind("\n") + 1:
+                self._pieces[index:] = [(begin, shown[:length])]
+                self.position = begin + length
+                return
+
+    def _put(self, length: int, shown: str, width_in_file: int, width_shown: int) -> None:
+        if length:
+            self._pieces.append((self.position, shown))
+            self.position += length
+            self._room_in_file -= width_in_file
+            self._room_shown -= width_shown
 
 
-def _bytes_of(text: str, body: bytes, form: TextForm) -> int:
-    """How many bytes of the body a beginning of its text stands for."""
-    if "\ufffd" not in text:
-        return len(form.encode(text, ""))
-    # Bytes that are no characters count as they are: find the length that decodes to just this text.
-    low, high = 0, len(body)
-    while low < high:
-        middle = (low + high) // 2
-        if len(form.decode(form.whole_characters(body[:middle]))) < len(text):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+def _shown(text: str) -> int:
+    return len(storable(text).encode())
+
+
+def _fitting(piece: str, room: int, width: Callable[[str], int]) -> int:
+    """How many characters of a piece have room."""
+    room = max(room, 0)
+    piece = piece[:room]
+    if width(piece) <= room:
+        return len(piece)
+    return bisect_right(range(len(piece) + 1), room, key=lambda length: width(piece[:length])) - 1
 
 
 def _end_of_lines(text: str, count: int) -> int:
@@ -130,7 +165,3 @@ def _end_of_lines(text: str, count: int) -> int:
         if end == 0:
             return len(text)
     return end
-
-
-def _count_lines(text: str) -> int:
-    return text.count("\n") + (not text.endswith("\n") if text else 0)

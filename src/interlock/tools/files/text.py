@@ -1,7 +1,8 @@
 """How a file holds its text: encoding, byte order mark and line endings. A change keeps all three."""
 
 import codecs
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
@@ -23,7 +24,17 @@ class TextForm:
     line_ending: str = "\n"
 
     def decode(self, data: bytes) -> str:
-        return data.decode(self.encoding, "replace")
+        """Without loss: bytes that are no character become lone surrogates, `width` knows their length."""
+        whole = data[: len(data) - len(data) % 2] if self._is_wide else data
+        return whole.decode(self.encoding, self._lossless)
+
+    def width(self, text: str) -> int:
+        """How many bytes of the file a decoded text stands for."""
+        return len(text.encode(self.encoding, self._lossless))
+
+    @property
+    def _lossless(self) -> str:
+        return "surrogatepass" if self._is_wide else "surrogateescape"
 
     def encode(self, text: str, what: str) -> bytes:
         try:
@@ -43,13 +54,13 @@ class TextForm:
         return text.replace("\r\n", "\n").replace("\n", self.line_ending)
 
     def boundary(self, data: bytes, at: int) -> int:
-        """The first place at or after `at` where a character can begin."""
+        """The place itself or, where that lies inside a character, the place behind the character."""
         if self.encoding == "utf-8":
-            end = min(len(data), at + 3)
-            while at < end and data[at] & 0xC0 == 0x80:
-                at += 1
-        elif self._is_wide:
+            return _behind_character(data, at)
+        if self._is_wide:
             at += at % 2
+            pair = data[max(0, at - 2) : at + 2]
+            at += 2 if len(pair) == 4 and len(self.decode(pair)) == 1 else 0
         return at
 
     def count_lines(self, piece: bytes) -> int:
@@ -62,34 +73,34 @@ class TextForm:
         at = 0
         for _ in range(number):
             at = text.index(newline, at) + 1
-        return at if isinstance(text, bytes) else len(text[:at].encode(self.encoding, "replace"))
+        return at if isinstance(text, bytes) else self.width(text[:at])
 
     @property
     def _is_wide(self) -> bool:
         """A line end is more than one byte, and its bytes can be found inside other characters."""
         return self.encoding.startswith("utf-16")
 
-    def whole_characters(self, data: bytes) -> bytes:
-        """Without the first bytes of a character whose rest is missing."""
-        if self.encoding == "utf-8":
-            return data[: len(data) - _unfinished(data)]
-        return data[: len(data) - len(data) % 2] if self._is_wide else data
-
 
 def text_form(head: bytes, *, is_whole: bool) -> TextForm | None:
     """The form of a text that begins so; None where it is no text at all."""
+    if head.startswith(codecs.BOM_UTF32_LE):
+        return None
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             form = TextForm(encoding, mark)
-            return TextForm(encoding, mark, _line_ending(form.decode(form.whole_characters(head))))
-    if b"\0" in head:
+            return replace(form, line_ending=_line_ending(form.decode(head)))
+    if b"\0" in head or _signature(head) is not None:
         return None
-    try:
-        checked = head if is_whole else TextForm().whole_characters(head)
-        text, encoding = checked.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        text, encoding = head.decode("latin-1"), "latin-1"
-    return TextForm(encoding, line_ending=_line_ending(text))
+    text = TextForm().decode(head if is_whole else head[: len(head) - _unfinished(head)])
+    # A few broken bytes in a UTF-8 text do not make it another encoding.
+    broken = len(_BROKEN.findall(text))
+    if broken and len(_BEYOND_ASCII.findall(text)) < broken:
+        return TextForm("latin-1", line_ending=_line_ending(text))
+    return TextForm(line_ending=_line_ending(text))
+
+
+_BROKEN = re.compile("[\udc80-\udcff]")
+_BEYOND_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
 
 
 def _line_ending(text: str) -> str:
@@ -97,16 +108,25 @@ def _line_ending(text: str) -> str:
     return "\r\n" if windows and windows == text.count("\n") else "\n"
 
 
+def _behind_character(data: bytes, at: int) -> int:
+    for begin in range(max(0, at - 3), at):
+        end = begin + _length_after(data[begin])
+        if end > at and not _BROKEN.search(TextForm().decode(data[begin:end])):
+            return end
+    return at
+
+
 def _unfinished(data: bytes) -> int:
     """How many bytes at the end begin a UTF-8 character that is not complete."""
     for back in range(1, min(4, len(data) + 1)):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:
-            needed = (
-                2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4 if byte & 0xF8 == 0xF0 else 1
-            )
-            return back if needed > back else 0
+        if data[-back] & 0xC0 != 0x80:
+            return back if _length_after(data[-back]) > back else 0
     return 0
+
+
+def _length_after(first: int) -> int:
+    """How many bytes a UTF-8 character has that begins with this one."""
+    return 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC0 else 1
 
 
 def binary_refusal(shown: str, size: int, head: bytes) -> ToolError:
@@ -120,7 +140,8 @@ def binary_refusal(shown: str, size: int, head: bytes) -> ToolError:
 _SIGNATURES = (
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
+    (b"GIF87a", "a GIF image"),
+    (b"GIF89a", "a GIF image"),
     (b"%PDF", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive or office document"),
     (b"\x1f\x8b", "gzip data"),
@@ -130,4 +151,8 @@ _SIGNATURES = (
 
 
 def _kind(head: bytes) -> str:
-    return next((name for signature, name in _SIGNATURES if head.startswith(signature)), "binary data")
+    return _signature(head) or "binary data"
+
+
+def _signature(head: bytes) -> str | None:
+    return next((name for signature, name in _SIGNATURES if head.startswith(signature)), None)
