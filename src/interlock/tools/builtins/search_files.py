@@ -5,23 +5,32 @@ another process does to the tree meanwhile, no text from outside is shown.
 """
 
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
+from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import Effect, ToolContext, ToolMode
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.files.base import CURSOR, PATH, READING_MODES, FileTool, told, whole_number
 from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, subject_of
-from interlock.tools.files.matches import Match, Query, find_matches, line_at
+from interlock.tools.files.lines import LineReader
+from interlock.tools.files.matches import Found, Passed, Query, find_matches
+from interlock.tools.files.nearby import missing
 from interlock.tools.files.patterns import judged_pattern
 from interlock.tools.output import LinePage
 from interlock.tools.result import ToolResult
 
 DEFAULT_LIMIT = 500
+
+# How many files without lines are told by name.
+_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,7 @@ class _Plan:
     place: Place
     query: Query
     limit: int
-    after: tuple[str, int] | None
+    passed: Passed
     subject: str
 
 
@@ -50,7 +59,8 @@ class SearchFilesTool(FileTool[_Plan]):
     def description(self) -> str:
         return (
             "Search the content of files for a regular expression and show each matching line as "
-            "file:line:text. Files that .gitignore excludes, and .git itself, are not searched."
+            "file:line:text, hidden files included. What .gitignore excludes in a git repository is "
+            "searched only when path names it, and .git never."
         )
 
     @property
@@ -69,7 +79,7 @@ class SearchFilesTool(FileTool[_Plan]):
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1000,
-                    "description": "Search only files with such a name: *.py, src/**/*.ts.",
+                    "description": "Search only files with such a name: *.py, *.{js,ts}, src/**/*.ts.",
                 },
                 "limit": whole_number(
                     f"Show at most this many lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
@@ -94,17 +104,25 @@ class SearchFilesTool(FileTool[_Plan]):
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
         place = territory.find(arguments.get("path", "."))
         pattern, glob = arguments["pattern"], arguments.get("glob")
-        if glob is not None:
-            judged_pattern(glob, "glob", place, territory)
-        limit = min(arguments.get("limit", DEFAULT_LIMIT), context.limits.max_output_lines)
-        subject = subject_of("search", place.path, pattern, glob, limit)
-        after = None
+        if "\0" in pattern:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS,
+                "pattern: it must not contain a null character",
+                "Correct the pattern.",
+            )
+        chosen = None if glob is None else judged_pattern(glob, "glob", place, territory)
+        _require_searchable(territory, place)
+        subject = subject_of("search", place.path, pattern, glob)
+        passed = Passed()
         if cursor := arguments.get("cursor"):
-            _, position = read_cursor(cursor, subject)
-            after = (str(position.get("file")), number_in(position, "line"))
-        # Existing, and something that can be searched: told before anything is intended.
-        os.close(territory.open(place, os.O_PATH))
-        return _Plan(place, Query(pattern, glob), limit, after, subject)
+            digest, position = read_cursor(cursor, subject)
+            passed = Passed(number_in(position, "count"), digest)
+        return _Plan(
+            *(place, Query(pattern, chosen)),
+            limit=min(arguments.get("limit", DEFAULT_LIMIT), context.limits.max_output_lines),
+            passed=passed,
+            subject=subject,
+        )
 
     def subject(self, plan: _Plan, territory: Territory) -> str:
         return territory.shown(plan.place)
@@ -117,9 +135,7 @@ class SearchFilesTool(FileTool[_Plan]):
             raise told(error, territory.shown(plan.place)) from error
         try:
             found = await find_matches(
-                *(self._program, folder, target, plan.query),
-                limit=plan.limit,
-                after=plan.after,
+                *(self._program, folder, target, plan.query), limit=plan.limit, passed=plan.passed
             )
             return await beside_the_loop(
                 context.cancel, lambda: self._page(folder, target, found, plan, territory, context)
@@ -131,31 +147,62 @@ class SearchFilesTool(FileTool[_Plan]):
         self,
         folder: int,
         target: str,
-        found: list[Match],
+        found: Found,
         plan: _Plan,
         territory: Territory,
         context: ToolContext,
     ) -> ToolResult:
+        def shown(file: str) -> str:
+            return territory.shown(plan.place, () if target else tuple(file.split("/")))
+
         page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
-        last: Match | None = None
-        for match in found:
-            context.cancel.check()
-            parts = () if target else tuple(match.file.split("/"))
-            text = line_at(folder, match)
-            if text is not None and not page.add(
-                f"{territory.shown(plan.place, parts)}:{match.line}:{text}"
-            ):
-                break
-            last = match
-        cursor = None
-        if last is not None and (page.truncated_lines or page.truncated_bytes):
-            cursor = make_cursor(plan.subject, "", {"file": last.file, "line": last.line})
+        passed = plan.passed
+        names = OtherNames(territory)
+        with closing(LineReader(folder, names, self._redactor, context.cancel.check)) as lines:
+            for match in found.matches:
+                text = lines.text_of(match)
+                if text is not None and not page.add(f"{shown(match.file)}:{match.line}:{text}"):
+                    break
+                passed = passed.and_then(match)
+        has_more = found.has_more or page.is_full
         return ToolResult(
             stdout=page.text,
-            truncated_lines=page.truncated_lines,
+            stderr=_notes(found, [shown(file) for file in found.binary]),
+            truncated_lines=page.truncated_lines or (found.has_more and not page.is_full),
             truncated_bytes=page.truncated_bytes,
-            next_page_cursor=cursor,
+            next_page_cursor=make_cursor(plan.subject, passed.digest, {"count": passed.count})
+            if has_more
+            else None,
             meta={"path": territory.shown(plan.place), "matches": len(page)},
+        )
+
+
+def _notes(found: Found, binary: list[str]) -> str:
+    notes = [
+        f"{file} is a binary file: it matches, but not all of it can be shown\n" for file in binary[:10]
+    ]
+    if len(binary) > 10:
+        notes.append(f"so do {len(binary) - 10} other binary files\n")
+    if not found.could_read_all:
+        notes.append("some files or folders could not be read and were not searched\n")
+    return "".join(notes)
+
+
+def _require_searchable(territory: Territory, place: Place) -> None:
+    """Refused while nothing is intended yet, where there is nothing, or nothing that has lines."""
+    try:
+        descriptor = territory.open(place, os.O_PATH)
+    except FileNotFoundError:
+        raise missing(territory, place) from None
+    try:
+        kind = os.fstat(descriptor).st_mode
+    finally:
+        os.close(descriptor)
+    if not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"{territory.shown(place)} is not a regular file (a pipe, a socket or a device)",
+            "Choose a regular file or a folder.",
         )
 
 

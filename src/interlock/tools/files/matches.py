@@ -1,28 +1,28 @@
-"""Where a pattern matches, as rg tells it, and the matching lines, as they are read by ourselves."""
+"""Where a pattern matches, as rg tells it. The text of the lines is read by ourselves, see `lines.py`."""
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+import re
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
-from interlock.sandbox.files import OpenFile, opened_in
 from interlock.sandbox.process import running
+from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
-from interlock.tools.files.text import text_form
+from interlock.tools.files.lines import Match
+from interlock.tools.files.patterns import Glob
 
-MAX_LINE_CHARS = 500
-_BEFORE_MATCH = 120
-_UTF16_BYTES = 1024 * 1024
-
-# The text is left out on purpose: it is read anew, see `line_at`.
 _FIXED = (
     "--no-config",
     "--no-messages",
     "--no-ignore-global",
     "--hidden",
+    "--crlf",
+    # A file that becomes shorter must not end the program, and binary files are told alike.
+    "--no-mmap",
     "--color=never",
     "--no-heading",
     "--with-filename",
@@ -31,133 +31,177 @@ _FIXED = (
     "--byte-offset",
     "--null",
     "--max-columns=1",
+    "--glob=!.git",
+)
+
+# What rg exits with: matches, none, and a complaint or something that could not be read.
+_MATCHES, _NONE, _TROUBLE = 0, 1, 2
+
+# rg says so among the matches. A line of its own, though a file's name may have line ends, too.
+_BINARY = re.compile(
+    rb"(\./.*): (?:WARNING: stopped searching binary file after match|binary file matches)"
+    rb' \(found "\\0" byte around offset \d+\)\r?',
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     pattern: str
-    glob: str | None
+    glob: Glob | None
+
+
+@dataclass(slots=True)
+class Found:
+    """Matches in the order of their paths; `has_more` when there was no room for others.
+
+    `binary` are files that match, at least in part, and have no lines to show.
+    """
+
+    matches: list[Match] = field(default_factory=list)
+    has_more: bool = False
+    binary: list[str] = field(default_factory=list)
+    could_read_all: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """`offset` is where its line begins, `column` where in the line the match does, from 1, in bytes."""
+class Passed:
+    """How many matches earlier pages showed, and a digest by which they are known again."""
 
-    file: str
-    line: int
-    column: int
-    offset: int
+    count: int = 0
+    digest: str = ""
+
+    def and_then(self, match: Match) -> "Passed":
+        known = f"{self.digest} {match.line} {match.column} {match.offset} ".encode()
+        return Passed(self.count + 1, sha256(known + os.fsencode(match.file)).hexdigest()[:16])
+
+
+_NOTHING_PASSED = Passed()
 
 
 async def find_matches(
-    program: Path | None,
-    folder: int,
-    target: str,
-    query: Query,
-    *,
-    limit: int,
-    after: tuple[str, int] | None,
-) -> list[Match]:
-    """One more than `limit`, if there are as many, in the order of their paths.
+    program: Path | None, folder: int, target: str, query: Query, *, limit: int, passed: Passed
+) -> Found:
+    """At most `limit` matches behind those that were passed.
 
     rg is fastest when it may answer in any order. Only where there are more matches than fit on a page,
     or a page has gone before, does it have to keep to one.
     """
     if program is None:
-        raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "rg is not installed", "Tell the person.")
-    arguments = _arguments(target, query)
-    if after is None:
-        found = await _collect(program, arguments, folder, limit + 1)
-        if len(found) <= limit:
-            return sorted(found, key=lambda match: (match.file.split("/"), match.line))
-    return await _collect(program, ["--sort=path", *arguments], folder, limit + 1, after)
+        raise _not_available("it is missing")
+    search = _Search(program, folder, target, query)
+    if not passed.count:
+        found = await search.run(limit)
+        if not found.has_more:
+            found.matches.sort(key=lambda match: (os.fsencode(match.file).split(b"/"), match.line))
+            return found
+    return await search.run(limit, passed, "--sort=path")
 
 
-def _arguments(target: str, query: Query) -> list[str]:
-    globs = ["--glob=!.git"]
-    if query.glob is not None:
-        # A leading exclamation mark is a character of the name, not a command to exclude.
-        plain = f"\\{query.glob}" if query.glob.startswith("!") else query.glob
-        globs.insert(0, f"--glob={plain}")
-    return [*_FIXED, *globs, "--", query.pattern, f"./{target}"]
+@dataclass(frozen=True, slots=True)
+class _Search:
+    program: Path
+    folder: int
+    target: str
+    query: Query
+
+    async def run(self, limit: int, passed: Passed = _NOTHING_PASSED, *options: str) -> Found:
+        output = _Output(limit, passed, None if self.target else self.query.glob)
+        arguments = (*_FIXED, *options, *_types(self.query.glob), "--", self.query.pattern)
+        try:
+            async with running(self.program, (*arguments, f"./{self.target}"), self.folder) as child:
+                async with aclosing(child.lines()) as batches:
+                    async for lines in batches:
+                        output.take(lines)
+                        if output.found.has_more:
+                            break
+                code, complaint = (_MATCHES, "") if output.found.has_more else await child.finish()
+        except OSError as error:
+            raise _not_available(f"it could not be started ({error.strerror})") from error
+        _judge_end(code, complaint)
+        if not output.has_passed:
+            raise stale_cursor("what was found")
+        output.found.could_read_all = code != _TROUBLE
+        return output.found
 
 
-async def _collect(
-    program: Path, arguments: list[str], folder: int, count: int, after: tuple[str, int] | None = None
-) -> list[Match]:
-    found: list[Match] = []
-    async with running(program, arguments, folder) as child:
-        async with aclosing(_parsed(child.lines())) as matches:
-            async for match in matches:
-                if after is not None:
-                    after = None if (match.file, match.line) == after else after
-                    continue
-                found.append(match)
-                if len(found) >= count:
-                    return found
-        code, complaint = await child.finish()
-    if code not in {0, 1} and complaint:
+class _Output:
+    """What rg says, line by line: `./path NUL line:column:offset:text`. A path may have line ends, too."""
+
+    def __init__(self, limit: int, passed: Passed, glob: Glob | None) -> None:
+        self._limit, self._passed, self._glob = limit, passed, glob
+        self._seen = _NOTHING_PASSED
+        self._begun = b""
+        self.found = Found()
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the matches of earlier pages are still the first ones."""
+        return self._seen == self._passed
+
+    def take(self, lines: list[bytes]) -> None:
+        for line in lines:
+            path, separator, rest = line.partition(b"\0")
+            if separator:
+                numbers = rest.split(b":", 3)
+                file, self._begun = os.fsdecode(self._begun + path).removeprefix("./"), b""
+                if len(numbers) == 4 and all(number.isdigit() for number in numbers[:3]):
+                    self._add(Match(file, *map(int, numbers[:3])))
+            elif not self._begun and (message := _BINARY.fullmatch(line)):
+                self.found.binary.append(os.fsdecode(message[1]).removeprefix("./"))
+            else:
+                self._begun += line + b"\n"
+            if self.found.has_more:
+                return
+
+    def _add(self, match: Match) -> None:
+        if self._glob is not None and not self._glob.matches(match.file.split("/")):
+            return
+        if self._seen.count < self._passed.count:
+            self._seen = self._seen.and_then(match)
+        elif not self.has_passed or len(self.found.matches) == self._limit:
+            self.found.has_more = True
+        else:
+            self.found.matches.append(match)
+
+
+def _types(glob: Glob | None) -> list[str]:
+    """Options by which rg leaves out files that cannot fit; which ones do is decided by the pattern itself.
+
+    Not rg's own `--glob`: that would bring back what `.gitignore` excludes.
+    """
+    names = [parts[-1] for parts in glob.alternatives] if glob is not None else ["**"]
+    if any(name.endswith("**") for name in names):
+        return []
+    # What may mean something else to rg becomes something that fits more.
+    loose = {re.sub(r"\[.*\]|[^\w. -]", "*", name) for name in names}
+    return [*(f"--type-add=wanted:{name}" for name in sorted(loose)), "--type=wanted"]
+
+
+def _judge_end(code: int, complaint: str) -> None:
+    if code == _TROUBLE and complaint:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"pattern or glob: {_first_lines(complaint)}",
+            f"pattern: {_reason(complaint)}",
             "Correct the pattern; escape characters that are meant literally.",
         )
-    if after is not None:
-        raise stale_cursor("what was found")
-    return found
+    if code not in {_MATCHES, _NONE, _TROUBLE}:
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"the search program ended unexpectedly ({code})",
+            "Try another pattern, or search a smaller folder.",
+        )
 
 
-async def _parsed(lines: AsyncIterator[bytes]) -> AsyncGenerator[Match, None]:
-    """`./path NUL line:column:offset:text`. A path may have line ends of its own."""
-    begun = b""
-    async for line in lines:
-        path, separator, rest = line.partition(b"\0")
-        if not separator:
-            begun += line + b"\n"
-            continue
-        numbers = rest.split(b":", 3)
-        file = os.fsdecode(begun + path).removeprefix("./")
-        begun = b""
-        if len(numbers) == 4 and all(number.isdigit() for number in numbers[:3]):
-            yield Match(file, *map(int, numbers[:3]))
+def _reason(complaint: str) -> str:
+    """What rg says is wrong, without the options it recommends, which nobody can give it here."""
+    said = complaint.strip().removeprefix("rg: ").split("\n\nConsider ")[0]
+    _, marker, error = said.partition("\nerror: ")
+    return visible(" ".join((error if marker else said).split())[:300])
 
 
-def line_at(folder: int, match: Match) -> str | None:
-    """The text of a match's line; None where the file is gone or not what it was."""
-    try:
-        with opened_in(folder, match.file, match.file) as file:
-            text, column = _read_line(file, match)
-    except (OSError, ToolError):
-        return None
-    return _around(text, column)
-
-
-def _read_line(file: OpenFile, match: Match) -> tuple[str, int]:
-    head = file.read(0, 4)
-    form = text_form(head[:3], is_whole=False)
-    if form is not None and form.encoding.startswith("utf-16"):
-        # rg counts in its own decoded form of such a file.
-        lines = form.decode(file.read(len(form.mark), _UTF16_BYTES)).split("\n")
-        return (lines[match.line - 1] if match.line <= len(lines) else ""), match.column - 1
-    start = match.offset + max(0, match.column - 1 - _BEFORE_MATCH * 4)
-    data = file.read(start, MAX_LINE_CHARS * 8).split(b"\n", 1)[0]
-    column = len(data[: match.offset + match.column - 1 - start].decode("utf-8", "replace"))
-    prefix = "" if start == match.offset else "…"
-    return prefix + data.decode("utf-8", "replace"), column + len(prefix)
-
-
-def _around(text: str, column: int) -> str:
-    """A line as it is, or as much of it around the match as makes a readable line."""
-    text = text.rstrip("\r")
-    if len(text) <= MAX_LINE_CHARS:
-        return text
-    start = max(0, min(column - _BEFORE_MATCH, len(text) - MAX_LINE_CHARS))
-    shown = text[start : start + MAX_LINE_CHARS]
-    cut_before = "…" if start and not shown.startswith("…") else ""
-    return f"{cut_before}{shown}{'…' if start + MAX_LINE_CHARS < len(text) else ''}"
-
-
-def _first_lines(complaint: str) -> str:
-    lines = [line.removeprefix("rg: ").strip() for line in complaint.strip().splitlines()]
-    return visible(" ".join(line for line in lines if line and set(line) != {"^"})[:300])
+def _not_available(reason: str) -> ToolError:
+    return ToolError(
+        ErrorCode.TOOL_NOT_AVAILABLE,
+        f"the program {RG.names[0]} is needed, but {reason}",
+        f"Tell the person: {RG.hint}.",
+    )
