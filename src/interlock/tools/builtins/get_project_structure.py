@@ -1,8 +1,9 @@
 """Draws the tree of a project, so that a model knows its way around before it reads."""
 
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.redaction.redactor import Redactor
@@ -11,7 +12,7 @@ from interlock.sandbox.paths import Place, Territory, quoted
 from interlock.sandbox.tree import Kind, entries
 from interlock.tools.base import ToolContext
 from interlock.tools.files.base import PATH, ReadingTool, whole_number
-from interlock.tools.files.listing import require_folder
+from interlock.tools.files.listing import MARKS, require_folder
 from interlock.tools.output import LinePage
 from interlock.tools.result import ToolResult
 
@@ -25,6 +26,7 @@ MAX_IN_FOLDER = 50
 _NOT_OPENED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache", ".idea", ".gradle", "target", "dist", "build", ".next", ".cache"}
+    | {".hypothesis", ".eggs", ".terraform"}
 )
 
 
@@ -46,8 +48,8 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Show the folders and files of a project as an indented tree. Folders such as .git and "
-            "node_modules are named but not opened; use list_files for everything."
+            "Show the folders and files of a project as an indented tree, large folders in part. Folders "
+            "such as .git and node_modules are named but not opened; use list_files for everything."
         )
 
     @property
@@ -74,44 +76,95 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
         return territory.shown(plan.place)
 
     def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
-        page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
         with territory.folder(plan.place) as folder:
-            page.add(f"{_shown(plan.place.name)}/")
-            for line in _tree(folder, 1, plan.max_depth, context):
-                if not page.add(line):
-                    break
+            top = _chosen(folder, plan, context)
+        page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
+        page.add(f"{_printable(plan.place.name)}/")
+        for line in _drawn(top, 1):
+            if not page.add(line):
+                break
         return ToolResult(
             stdout=page.text,
-            truncated_lines=page.truncated_lines,
+            stderr="" if top.is_whole and not page.is_full else _CUT,
+            truncated_lines=page.truncated_lines or not top.is_whole,
             truncated_bytes=page.truncated_bytes,
             meta={"path": territory.shown(plan.place), "lines": len(page)},
         )
 
 
-def _tree(folder: int, depth: int, max_depth: int, context: ToolContext) -> Iterator[str]:
-    context.cancel.check()
-    indent = "  " * depth
-    found = sorted(entries(folder), key=lambda entry: (entry[1] is not Kind.folder, entry[0]))
-    for name, kind in found[:MAX_IN_FOLDER]:
-        if kind is not Kind.folder:
-            yield f"{indent}{_shown(name)}{'@' if kind is Kind.link else ''}"
+_CUT = "not everything had room: look at one of its folders, or choose a smaller max_depth\n"
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What is shown of a folder: `note` in its own line, and below it some entries and how many more."""
+
+    parts: tuple[str, ...]
+    note: str = ""
+    entries: "list[tuple[str, Kind, _Folder | None]]" = field(default_factory=list)
+    more: int = 0
+    is_whole: bool = True
+
+
+def _chosen(top_folder: int, plan: _Plan, context: ToolContext) -> _Folder:
+    """What has room, level by level: a large folder takes none from those beside it."""
+    top = _Folder(())
+    waiting, room = deque([top]), plan.limit - 1
+    while waiting:
+        context.cancel.check()
+        folder = waiting.popleft()
+        listed = _listed(top_folder, folder)
+        if _is_closed(folder, plan.max_depth) or not listed:
             continue
-        try:
-            below = open_beneath(folder, name, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
-            yield f"{indent}{_shown(name)}/ (cannot be opened)"
+        # One line is for saying that there are more.
+        count = min(len(listed), MAX_IN_FOLDER, max(room, 0))
+        count -= count == room < len(listed)
+        if count <= 0:
+            folder.note, top.is_whole = f" ({_entries(len(listed))})", False
             continue
+        folder.more = len(listed) - count
+        top.is_whole &= count == min(len(listed), MAX_IN_FOLDER)
+        for name, kind in listed[:count]:
+            below = _Folder((*folder.parts, name)) if kind is Kind.folder else None
+            folder.entries.append((name, kind, below))
+            waiting.extend([below] if below else [])
+        room -= count + (folder.more > 0)
+    return top
+
+
+def _listed(top: int, folder: _Folder) -> list[tuple[str, Kind]]:
+    """Folders first. A folder that is not drawn says how much is in it."""
+    try:
+        descriptor = open_beneath(top, "/".join(folder.parts) or ".", os.O_RDONLY | os.O_DIRECTORY)
         try:
-            if name in _NOT_OPENED or depth >= max_depth:
-                yield f"{indent}{_shown(name)}/ ({len(entries(below))} entries)"
-            else:
-                yield f"{indent}{_shown(name)}/"
-                yield from _tree(below, depth + 1, max_depth, context)
+            found = entries(descriptor)
         finally:
-            os.close(below)
-    if len(found) > MAX_IN_FOLDER:
-        yield f"{indent}… and {len(found) - MAX_IN_FOLDER} more"
+            os.close(descriptor)
+    except OSError:
+        folder.note = " (cannot be opened)"
+        return []
+    folder.note = f" ({_entries(len(found))})" if found else " (empty)"
+    return sorted(found, key=lambda entry: (entry[1] is not Kind.folder, entry[0]))
 
 
-def _shown(name: str) -> str:
+def _drawn(folder: _Folder, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for name, kind, below in folder.entries:
+        note = below.note if below is not None and not below.entries else ""
+        yield f"{indent}{_printable(name)}{MARKS[kind]}{note}"
+        if below is not None:
+            yield from _drawn(below, depth + 1)
+    if folder.more:
+        yield f"{indent}… and {folder.more} more"
+
+
+def _is_closed(folder: _Folder, max_depth: int) -> bool:
+    return len(folder.parts) >= max_depth or (bool(folder.parts) and folder.parts[-1] in _NOT_OPENED)
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
+def _printable(name: str) -> str:
     return name if name.isprintable() else quoted(name)
