@@ -3,6 +3,8 @@
 import os
 import shutil
 import stat
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -562,6 +564,54 @@ async def test_nothing_outside_is_touched_when_a_file_became_a_link(workbench: W
     outside = workbench.outside_state()
     assert len(left(await undo(workbench))) == 2
     assert workbench.outside_state() == outside
+
+
+async def attacked(bench: Workbench, rounds: int) -> int:
+    """Changes and undoes while somebody swaps their folder for a link to the outside, again and again."""
+    folder, link, other = (bench.root / name for name in ("d", "link", "other"))
+    folder.mkdir()
+    link.symlink_to(bench.outside)
+    for name in ("f", "g", "t/f"):
+        (bench.outside / name).parent.mkdir(exist_ok=True)
+        (bench.outside / name).write_text("two")
+    outside, is_over = bench.outside_state(), threading.Event()
+
+    def swap() -> None:
+        while not is_over.is_set():
+            for source, destination in ((folder, other), (link, folder), (folder, link), (other, folder)):
+                with suppress(OSError):
+                    source.rename(destination)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    worked = 0
+    try:
+        for number in range(rounds):
+            for name, arguments in (
+                ("write_file", {"path": "d/f", "content": "two"}),
+                ("write_file", {"path": "d/t/f", "content": "two", "mode": "append"}),
+                ("move_file", {"source": "d/f", "destination": "d/g", "overwrite": True}),
+                ("delete_file", {"path": "d/t", "recursive": True}),
+                ("delete_file", {"path": "d/g"}),
+            ):
+                worked += (await bench.call(name, arguments)).ok
+            if number % 3 == 2:
+                with suppress(NothingToUndo):
+                    await undo(bench)
+    finally:
+        is_over.set()
+        swapping.join()
+    assert bench.outside_state() == outside
+    return worked
+
+
+async def test_nothing_outside_is_touched_while_somebody_swaps_folders(workbench: Workbench):
+    assert await attacked(workbench, 12)
+
+
+@pytest.mark.full
+async def test_nothing_outside_is_touched_however_long_somebody_swaps_folders(workbench: Workbench):
+    assert await attacked(workbench, 600)
 
 
 async def test_a_root_that_is_gone_is_told(workbench: Workbench):
