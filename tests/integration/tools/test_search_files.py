@@ -526,9 +526,10 @@ def children() -> list[int]:
 
 
 def slow_bench(workbench: Workbench, folder: Path) -> tuple[ToolRunner, Path]:
-    """A program in the place of rg that starts another, and says where it is before it hangs."""
-    program, said = folder / "slow-rg", folder / "pids"
-    program.write_text(f'#!/bin/sh\nsleep 600 &\necho "$$ $!" > {said}.new\nmv {said}.new {said}\nwait\n')
+    """A program in the place of rg that starts another, says which they are, and hangs at a pipe."""
+    program, said, ready = folder / "slow-rg", folder / "pids", folder / "ready"
+    os.mkfifo(ready)
+    program.write_text(f'#!/bin/sh\nsleep 600 &\necho "$$ $!" > {said}\necho ready > {ready}\nwait\n')
     program.chmod(0o755)
     services = FileServices(Redactor(), None, program)  # type: ignore[arg-type]
     return ToolRunner(build_registry(None, services), workbench.store.log, Redactor()), said
@@ -563,8 +564,7 @@ async def test_a_cancelled_search_leaves_no_process_behind(
     running = asyncio.ensure_future(
         runner.call(call, workbench.authority(), CallContext(workbench.session_id))
     )
-    while not said.exists():
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread((tmp_path / "ready").read_text)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
