@@ -223,23 +223,23 @@ def test_folders_without_permission_are_named(workbench: Workbench, as_ordinary_
     assert result["message"] == "closed: the account Interlock runs as has no permission"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        ({"recursive": "false"}, "recursive"),
-        ({"recursive": 1}, "recursive"),
-        ({"limit": "5"}, "limit"),
-        ({"limit": 0}, "limit"),
-        ({"limit": True}, "limit"),
-        ({"path": None}, "path"),
-        ({"depth": 1}, "depth"),
-    ],
-)
-async def test_bad_arguments_are_refused_by_name(workbench: Workbench, arguments, place):
-    result = await workbench.call("list_files", arguments)
-    assert result.failure is not None
-    assert result.failure.error_code == "INVALID_ARGS"
-    assert place in result.failure.message
+BAD_ARGUMENTS = [
+    ({"recursive": "false"}, "recursive"),
+    ({"recursive": 1}, "recursive"),
+    ({"limit": "5"}, "limit"),
+    ({"limit": 0}, "limit"),
+    ({"limit": True}, "limit"),
+    ({"path": None}, "path"),
+    ({"depth": 1}, "depth"),
+]
+
+
+async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
+    for arguments, place in BAD_ARGUMENTS:
+        result = await workbench.call("list_files", arguments)
+        assert result.failure is not None
+        assert result.failure.error_code == "INVALID_ARGS"
+        assert place in result.failure.message
 
 
 async def test_a_list_that_takes_too_long_is_stopped(workbench: Workbench):

@@ -448,24 +448,24 @@ async def test_a_pattern_that_is_none_is_refused_with_the_reason(workbench: Work
     assert "--" not in result.failure.message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        ({}, "pattern"),
-        ({"pattern": ""}, "pattern"),
-        ({"pattern": 5}, "pattern"),
-        ({"pattern": "x", "limit": "5"}, "limit"),
-        ({"pattern": "x", "limit": 0}, "limit"),
-        ({"pattern": "x", "glob": ""}, "glob"),
-        ({"pattern": "x", "glob": "a\0"}, "glob"),
-        ({"pattern": "x", "case_sensitive": False}, "case_sensitive"),
-    ],
-)
-async def test_bad_arguments_are_refused_by_name(workbench: Workbench, arguments, place):
-    result = await workbench.call("search_files", arguments)
-    assert result.failure is not None
-    assert result.failure.error_code == "INVALID_ARGS"
-    assert place in result.failure.message
+BAD_ARGUMENTS = [
+    ({}, "pattern"),
+    ({"pattern": ""}, "pattern"),
+    ({"pattern": 5}, "pattern"),
+    ({"pattern": "x", "limit": "5"}, "limit"),
+    ({"pattern": "x", "limit": 0}, "limit"),
+    ({"pattern": "x", "glob": ""}, "glob"),
+    ({"pattern": "x", "glob": "a\0"}, "glob"),
+    ({"pattern": "x", "case_sensitive": False}, "case_sensitive"),
+]
+
+
+async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
+    for arguments, place in BAD_ARGUMENTS:
+        result = await workbench.call("search_files", arguments)
+        assert result.failure is not None
+        assert result.failure.error_code == "INVALID_ARGS"
+        assert place in result.failure.message
 
 
 async def test_what_is_missing_or_has_no_lines_is_refused(workbench: Workbench):
