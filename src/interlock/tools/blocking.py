@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from interlock.infra.threads import WorkThreads
 
@@ -63,9 +63,14 @@ async def beside_the_loop(cancel: CancelSignal, work: Callable[[], Result]) -> R
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         cancel.set()
+        # Whoever gives up waiting as well must not be told later of an error that nobody missed.
+        running.add_done_callback(_retrieved)
         await asyncio.wait({running})
         if cancel.took_effect and running.exception() is None:
             return running.result()
-        # Retrieved, so that nobody is told of an error that was never lost.
-        running.exception()
         raise
+
+
+def _retrieved(ended: "asyncio.Future[Any]") -> None:
+    if not ended.cancelled():
+        ended.exception()
