@@ -115,6 +115,34 @@ def test_every_path_is_judged_right(layout, tmp_path):
     assert tree.outside() == tree.before
 
 
+def test_a_file_that_also_has_a_name_outside_is_not_read_or_copied(tmp_path):
+    tree = Tree("L1", tmp_path / "tree")
+    calls = [
+        ("read_file", {"path": "hard"}),
+        ("search_files", {"path": "hard", "pattern": "."}),
+        ("search_files", {"pattern": CANARY}),
+        ("write_file", {"path": "hard", "content": "x"}),
+        ("write_file", {"path": "hard", "content": "x", "mode": "append"}),
+        ("edit_file", {"path": "hard", "find": "C", "replace": "D"}),
+        ("move_file", {"source": "hard", "destination": "moved"}),
+        ("read_file", {"path": "moved"}),
+    ]
+    results = tree.calls(calls, tmp_path / "state")
+    assert CANARY not in json.dumps(results)
+    codes = [result.get("error_code") for result in results]
+    assert codes == [
+        "PATH_DENIED",
+        None,
+        None,
+        "PATH_DENIED",
+        "PATH_DENIED",
+        "PATH_DENIED",
+        None,
+        "PATH_DENIED",
+    ]
+    assert tree.outside() == tree.before
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_one_tool_refuses_no_other_tool_lets_through(layout, tmp_path):
     tree = Tree(layout, tmp_path / "tree")

@@ -105,7 +105,7 @@ async def test_a_tool_that_knows_why_it_failed_tells_the_model(bench):
     failing = bench(DeclaredTool(run=stale))
     told = (await failing.call()).as_dict()
     assert (told["error_code"], told["error_class"]) == ("STALE_READ", "validation")
-    assert told["message"] == "echo: it changed"
+    assert told["message"] == "it changed"
     assert told["next_action"] == "Read it again."
 
 

@@ -99,7 +99,9 @@ async def call(
         nobody = done.result.failure is not None and await calls.lacks_only_a_person(done.tool_name)
     result = done.result
     if json:
-        print_json({"session_id": calls.session_id, "call_id": done.call_id, **result.as_dict()})
+        # The id is for undo; a refusal keeps to the fields that a model is given.
+        identity = {"call_id": done.call_id} if result.ok else {}
+        print_json({"session_id": calls.session_id, **identity, **result.as_dict()})
     elif result.failure is None:
         _print_output(result)
     else:

@@ -242,7 +242,7 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
         )
     error = running.exception()
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
-        return _failed(cleared, error.error_code, str(error.message), str(error.next_action))
+        return _told(cleared, error.error_code, str(error.message), str(error.next_action))
     if error is not None:
         _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
         return _faulty(cleared, f"it failed unexpectedly ({type(error).__name__})")
@@ -307,12 +307,23 @@ def _failed(
     *,
     error_class: ErrorClass | None = None,
 ) -> ToolResult:
+    return _told(cleared, code, f"{cleared.tool.name}: {reason}", next_action, error_class)
+
+
+def _told(
+    cleared: ClearedCall,
+    code: ErrorCode,
+    message: str,
+    next_action: str,
+    error_class: ErrorClass | None = None,
+) -> ToolResult:
+    """In the tool's own words, as when it refuses before it runs."""
     failure = ToolFailure(
         error_code=code,
         error_class=error_class or code.error_class,
         tool_name=cleared.tool.name,
         mode=cleared.authority.mode.value,
-        message=f"{cleared.tool.name}: {reason}",
+        message=message,
         next_action=next_action,
     )
     return ToolResult(exit_code=1, failure=failure)
