@@ -1,14 +1,20 @@
-"""`python -m bench [gates] [log] [files] [start]`: prints the table; exits 1 if a target was missed."""
+"""`python -m bench [gates] [log] [files] [spawn] [start]`: prints the table; exits 1 on a missed target."""
 
 import logging
 import sys
 
 import structlog
 
-from bench import files, gates, log, start
+from bench import files, gates, log, spawn, start
 from bench.rows import print_table
 
-PARTS = {"gates": gates.rows, "log": log.rows, "files": files.rows, "start": start.rows}
+PARTS = {
+    "gates": gates.rows,
+    "log": log.rows,
+    "files": files.rows,
+    "spawn": spawn.rows,
+    "start": start.rows,
+}
 
 
 def main() -> int:

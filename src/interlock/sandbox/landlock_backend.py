@@ -1,0 +1,314 @@
+"""Runs jobs under Landlock: the server's side of the launcher.
+
+`launcher.py` is started early, in its own process. For each job this takes an idle supervisor or asks the
+launcher to fork one, hands it the job with the ends of two pipes, and hears how it ended. Nothing here
+waits for the end of a pipe, which somebody else might hold, and nothing blocks the event loop.
+
+If the launcher dies, its supervisors kill their jobs; that is told, and another one is started.
+"""
+
+import asyncio
+import marshal
+import os
+import resource
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from interlock.sandbox.jobs import (
+    DEVICES,
+    Ended,
+    EndReason,
+    Job,
+    JobLimits,
+    SandboxUnavailable,
+    system_paths,
+)
+from interlock.sandbox.launcher_process import LauncherProcess
+from interlock.sandbox.order import STOP, pack
+from interlock.sandbox.output import PipeOutput
+
+# Supervisors that wait for the next job. Each has about a megabyte to itself.
+MAX_IDLE = 8
+_START_TRIES = 3
+
+_log = structlog.get_logger(__name__)
+
+
+def _log_loss(text: str) -> None:
+    _log.error("the sandbox's launcher died", detail=text)
+
+
+class LandlockChild:
+    """A job that was handed to a supervisor."""
+
+    def __init__(self, worker: "_Worker", stdout: int, stderr: int) -> None:
+        self.stdout = PipeOutput(stdout)
+        self.stderr = PipeOutput(stderr)
+        self._worker = worker
+        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> Ended:
+        return await asyncio.shield(self._ended)
+
+    async def stop(self) -> Ended:
+        self.kill()
+        return await self.wait()
+
+    def kill(self) -> None:
+        """Ask for its end, which comes even if nobody waits for it."""
+        if not self._ended.done():
+            self._worker.send_stop()
+
+    def finish(self, ended: Ended) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ended)
+            self.stdout.finish()
+            self.stderr.finish()
+
+    def close(self) -> None:
+        self.stdout.close()
+        self.stderr.close()
+
+
+class _Worker:
+    """A supervisor: the channel to it and the job it has, if any."""
+
+    def __init__(self, key: int, channel: socket.socket, launcher: LauncherProcess) -> None:
+        self.key = key
+        self.channel = channel
+        self.launcher = launcher
+        self.child: LandlockChild | None = None
+        self.is_gone = False
+
+    def begin(self, job: Job) -> LandlockChild:
+        """Hand a job over. An `OSError` means that it was not."""
+        message, file = pack(_order(job))
+        theirs: list[int] = [] if file is None else [file]
+        ours: list[int] = []
+        try:
+            for _ in ("stdout", "stderr"):
+                reading, writing = os.pipe()
+                ours.append(reading)
+                theirs.insert(len(ours) - 1, writing)
+            socket.send_fds(self.channel, [message], [job.folder, *theirs])
+        except BaseException:
+            for descriptor in ours:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self.child = LandlockChild(self, *ours)
+        return self.child
+
+    def send_stop(self) -> None:
+        # Where the supervisor is gone, the job's end is on its way already.
+        with suppress(OSError):
+            self.channel.send(STOP)
+
+    def close(self) -> None:
+        """Its supervisor ends with it, and kills what it has."""
+        if self.channel.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self.channel)
+            self.channel.close()
+
+
+class LandlockBackend:
+    """`report` hears, in a sentence, that the launcher died."""
+
+    def __init__(
+        self,
+        *,
+        system: Sequence[Path] | None = None,
+        report: Callable[[str], None] = _log_loss,
+    ) -> None:
+        self._system = system_paths() if system is None else tuple(system)
+        self._report = report
+        self._launcher: LauncherProcess | None = None
+        self._starting = asyncio.Lock()
+        self._restart: asyncio.Task[None] | None = None
+        self._burials: set[asyncio.Task[int]] = set()
+        self._workers: dict[int, _Worker] = {}
+        self._idle: list[_Worker] = []
+        self._last_key = 0
+        self._is_closed = False
+
+    @property
+    def name(self) -> str:
+        return "landlock"
+
+    @property
+    def abi(self) -> int:
+        """The kernel's version of Landlock, 0 before the start: `landlock.OPEN_BEFORE` has its gaps."""
+        return self._launcher.abi if self._launcher else 0
+
+    @property
+    def launcher_pid(self) -> int | None:
+        return self._launcher.pid if self._launcher else None
+
+    async def start(self) -> None:
+        """Start the launcher, if none runs. `SandboxUnavailable` where children cannot be confined."""
+        async with self._starting:
+            if self._is_closed:
+                raise SandboxUnavailable("the sandbox is closed")
+            if self._launcher is None:
+                launcher = await LauncherProcess.start(self._system, DEVICES)
+                launcher.listen(self._bury, lambda: self._lose(launcher))
+                self._launcher = launcher
+
+    @asynccontextmanager
+    async def running(self, job: Job) -> AsyncIterator[LandlockChild]:
+        """The job as a child. Whatever happens, none of it is left when the context ends."""
+        child = await self._begin(job)
+        try:
+            yield child
+        finally:
+            child.kill()
+            child.close()
+            await child.wait()
+
+    async def close(self) -> None:
+        """Kill every job and the launcher."""
+        self._is_closed = True
+        if self._restart is not None:
+            self._restart.cancel()
+            await asyncio.gather(self._restart, return_exceptions=True)
+        async with self._starting:
+            launcher, self._launcher = self._launcher, None
+        for worker in self._workers.values():
+            worker.close()
+        if launcher is not None:
+            await launcher.close()
+        for worker in self._workers.values():
+            if worker.child is not None:
+                worker.child.finish(Ended(EndReason.stopped))
+        self._workers.clear()
+        self._idle.clear()
+        await asyncio.gather(*self._burials)
+
+    # -- supervisors --
+
+    async def _begin(self, job: Job) -> LandlockChild:
+        for _ in range(_START_TRIES):
+            worker = await self._worker()
+            try:
+                return worker.begin(job)
+            except (BrokenPipeError, ConnectionResetError):
+                # It died while it was idle; nothing was started.
+                worker.close()
+                self._workers.pop(worker.key, None)
+        raise SandboxUnavailable("the sandbox's launcher dies as soon as it is started")
+
+    async def _worker(self) -> _Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if not worker.is_gone and worker.launcher.is_alive:
+                return worker
+        return await self._new_worker()
+
+    async def _new_worker(self) -> _Worker:
+        await self.start()
+        launcher = self._launcher
+        if launcher is None:
+            raise SandboxUnavailable("the sandbox is closed")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._last_key += 1
+        worker = _Worker(self._last_key, ours, launcher)
+        ours.settimeout(0)
+        try:
+            with theirs:
+                await launcher.employ(worker.key, theirs)
+        except BaseException:
+            ours.close()
+            raise
+        self._workers[worker.key] = worker
+        asyncio.get_running_loop().add_reader(ours, self._hear, worker)
+        return worker
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            message = worker.channel.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._let_go(worker)
+            return
+        reason, code, signal, error, step = marshal.loads(message)  # noqa: S302 - from our own child
+        child, worker.child = worker.child, None
+        if len(self._idle) < MAX_IDLE and reason != EndReason.launcher_lost:
+            self._idle.append(worker)
+        else:
+            self._workers.pop(worker.key, None)
+            worker.close()
+        if child is not None:
+            child.finish(Ended(EndReason(reason), code, signal, error, step))
+
+    def _let_go(self, worker: _Worker) -> None:
+        """A supervisor is gone. Its job's processes fall to the launcher, which tells of their end."""
+        worker.close()
+        worker.is_gone = True
+        if worker in self._idle:
+            self._idle.remove(worker)
+        if worker.child is None or not worker.launcher.is_alive:
+            self._bury(worker.key)
+
+    def _bury(self, key: int) -> None:
+        worker = self._workers.pop(key, None)
+        if worker is None:
+            return
+        worker.close()
+        worker.is_gone = True
+        if worker.child is not None:
+            worker.child.finish(Ended(EndReason.launcher_lost))
+
+    def _lose(self, launcher: LauncherProcess) -> None:
+        """The launcher died. Its supervisors notice too, kill their jobs and say so, one by one."""
+        self._launcher = None
+        for worker in [worker for worker in self._workers.values() if worker.launcher is launcher]:
+            if worker.is_gone:
+                self._bury(worker.key)
+        burial = asyncio.ensure_future(launcher.close())
+        self._burials.add(burial)
+        burial.add_done_callback(self._burials.discard)
+        if not self._is_closed:
+            self._report("its jobs were ended; another one is being started")
+            self._restart = asyncio.ensure_future(self._start_again())
+
+    async def _start_again(self) -> None:
+        try:
+            await self.start()
+        except (SandboxUnavailable, OSError, TimeoutError) as error:
+            # The next job tries again, and is refused with the reason.
+            self._report(f"it could not be started again: {error}")
+
+
+def _order(job: Job) -> dict[str, object]:
+    profile = job.profile
+    return {
+        "argv": [os.fsencode(word) for word in job.argv],
+        "environment": {os.fsencode(name): os.fsencode(value) for name, value in job.environment.items()},
+        "readable": [os.fsencode(path) for path in profile.readable_roots],
+        "optional": [os.fsencode(path) for path in job.readable_paths],
+        "writable": [os.fsencode(path) for path in (*profile.writable_roots, *job.private_folders)],
+        "ports": sorted(profile.network_ports),
+        "limits": _kernel_limits(job.limits),
+        "max_tasks": job.limits.processes,
+        "max_memory_bytes": job.limits.memory_bytes,
+        "linger_seconds": job.linger_seconds,
+    }
+
+
+def _kernel_limits(limits: JobLimits) -> list[tuple[int, int]]:
+    chosen = {
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_AS: limits.address_space_bytes,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_NOFILE: limits.open_files,
+    }
+    return [(kind, value) for kind, value in chosen.items() if value is not None]

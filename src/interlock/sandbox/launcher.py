@@ -1,0 +1,225 @@
+"""The small process that all sandboxed children descend from: confined first, then forking on demand.
+
+The server starts it early (`main`, in an isolated interpreter) and talks to it over one socket. What is the
+same for every job it does once, to itself, and forks inherit it: no capabilities, no new privileges,
+not traceable, static limits, the static filter. For each channel that the server sends it forks a
+supervisor (`supervisor.py`), which runs jobs. If a supervisor dies, its orphans come here and are killed.
+If the server dies, everything is.
+
+As root it stays root without capabilities: folders that belong to root stay writable, and everything that
+asks for a capability is refused. Another account would close chmod and utime on files outside, but could
+not write where a job must, and git refuses folders of others.
+
+It has one thread and imports nothing of Interlock but its own few modules, without dependencies.
+"""
+
+import _socket
+import ctypes
+import gc
+import marshal
+import os
+import resource
+import select
+import signal
+
+from interlock.sandbox import landlock, process_tree, seccomp
+from interlock.sandbox.order import receive, tell
+from interlock.sandbox.supervisor import Shared, Supervisor, become_subreaper, fork
+from interlock.sandbox.syscalls import AUDIT_ARCH
+
+_PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 4, 24, 28
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL = 38, 47, 4
+# root is nobody special, setuid gives nothing back, capabilities are neither kept nor raised: all locked
+_SECUREBITS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+_CAPABILITY_VERSION_3 = 0x20080522
+_MOST_CAPABILITIES = 64
+_CONFINED = 3
+
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+class Unfit(Exception):
+    """This machine cannot confine. The text is told to the operator."""
+
+
+def main(descriptor: int) -> None:
+    """Serve until the server is gone. Whatever happens, nothing that was started here survives it."""
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
+    channel = _socket.socket(fileno=descriptor)
+    message, _ = receive(channel)
+    try:
+        # From the server, over its own socket.
+        system, devices = marshal.loads(message)  # noqa: S302
+        shared = _prepare(system, devices)
+    except Unfit as error:
+        tell(channel, "unfit", str(error))
+        return
+    except OSError as error:
+        tell(channel, "unfit", f"the launcher could not confine itself: {error}")
+        return
+    tell(channel, "ready", shared.abi)
+    # Nothing is collected, so that forks keep sharing their memory; nothing here makes cycles.
+    gc.disable()
+    gc.freeze()
+    Launcher(channel, shared).serve()
+
+
+class Launcher:
+    def __init__(self, channel: _socket.socket, shared: Shared) -> None:
+        self._channel = channel
+        self._shared = shared
+        self._supervisors: dict[int, tuple[int, int]] = {}  # by the descriptor that tells of its end
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
+        # The channel alone would not tell, if a fork of the server still held it.
+        self._server = os.pidfd_open(os.getppid())
+        self._poll.register(self._server, select.POLLIN)
+
+    def serve(self) -> None:
+        """Until the server is gone; then everything that descends from here dies first."""
+        try:
+            while self._serve_some():
+                pass
+        finally:
+            process_tree.kill_all(set(), {})
+
+    def _serve_some(self) -> bool:
+        for descriptor, _events in self._poll.poll():
+            if descriptor == self._server:
+                return False
+            if descriptor != self._channel.fileno():
+                self._bury(descriptor)
+                continue
+            message, descriptors = receive(self._channel)
+            if not message:
+                return False
+            self._employ(marshal.loads(message), descriptors[0])  # noqa: S302 - from the server
+        return True
+
+    def _employ(self, key: int, channel: int) -> None:
+        """A new supervisor for a channel. Where none can be made, the channel's end tells the server."""
+        try:
+            pid = fork()
+        except OSError:
+            os.close(channel)
+            tell(self._channel, "gone", key)
+            return
+        if pid == 0:
+            self._work(channel)
+        os.close(channel)
+        end = os.pidfd_open(pid)
+        self._supervisors[end] = (pid, key)
+        self._poll.register(end, select.POLLIN)
+
+    def _work(self, channel: int) -> None:
+        """The forked side: never returns."""
+        try:
+            self._channel.close()
+            for end in self._supervisors:
+                os.close(end)
+            Supervisor(_socket.socket(fileno=channel), self._shared).serve()
+        finally:
+            os._exit(0)
+
+    def _bury(self, end: int) -> None:
+        """A supervisor has ended: in peace, or killed, and then its job's processes are ours now."""
+        self._poll.unregister(end)
+        os.close(end)
+        _pid, key = self._supervisors.pop(end)
+        process_tree.kill_all({pid for pid, _key in self._supervisors.values()}, {})
+        tell(self._channel, "gone", key)
+
+
+# -- what is done once --
+
+
+def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
+    abi = landlock.abi_version()
+    machine = os.uname().machine
+    if not abi:
+        raise Unfit("this kernel has no Landlock, or it is switched off or forbidden in this container")
+    if machine not in AUDIT_ARCH:
+        raise Unfit(f"there is no system call filter for {machine}")
+    if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH110 - pathlib is large
+        raise Unfit("the children of a process cannot be listed: /proc is missing, or CONFIG_PROC_CHILDREN")
+    rules = _rules(abi, system, landlock.READING) + _rules(abi, devices, landlock.DEVICE)
+    filters = {
+        (has_network, writes): seccomp.prepared(
+            seccomp.job_filter(machine, has_network=has_network, writes=writes)
+        )
+        for has_network in (False, True)
+        for writes in (False, True)
+    }
+    _reset_signals()
+    become_subreaper()
+    _give_up_privileges()
+    _lower_limits()
+    static = seccomp.static_filter(
+        machine,
+        stops_truncate=abi >= landlock.TRUNCATE_ABI,
+        stops_signals=abi >= landlock.SCOPE_ABI,
+    )
+    seccomp.enter(seccomp.prepared(static))
+    _make_sure(abi)
+    return Shared(abi, rules, filters)
+
+
+def _rules(abi: int, paths: list[bytes], rights: int) -> list[tuple[int, int]]:
+    """Held open for good: files of /proc keep their identity only while somebody holds them."""
+    found = []
+    for path in paths:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            # Less can be read, which is no danger.
+            continue
+        found.append((descriptor, landlock.masked(abi, descriptor, rights)))
+    return found
+
+
+def _reset_signals() -> None:
+    """What the server ignores, a job would ignore for good: Python itself ignores two."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _give_up_privileges() -> None:
+    """All of it also as root, where execution would otherwise give it back."""
+    _libc.prctl(_PR_SET_SECUREBITS, _SECUREBITS, 0, 0, 0)
+    for capability in range(_MOST_CAPABILITIES):
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    if _libc.capset(header, (ctypes.c_uint32 * 6)()):
+        raise Unfit("the launcher could not give up its capabilities")
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise Unfit("the launcher could not forbid itself new privileges")
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _lower_limits() -> None:
+    for kind in (
+        resource.RLIMIT_CORE,
+        resource.RLIMIT_MSGQUEUE,
+        resource.RLIMIT_RTPRIO,
+        resource.RLIMIT_NICE,
+    ):
+        resource.setrlimit(kind, (0, 0))
+
+
+def _make_sure(abi: int) -> None:
+    """A filter that a container emulates, or a kernel that answers without doing, is found out here."""
+    pid = fork()
+    if pid == 0:
+        outcome = 0
+        try:
+            landlock.restrict_self(landlock.new_ruleset(abi))
+            outcome = 2
+            os.close(os.open("/", os.O_RDONLY))
+        except PermissionError:
+            outcome += 1
+        finally:
+            os._exit(outcome)
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != _CONFINED:
+        raise Unfit("Landlock answers but does not confine")

@@ -1,0 +1,129 @@
+"""The launcher as the server sees it: started in an isolated interpreter, heard, noticed when it dies."""
+
+import asyncio
+import marshal
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.sandbox.jobs import SandboxUnavailable
+
+_START_SECONDS = 20.0
+_CLOSE_SECONDS = 10.0
+# The first folder on the path is the one that holds the package; nothing else is importable from there.
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[2]); "
+    "from interlock.sandbox.launcher import main; main(int(sys.argv[1]))"
+)
+_REPORT_BYTES = 4096
+_BUSY_SECONDS = 0.002
+
+
+class LauncherProcess:
+    """`listen` tells of each supervisor that has ended, by its key, and of the launcher's own end."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket, abi: int) -> None:
+        self.pid = process.pid
+        self.abi = abi
+        self.is_alive = True
+        self._process = process
+        self._channel = channel
+        self._sending = asyncio.Lock()
+        self._on_gone: Callable[[int], None] = lambda _key: None
+        self._on_death: Callable[[], None] = lambda: None
+
+    @classmethod
+    async def start(cls, system: Sequence[Path], devices: Sequence[Path]) -> "LauncherProcess":
+        """Started beside the loop, for starting takes a moment. Refused where nothing can confine."""
+        process, channel = await asyncio.to_thread(_spawn)
+        channel.settimeout(0)
+        loop = asyncio.get_running_loop()
+        try:
+            paths = ([os.fsencode(path) for path in some] for some in (system, devices))
+            await loop.sock_sendall(channel, marshal.dumps(tuple(paths)))
+            async with asyncio.timeout(_START_SECONDS):
+                answer = await loop.sock_recv(channel, _REPORT_BYTES)
+            abi = _ready(answer)
+        except BaseException:
+            channel.close()
+            process.kill()
+            await asyncio.shield(asyncio.to_thread(process.wait))
+            raise
+        return cls(process, channel, abi)
+
+    def listen(self, on_gone: Callable[[int], None], on_death: Callable[[], None]) -> None:
+        self._on_gone, self._on_death = on_gone, on_death
+        asyncio.get_running_loop().add_reader(self._channel, self._hear)
+
+    async def employ(self, key: int, channel: socket.socket) -> None:
+        """Ask for a supervisor at the other end of a channel. It may be used at once."""
+        async with self._sending:
+            while True:
+                try:
+                    socket.send_fds(self._channel, [marshal.dumps(key)], [channel.fileno()])
+                    return
+                except BlockingIOError:
+                    # Hundreds are waiting to be forked; one fork takes less than this.
+                    await asyncio.sleep(_BUSY_SECONDS)
+
+    async def close(self) -> int:
+        """Its exit code, once everything that descended from it is dead."""
+        self._forget()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                return await asyncio.to_thread(self._process.wait, _CLOSE_SECONDS)
+        except (TimeoutError, subprocess.TimeoutExpired):
+            self._process.kill()
+            return await asyncio.to_thread(self._process.wait)
+
+    def _hear(self) -> None:
+        try:
+            message = self._channel.recv(_REPORT_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            self._forget()
+            self._on_death()
+            return
+        _gone, key = marshal.loads(message)  # noqa: S302 - from our own child
+        self._on_gone(key)
+
+    def _forget(self) -> None:
+        self.is_alive = False
+        with suppress(ValueError, RuntimeError):
+            asyncio.get_running_loop().remove_reader(self._channel)
+        self._channel.close()
+
+
+def _ready(answer: bytes) -> int:
+    """The version of Landlock that a launcher has confined itself with, or a refusal with its reason."""
+    if not answer:
+        raise SandboxUnavailable("children cannot be confined: the launcher did not start")
+    kind, fact = marshal.loads(answer)  # noqa: S302 - from our own child, over its socket
+    if kind != "ready":
+        raise SandboxUnavailable(f"children cannot be confined: {fact}")
+    return int(fact)
+
+
+def _spawn() -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    package = str(Path(__file__).parents[2])
+    with theirs:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own file
+            [sys.executable, "-I", "-S", "-c", _CODE, str(theirs.fileno()), package],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            # A Ctrl-C in the server's terminal is the server's business.
+            start_new_session=True,
+        )
+    return process, ours

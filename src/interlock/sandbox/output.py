@@ -1,0 +1,64 @@
+"""One end of a child's pipe, read when somebody asks: the pipe itself is the only buffer."""
+
+import asyncio
+import os
+
+READ_BYTES = 64 * 1024
+# How long a pipe is waited for that somebody still holds, though the job is dead.
+DRAIN_SECONDS = 0.1
+
+
+class PipeOutput:
+    """Reads without blocking the loop. A child that writes faster than it is read is held up."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    async def read(self, limit_bytes: int = READ_BYTES) -> bytes:
+        """Some bytes as soon as there are any, or nothing at the end."""
+        waited_for_the_rest = False
+        while self._descriptor >= 0:
+            try:
+                return os.read(self._descriptor, limit_bytes)
+            except BlockingIOError:
+                if waited_for_the_rest:
+                    break
+            waited_for_the_rest = self._is_over
+            await self._readable()
+        return b""
+
+    def finish(self) -> None:
+        """The job is dead: what the pipe holds is all there will be."""
+        self._is_over = True
+        if self._waiter is not None:
+            self._loop.call_later(DRAIN_SECONDS, self._wake)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            if self._waiter is not None:
+                self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._wake()
+
+    async def _readable(self) -> None:
+        if self._waiter is not None:
+            raise RuntimeError("an output has one reader")
+        self._waiter = self._loop.create_future()
+        self._loop.add_reader(self._descriptor, self._wake)
+        if self._is_over:
+            self._loop.call_later(DRAIN_SECONDS, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._descriptor >= 0:
+                self._loop.remove_reader(self._descriptor)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,265 @@
+"""System call filters for what Landlock does not stop, assembled here for x86_64 and aarch64.
+
+A filter is a small program of the kernel's classic BPF that sees a call's number and its plain arguments,
+never what a pointer leads to. Everything is allowed that is not named here. The launcher enters
+`static_filter` once and every job inherits it; a job then enters `job_filter`, which is its profile's.
+
+It imports nothing of Interlock: it is loaded into the launcher. aarch64 was never run: its numbers are
+checked against the kernel's header by a test, no more.
+"""
+
+import ctypes
+import errno
+import os
+
+from interlock.sandbox.syscalls import AUDIT_ARCH, NUMBERS
+
+_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+
+# load a word; jump if equal, if any bit, if greater or equal; and; return
+_LD, _JEQ, _JSET, _JGE, _AND, _RET = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+_X32_BIT = 0x40000000
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOCK_STREAM, _SOCK_TYPE_MASK = 1, 0xF
+_IPPROTO_TCP = 6
+_MSG_FASTOPEN = 0x20000000
+# mnt, cgroup, uts, ipc, user, pid, net; `unshare` also knows time, by a bit that is a signal's in `clone`.
+_NAMESPACES, _NAMESPACE_TIME = 0x7E020000, 0x80
+_F_SETLEASE, _F_NOTIFY = 1024, 1026
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_O_TRUNC, _O_ACCMODE = 0o1000, 0o3
+_ANY_PERSONALITY = 0xFFFFFFFF
+
+# Requests to file systems (types f, X, v and btrfs's) work on files opened for reading: they can set flags,
+# seal a file or make a subvolume where nothing may be written. Those that read or clone remain.
+_FS_REQUEST_TYPES = (0x66, 0x58, 0x76, 0x94)
+_FS_REQUESTS = (
+    *(0x80086601, 0x80046601, 0xC020660B, 0x801C581F, 0x80087601),  # flags, extents, attributes, version
+    *(0x40049409, 0x4020940D, 0xC0189436),  # clone, clone a range, share equal ranges
+)
+
+REFUSED = (
+    # other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise"),
+    *("perf_event_open", "bpf", "userfaultfd"),
+    # namespaces, roots, mounts
+    *("setns", "mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "open_by_handle_at", "fanotify_init"),
+    # the machine
+    *("kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff", "init_module", "finit_module"),
+    *("delete_module", "acct", "quotactl", "quotactl_fd", "syslog", "vhangup", "iopl", "ioperm"),
+    *("modify_ldt", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex"),
+    *("sethostname", "setdomainname", "nfsservctl", "lookup_dcookie", "uselib", "ustat", "sysfs"),
+    # what is shared by name or number with everybody of the same account
+    *("add_key", "request_key", "keyctl"),
+    *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semctl"),
+    *("semtimedop", "mq_open", "mq_unlink"),
+)
+
+# Told as absent, so that programs fall back to what is filtered.
+ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+
+# Landlock has no right for these: the owner of a file may do them wherever the file lies.
+METADATA = (
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
+    *("utime", "utimes", "futimesat", "utimensat", "file_setattr"),
+)
+ATTRIBUTES = (
+    *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
+    *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
+)
+
+Instruction = tuple[int, int, int, int]
+
+
+def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) -> list[Instruction]:
+    """What is the same for every job. The two facts are what this kernel's Landlock can do."""
+    code = _head(machine)
+    for name, body in _judged_calls():
+        code += _call(machine, name, body)
+    for name in REFUSED:
+        code += _call(machine, name, _refuse(errno.EPERM))
+    for name in ABSENT:
+        code += _call(machine, name, _refuse(errno.ENOSYS))
+    for name in ATTRIBUTES:
+        # As if the file system had none, which copying programs put up with.
+        code += _call(machine, name, _refuse(errno.EOPNOTSUPP))
+    if not stops_truncate:
+        code += _truncation(machine)
+    if not stops_signals:
+        # Nobody needs this one, and it would end every process of the account.
+        code += _call(machine, "kill", _unless(0, (0xFFFFFFFF,), errno.EPERM))
+    return [*code, (_RET, 0, 0, _ALLOW)]
+
+
+def job_filter(machine: str, *, has_network: bool, writes: bool) -> list[Instruction]:
+    """What a profile adds: no sockets without a network, no change of metadata where nothing is written."""
+    code = _head(machine)
+    if not has_network:
+        code += _call(machine, "socket", _refuse(errno.EACCES))
+    if not writes:
+        for name in METADATA:
+            code += _call(machine, name, _refuse(errno.EPERM))
+        for name in ("inotify_init", "inotify_init1"):
+            code += _call(machine, name, _refuse(errno.ENOSYS))
+    return [*code, (_RET, 0, 0, _ALLOW)]
+
+
+def prepared(instructions: list[Instruction]) -> "Prepared":
+    """A filter in the form the kernel takes it, made once."""
+    program = assembled(instructions)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    return Prepared(len(instructions), ctypes.cast(buffer, ctypes.c_void_p))
+
+
+def enter(program: "Prepared") -> None:
+    """Put this process and all it will start under a filter, for good."""
+    if _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or _prctl(
+        *(_PR_SET_SECCOMP, ctypes.c_ulong(_MODE_FILTER), ctypes.byref(program), 0, 0)
+    ):
+        code = ctypes.get_errno()
+        raise OSError(code, f"seccomp: {os.strerror(code)}")
+
+
+def assembled(instructions: list[Instruction]) -> bytes:
+    """As the kernel reads it: struct sock_filter, eight bytes each."""
+    return b"".join(
+        code.to_bytes(2, "little") + bytes((if_true, if_false)) + constant.to_bytes(4, "little")
+        for code, if_true, if_false, constant in instructions
+    )
+
+
+class Prepared(ctypes.Structure):
+    # The cast pointer keeps its buffer alive: ctypes remembers what a field was set from.
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+_prctl = ctypes.PyDLL(None, use_errno=True).prctl
+
+
+def _head(machine: str) -> list[Instruction]:
+    """Another architecture's numbers mean other calls: such a program is killed, x32's calls are absent."""
+    code = [(_LD, 0, 0, _ARCH_AT), (_JEQ, 1, 0, AUDIT_ARCH[machine]), (_RET, 0, 0, _KILL_PROCESS)]
+    code.append((_LD, 0, 0, _NUMBER_AT))
+    if machine == "x86_64":
+        code += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, _ERRNO | errno.ENOSYS)]
+    return code
+
+
+def _call(machine: str, name: str, body: list[Instruction]) -> list[Instruction]:
+    """A call and its judgement, which always ends in a return, so that the number stays loaded."""
+    number = NUMBERS[name][machine]
+    return [] if number is None else [(_JEQ, 0, len(body), number), *body]
+
+
+def _refuse(code: int) -> list[Instruction]:
+    return [(_RET, 0, 0, _ERRNO | code)]
+
+
+def _argument(index: int) -> Instruction:
+    """The low half: the kernel reads no more of these arguments either."""
+    return (_LD, 0, 0, _ARGUMENTS_AT + 8 * index)
+
+
+def _either(code: int) -> list[Instruction]:
+    """The end of a judgement: falling in refuses, jumping over one allows."""
+    return [(_RET, 0, 0, _ERRNO | code), (_RET, 0, 0, _ALLOW)]
+
+
+def _only(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Allowed with these values of an argument alone."""
+    tests = [(_JEQ, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [_argument(index), *tests, *_either(code)]
+
+
+def _unless(index: int, values: tuple[int, ...], code: int) -> list[Instruction]:
+    """Refused with these values of an argument."""
+    count = len(values)
+    tests = [(_JEQ, count - 1 - at, 1 if at == count - 1 else 0, value) for at, value in enumerate(values)]
+    return [_argument(index), *tests, *_either(code)]
+
+
+def _without(index: int, bits: int, code: int) -> list[Instruction]:
+    """Refused with any of these bits in an argument."""
+    return [_argument(index), (_JSET, 0, 1, bits), *_either(code)]
+
+
+def _only_own(kinds: tuple[int, ...]) -> list[Instruction]:
+    """setpriority and its like: of these kinds, and of oneself."""
+    tests = [(_JEQ, len(kinds) - at, 0, kind) for at, kind in enumerate(kinds)]
+    return [_argument(0), *tests, *_refuse(errno.EPERM), *_only(1, (0,), errno.EPERM)]
+
+
+def _judged_calls() -> list[tuple[str, list[Instruction]]]:
+    return [
+        ("ioctl", _ioctl()),
+        ("fcntl", _unless(1, (_F_SETLEASE, _F_NOTIFY), errno.EPERM)),
+        ("clone", _without(0, _NAMESPACES, errno.EPERM)),
+        ("unshare", _without(0, _NAMESPACES | _NAMESPACE_TIME, errno.EPERM)),
+        ("socket", _socket()),
+        ("socketpair", _socketpair()),
+        # It would autobind: a port that Landlock was never asked about.
+        ("listen", _refuse(errno.EACCES)),
+        # Data in the first packet connects without asking Landlock.
+        ("sendto", _without(3, _MSG_FASTOPEN, errno.EACCES)),
+        ("sendmsg", _without(2, _MSG_FASTOPEN, errno.EACCES)),
+        ("sendmmsg", _without(3, _MSG_FASTOPEN, errno.EACCES)),
+        # The server is of the same account: its limits and priorities are out of bounds.
+        *((name, _only(0, (0,), errno.EPERM)) for name in _OF_ONESELF),
+        ("setpriority", _only_own((0, 1))),
+        ("ioprio_set", _only_own((1, 2))),
+        ("personality", _only(0, (0, _ANY_PERSONALITY), errno.EPERM)),
+    ]
+
+
+_OF_ONESELF = (
+    *("prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"),
+    *("migrate_pages", "move_pages"),
+)
+
+
+def _socket() -> list[Instruction]:
+    """TCP over IPv4 or IPv6 and nothing else: Landlock judges where it connects to.
+
+    Unix sockets reach services by path, which Landlock does not judge; datagrams and MPTCP it does not see.
+    """
+    refuse = _refuse(errno.EACCES)
+    return [
+        *(_argument(0), (_JEQ, 2, 0, _AF_INET), (_JEQ, 1, 0, _AF_INET6), *refuse),
+        *(_argument(1), (_AND, 0, 0, _SOCK_TYPE_MASK), (_JEQ, 1, 0, _SOCK_STREAM), *refuse),
+        *_only(2, (0, _IPPROTO_TCP), errno.EACCES),
+    ]
+
+
+def _socketpair() -> list[Instruction]:
+    """Connected streams alone: one end of a datagram pair could be connected to somebody's path."""
+    refuse = _refuse(errno.EACCES)
+    return [
+        *(_argument(0), (_JEQ, 1, 0, _AF_UNIX), *refuse),
+        *(_argument(1), (_AND, 0, 0, _SOCK_TYPE_MASK), (_JEQ, 1, 0, _SOCK_STREAM), *refuse),
+        (_RET, 0, 0, _ALLOW),
+    ]
+
+
+def _ioctl() -> list[Instruction]:
+    refuse, allow = (_RET, 0, 0, _ERRNO | errno.EPERM), (_RET, 0, 0, _ALLOW)
+    typed_keys = [(_JEQ, 0, 1, request) for request in (_TIOCSTI, _TIOCLINUX)]
+    code = [_argument(1), *(step for test in typed_keys for step in (test, refuse))]
+    code += [step for request in _FS_REQUESTS for step in ((_JEQ, 0, 1, request), allow)]
+    code.append((_AND, 0, 0, 0xFF00))
+    code += [step for kind in _FS_REQUEST_TYPES for step in ((_JEQ, 0, 1, kind << 8), refuse)]
+    return [*code, allow]
+
+
+def _truncation(machine: str) -> list[Instruction]:
+    """Below ABI 3 a file could be emptied by path, or by opening it for reading with O_TRUNC."""
+    code = _call(machine, "truncate", _refuse(errno.EACCES))
+    code += _call(machine, "openat2", _refuse(errno.ENOSYS))
+    for name, index in (("open", 1), ("openat", 2)):
+        body = [_argument(index), (_AND, 0, 0, _O_TRUNC | _O_ACCMODE), (_JEQ, 0, 1, _O_TRUNC)]
+        code += _call(machine, name, [*body, *_either(errno.EACCES)])
+    return code
