@@ -5,7 +5,9 @@ import threading
 
 import pytest
 
+from interlock.gates.authority import CallLimits
 from interlock.infra.errors import ErrorCode
+from interlock.sandbox.paths import Territory
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.result import ToolResult
@@ -140,3 +142,36 @@ async def test_work_that_hangs_holds_up_nobody_else(bench):
     assert {result.failure.error_code for result in results} == {ErrorCode.TIMEOUT}
     for worker in hung:
         worker.go_on.set()
+
+
+@pytest.fixture
+def unanswering_disk(monkeypatch):
+    """Whoever looks at a path waits until `go_on`."""
+    worker = Worker()
+
+    def find(*_arguments, **_options):
+        worker.begun.set()
+        worker.go_on.wait(20)
+        worker.ended.set()
+
+    monkeypatch.setattr(Territory, "find", find)
+    yield worker
+    worker.go_on.set()
+
+
+@pytest.mark.parametrize("tool", ["list_files", "delete_file"])
+async def test_a_disk_that_does_not_answer_holds_up_no_judgement(workbench, unanswering_disk, tool):
+    """Nothing has happened yet, so the thread is left behind at once."""
+    workbench.limits = CallLimits(timeout_seconds=0.05)
+    result = await workbench.call(tool, path="a.txt")
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert not unanswering_disk.ended.is_set()
+
+
+async def test_a_judgement_that_hangs_can_be_cancelled(workbench, unanswering_disk):
+    calling = asyncio.ensure_future(workbench.call("list_files", path="a.txt"))
+    await until(unanswering_disk.begun)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert not unanswering_disk.ended.is_set()

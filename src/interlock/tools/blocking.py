@@ -71,6 +71,17 @@ async def beside_the_loop(cancel: CancelSignal, work: Callable[[], Result]) -> R
         raise
 
 
+async def looked_up(cancel: CancelSignal, work: Callable[[], Result]) -> Result:
+    """The same for work that has no effect: whoever stops waiting does not wait for the thread either."""
+    running = _THREADS.start(work)
+    running.add_done_callback(_retrieved)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        cancel.set()
+        raise
+
+
 def _retrieved(ended: "asyncio.Future[Any]") -> None:
     if not ended.cancelled():
         ended.exception()

@@ -11,7 +11,7 @@ from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
 from interlock.sandbox.paths import Territory
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
-from interlock.tools.blocking import beside_the_loop
+from interlock.tools.blocking import beside_the_loop, looked_up
 from interlock.tools.result import ToolResult
 
 Plan = TypeVar("Plan")
@@ -64,7 +64,7 @@ class FileTool(BaseTool, Generic[Plan]):
         seconds = context.limits.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await beside_the_loop(context.cancel, judge)
+                return await looked_up(context.cancel, judge)
         except TimeoutError:
             raise ToolError(
                 ErrorCode.TIMEOUT,
