@@ -179,10 +179,10 @@ class SearchFilesTool(FileTool[_Plan]):
 
 def _notes(found: Found, binary: list[str]) -> str:
     notes = [
-        f"{file} is a binary file: it matches, but not all of it can be shown\n" for file in binary[:10]
+        f"{file} is a binary file: it matches, but not all of it can be shown\n" for file in binary[:_NAMED]
     ]
-    if len(binary) > 10:
-        notes.append(f"so do {len(binary) - 10} other binary files\n")
+    if len(binary) > _NAMED:
+        notes.append(f"so do {len(binary) - _NAMED} other binary files\n")
     if not found.could_read_all:
         notes.append("some files or folders could not be read and were not searched\n")
     return "".join(notes)

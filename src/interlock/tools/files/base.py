@@ -146,9 +146,5 @@ def told(error: OSError, shown: str) -> ToolError:
     )
 
 
-def text_argument(description: str, **bounds: int) -> dict[str, Any]:
-    return {"type": "string", "description": description, **bounds}
-
-
 def whole_number(description: str, minimum: int, maximum: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
