@@ -6,7 +6,7 @@ many units share a commit.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.events.catalog import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, Scope
@@ -15,6 +15,9 @@ from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, RetryTransaction
 from interlock.store.writer import GroupCommitWriter, WriteUnit
+
+if TYPE_CHECKING:
+    import asyncio
 
 Result = TypeVar("Result")
 
@@ -95,6 +98,18 @@ class EventLog:
             database.config.connect, self._apply, self._heads.clear
         )
 
+    def begin_append(
+        self,
+        stream: str,
+        *events: Event,
+        scope: Scope = NO_SCOPE,
+        token: int | None = None,
+    ) -> "asyncio.Future[list[Recorded]]":
+        """Queue facts to be recorded, in the order of the calls; the future ends when they are on disk."""
+        _refuse_odd_names(stream)
+        drafts = [Draft(event, scope, self._redactor) for event in events]
+        return self._writer.submit(_Unit(stream, token, drafts))
+
     async def append(
         self,
         stream: str,
@@ -103,10 +118,7 @@ class EventLog:
         token: int | None = None,
     ) -> list[Recorded]:
         """Record facts; it returns when they are on disk."""
-        _refuse_odd_names(stream)
-        drafts = [Draft(event, scope, self._redactor) for event in events]
-        result: list[Recorded] = await self._writer.submit(_Unit(stream, token, drafts))
-        return result
+        return await self.begin_append(stream, *events, scope=scope, token=token)
 
     async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
 
@@ -44,7 +44,7 @@ GRACE_SECONDS = 1.0
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
 
-Result = TypeVar("Result")
+_Cancelled = asyncio.CancelledError | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Ended:
     """How an execution ended, and the cancellation that must still be passed on, if there was one."""
 
     outcome: _Outcome
-    cancelled: asyncio.CancelledError | None
+    cancelled: _Cancelled
 
 
 class ToolRunner:
@@ -121,7 +121,9 @@ class ToolRunner:
             **_failure_fields(failure),
         }
         event = _failure_event(fields, call.name[:64], failure, refusal.layer)
-        await self._append(event, context)
+        _, cancelled = await self._append(event, context)
+        if cancelled is not None:
+            raise cancelled
         return replace(refusal, failure=failure).result()
 
     async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
@@ -138,30 +140,25 @@ class ToolRunner:
             effect=cleared.tool.effect.value,
             timeout_seconds=cleared.timeout_seconds,
         )
-        writing = asyncio.ensure_future(self._append(started, context))
-        try:
-            parent = await _to_the_end(writing)
-        except asyncio.CancelledError:
-            # The intent may be on disk already: end it, so that nobody has to wonder about it.
-            inside = replace(context, scope=Scope(context.scope.task, writing.result()))
+        intent, cancelled = await self._append(started, context)
+        inside = replace(context, scope=Scope(context.scope.task, intent))
+        if cancelled is not None:
+            # It is on disk: end it, so that nobody has to wonder about it.
             await self._record_outcome(cleared, _cancelled(cleared), inside)
-            raise
-        return replace(context, scope=Scope(context.scope.task, parent))
+            raise cancelled
+        return inside
 
     async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Ended:
         """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
         began = time.perf_counter()
         running = asyncio.ensure_future(_contained(cleared, replace(cleared.context, scope=inside.scope)))
-        cancelled: asyncio.CancelledError | None = None
+        cancelled: _Cancelled = None
         try:
             await asyncio.wait({running}, timeout=cleared.timeout_seconds)
         except asyncio.CancelledError as error:
             cancelled = error
         if not running.done():
-            try:
-                await _to_the_end(asyncio.ensure_future(_stop(running, cleared)))
-            except asyncio.CancelledError as error:
-                cancelled = error
+            cancelled = await _ended(asyncio.ensure_future(_stop(running, cleared))) or cancelled
             if _was_stopped(running):
                 result = _stopped(cleared) if cancelled else _timed_out(cleared, running)
                 return _Ended(self._outcome(cleared, result, began), cancelled)
@@ -200,16 +197,20 @@ class ToolRunner:
         else:
             fields |= _failure_fields(result.failure)
             event = _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
-        await _to_the_end(asyncio.ensure_future(self._append(event, context)))
+        _, cancelled = await self._append(event, context)
+        if cancelled is not None:
+            raise cancelled
 
-    async def _append(self, event: Event, context: CallContext) -> str:
+    async def _append(self, event: Event, context: CallContext) -> tuple[str, _Cancelled]:
+        """The id of the event, once it is durable, and the cancellation that came while it was written."""
         try:
-            recorded = await self._log.append(
+            writing = self._log.begin_append(
                 context.session_id, event, scope=context.scope, token=context.lease_token
             )
+            cancelled = await _ended(writing)
+            return writing.result()[0].id, cancelled
         except StoreError as error:
             raise AuditUnavailable(f"{event.kind} could not be recorded: {error}") from error
-        return recorded[0].id
 
 
 async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
@@ -220,18 +221,17 @@ async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
         raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
-async def _to_the_end(work: "asyncio.Future[Result]") -> Result:
+async def _ended(work: "asyncio.Future[Any]") -> _Cancelled:
     """Wait for something that must not be left half done; a cancellation counts once it has ended."""
-    cancelled: asyncio.CancelledError | None = None
+    cancelled: _Cancelled = None
     while not work.done():
         try:
-            await asyncio.wait({work})
+            await asyncio.shield(work)
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        work.result()
-        raise cancelled
-    return work.result()
+        except Exception:  # noqa: BLE001 - it is in the future, for whoever asks for the result
+            break
+    return cancelled
 
 
 def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> ToolResult:

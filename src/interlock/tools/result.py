@@ -1,7 +1,7 @@
 """The one envelope that every tool call returns, whatever became of it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.infra.errors import ErrorClass, ErrorCode
@@ -40,7 +40,7 @@ class FileTouch:
     seen_to: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
