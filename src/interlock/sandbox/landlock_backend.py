@@ -12,9 +12,10 @@ import marshal
 import os
 import resource
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 
 import structlog
 
@@ -34,6 +35,8 @@ from interlock.sandbox.output import PipeOutput
 # Supervisors that wait for the next job. Each has about a megabyte to itself.
 MAX_IDLE = 8
 _START_TRIES = 3
+
+Result = TypeVar("Result")
 
 _log = structlog.get_logger(__name__)
 
@@ -130,8 +133,7 @@ class LandlockBackend:
         self._report = report
         self._launcher: LauncherProcess | None = None
         self._starting = asyncio.Lock()
-        self._restart: asyncio.Task[None] | None = None
-        self._burials: set[asyncio.Task[int]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._workers: dict[int, _Worker] = {}
         self._idle: list[_Worker] = []
         self._last_key = 0
@@ -152,6 +154,11 @@ class LandlockBackend:
 
     async def start(self) -> None:
         """Start the launcher, if none runs. `SandboxUnavailable` where children cannot be confined."""
+        if self._launcher is None or self._is_closed:
+            # Goes on if the caller is cancelled: a launcher that was half started would be lost.
+            await asyncio.shield(self._remember(self._start()))
+
+    async def _start(self) -> None:
         async with self._starting:
             if self._is_closed:
                 raise SandboxUnavailable("the sandbox is closed")
@@ -174,11 +181,8 @@ class LandlockBackend:
     async def close(self) -> None:
         """Kill every job and the launcher."""
         self._is_closed = True
-        if self._restart is not None:
-            self._restart.cancel()
-            await asyncio.gather(self._restart, return_exceptions=True)
-        async with self._starting:
-            launcher, self._launcher = self._launcher, None
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        launcher, self._launcher = self._launcher, None
         for worker in self._workers.values():
             worker.close()
         if launcher is not None:
@@ -188,7 +192,6 @@ class LandlockBackend:
                 worker.child.finish(Ended(EndReason.stopped))
         self._workers.clear()
         self._idle.clear()
-        await asyncio.gather(*self._burials)
 
     # -- supervisors --
 
@@ -273,16 +276,21 @@ class LandlockBackend:
         for worker in [worker for worker in self._workers.values() if worker.launcher is launcher]:
             if worker.is_gone:
                 self._bury(worker.key)
-        burial = asyncio.ensure_future(launcher.close())
-        self._burials.add(burial)
-        burial.add_done_callback(self._burials.discard)
+        self._remember(launcher.close())
         if not self._is_closed:
             self._report("its jobs were ended; another one is being started")
-            self._restart = asyncio.ensure_future(self._start_again())
+            self._remember(self._start_again())
+
+    def _remember(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        """A task that nobody else holds, and that closing waits for."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _start_again(self) -> None:
         try:
-            await self.start()
+            await self._start()
         except (SandboxUnavailable, OSError, TimeoutError) as error:
             # The next job tries again, and is refused with the reason.
             self._report(f"it could not be started again: {error}")

@@ -1,0 +1,299 @@
+"""A sandboxed child from its start to its end: what it is given, how it ends, and who dies with whom."""
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.jobs import EndReason, Job, JobLimits, SandboxUnavailable
+from interlock.sandbox.profile import SandboxProfile
+from tests.escape.confinement import PYTHON, everything, eventually, finished, line_of
+from tests.unit.sandbox.conftest import open_descriptors
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_the_environment_is_exactly_the_one_given(world):
+    done = await world.run("/usr/bin/env", environment={"ONLY": "this", "UTF": "ä"})
+    assert sorted(done.out.splitlines()) == sorted(
+        ["PATH=/usr/bin:/bin", f"INTERLOCK_TEST_MARK={world.mark}", "ONLY=this", "UTF=ä"]
+    )
+
+
+async def test_it_starts_in_the_folder_that_was_opened_whatever_its_path_leads_to_now(world):
+    world.inside.rename(world.place / "moved")
+    (world.place / "inside").mkdir()
+    done = await world.run("/bin/pwd")
+    assert done.out.strip() == str(world.place / "moved")
+
+
+async def test_it_inherits_no_descriptor_but_its_three(world):
+    code = (
+        "import os\n"
+        "def is_open(n):\n"
+        "    try: os.fstat(n)\n"
+        "    except OSError: return False\n"
+        "    return True\n"
+        "print([n for n in range(4096) if is_open(n)], os.readlink('/proc/self/fd/0'))"
+    )
+    done = await world.python(code)
+    assert done.out.strip() == "[0, 1, 2] /dev/null"
+
+
+async def test_it_has_a_session_and_a_group_of_its_own(world):
+    done = await world.python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))")
+    assert done.out.strip() == "True"
+
+
+async def test_no_signal_is_ignored_or_blocked(world):
+    async with world.backend.running(world.job("/bin/cat", "/dev/zero")) as child:
+        await child.stdout.read(1)
+        (pid,) = world.survivors()
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    masks = dict(line.split() for line in status if line.startswith(("SigBlk", "SigIgn")))
+    assert {int(mask, 16) for mask in masks.values()} == {0}
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 127, 255])
+async def test_its_exit_code_is_told(world, code):
+    done = await world.shell(f"exit {code}")
+    assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (EndReason.exited, code, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
+async def test_the_signal_that_ended_it_is_told(world, number):
+    done = await world.shell(f"kill -{int(number)} $$")
+    assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (
+        *(EndReason.signalled, None, number),
+    )
+    assert number.name in done.ended.text
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("/nonexistent/program", errno.ENOENT),
+        ("{inside}/file", errno.EACCES),
+        ("/usr", errno.EACCES),
+        ("{outside}/program", errno.EACCES),
+        ("{inside}/not-a-program", errno.ENOEXEC),
+        ("{inside}/no-interpreter", errno.ENOENT),
+    ],
+)
+async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason(world, program, error):
+    for place, name, text in (
+        (world.outside, "program", "#!/bin/sh\n"),
+        (world.inside, "not-a-program", "just text\n"),
+        (world.inside, "no-interpreter", "#!/nonexistent/shell\n"),
+    ):
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    done = await world.run(program.format(inside=world.inside, outside=world.outside))
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, error)
+    assert os.strerror(error) in done.ended.text
+    # And the supervisor that failed to start it runs the next one.
+    assert (await world.shell("echo next")).out == "next\n"
+
+
+async def test_an_argument_list_that_is_too_long_is_told(world):
+    done = await world.run("/bin/true", *["x" * 100_000] * 40)
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.E2BIG)
+
+
+async def test_a_long_command_line_and_a_large_environment_arrive_whole(world):
+    words = [f"{number:05d}" + "y" * 100_000 for number in range(8)]
+    done = await world.python(
+        "import sys, os; print(sum(map(len, sys.argv[1:])), len(os.environ['BIG']))",
+        *words,
+        environment={"BIG": "z" * 100_000},
+    )
+    assert done.out.split() == [str(8 * 100_005), "100000"]
+
+
+async def test_names_that_are_not_text_arrive_as_they_are(world):
+    done = await world.run("/bin/echo", b"\xff\xfe", "ä")
+    assert done.out.encode("utf-8", "replace") == "\ufffd\ufffd ä\n".encode()
+
+
+async def test_a_missing_root_starts_nothing(world):
+    job = Job(("/bin/true",), world.folder, {}, SandboxProfile((world.place / "gone",)))
+    async with world.backend.running(job) as child:
+        ended = await child.wait()
+    assert (ended.reason, ended.error) == (EndReason.not_started, errno.ENOENT)
+    assert str(world.place / "gone") in ended.text
+
+
+@pytest.mark.parametrize(
+    "job", [{"argv": ()}, {"argv": ("true",)}, {"environment": {"A=B": "c"}}, {"environment": {"A": "\0"}}]
+)
+def test_a_job_that_means_something_else_to_the_kernel_is_refused(job):
+    whole = {"argv": ("/bin/true",), "folder": 0, "environment": {}, "profile": SandboxProfile(), **job}
+    with pytest.raises(ValueError, match="a job|a null|a variable"):
+        Job(**whole)
+
+
+# -- output --
+
+
+async def test_both_streams_are_read_apart_and_whole(world):
+    done = await world.shell("seq 1 20000; seq 20001 30000 >&2")
+    assert done.out.split() == [str(number) for number in range(1, 20001)]
+    assert done.err.split() == [str(number) for number in range(20001, 30001)]
+
+
+async def test_a_child_nobody_reads_is_held_up_and_not_buffered(world):
+    async with world.backend.running(world.job("/bin/sh", "-c", "echo on >&2; exec yes")) as child:
+        await line_of(child.stderr)
+        for _ in range(3):
+            assert len(await child.stdout.read(1000)) == 1000
+        assert (await child.stop()).reason is EndReason.stopped
+
+
+async def test_output_can_be_read_after_the_end(world):
+    async with world.backend.running(world.job("/bin/sh", "-c", "echo late; echo worse >&2")) as child:
+        await child.wait()
+        assert await everything(child.stdout) == b"late\n"
+        assert await everything(child.stderr) == b"worse\n"
+
+
+async def test_no_descriptor_is_left_after_many_jobs(world):
+    await asyncio.gather(*(world.shell("true") for _ in range(4)))
+    before = open_descriptors()
+    for _ in range(5):
+        await asyncio.gather(*(world.shell("true") for _ in range(4)))
+        await world.run("/nonexistent")
+    assert len(open_descriptors()) <= len(before)
+
+
+async def test_thirty_jobs_run_at_once_and_the_loop_stays_free(world):
+    longest, until = 0.0, asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal longest
+        while not until.is_set():
+            began = time.perf_counter()
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - began)
+
+    watching = asyncio.ensure_future(watch())
+    done = await asyncio.gather(*(world.shell(f"echo {number}") for number in range(30)))
+    until.set()
+    await watching
+    assert [one.out for one in done] == [f"{number}\n" for number in range(30)]
+    assert longest < 0.2
+
+
+# -- limits of the kernel --
+
+
+async def test_a_file_that_grows_too_large_ends_its_writer(world):
+    done = await world.run("/bin/dd", "if=/dev/zero", "of=big", "bs=64k", "count=64")
+    assert done.ended.signal == signal.SIGXFSZ
+    assert (world.inside / "big").stat().st_size == 2**20
+
+
+async def test_processor_time_is_bounded(world):
+    done = await world.shell("while :; do :; done", limits=JobLimits(cpu_seconds=1))
+    assert done.ended.signal in (signal.SIGXCPU, signal.SIGKILL)
+
+
+async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(world):
+    code = "import resource as r; print([r.getrlimit(k) for k in (r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_CORE)])"
+    done = await world.python(code, limits=JobLimits(address_space_bytes=2**30, open_files=50))
+    assert done.out.strip() == f"[({2**30}, {2**30}), (50, 50), (0, 0)]"
+
+
+# -- who dies with whom --
+
+
+async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(world):
+    async with world.backend.running(
+        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
+    ) as child:
+        assert await line_of(child.stdout) == "on"
+        killed = world.backend.launcher_pid
+        os.kill(killed, signal.SIGKILL)
+        async with asyncio.timeout(3):
+            ended = await child.wait()
+        assert ended.reason is EndReason.launcher_lost
+        assert world.survivors() == []
+    assert (await world.shell("echo again")).out == "again\n"
+    assert world.backend.launcher_pid != killed
+    assert len(world.losses) == 1
+
+
+async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(world):
+    script = "(setsid sh -c 'sleep 60 & sleep 60' &) ; echo $PPID; sleep 60"
+    async with world.backend.running(world.job("/bin/sh", "-c", script)) as child:
+        supervisor = int(await line_of(child.stdout))
+        os.kill(supervisor, signal.SIGKILL)
+        async with asyncio.timeout(3):
+            ended = await child.wait()
+        assert ended.reason is EndReason.launcher_lost
+        assert world.survivors() == []
+    assert (await world.shell("echo again")).out == "again\n"
+    assert world.losses == []
+
+
+async def test_a_launcher_that_dies_while_idle_is_replaced_before_the_next_job(world):
+    await world.shell("true")
+    os.kill(world.backend.launcher_pid, signal.SIGKILL)
+    assert await eventually(lambda: bool(world.losses))
+    assert (await world.shell("echo again")).out == "again\n"
+
+
+async def test_closing_kills_running_jobs(world):
+    async with world.backend.running(
+        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
+    ) as child:
+        assert await line_of(child.stdout) == "on"
+        await world.backend.close()
+        assert world.survivors() == []
+        assert (await child.wait()).reason is EndReason.stopped
+    with pytest.raises(SandboxUnavailable):
+        await world.shell("true")
+
+
+async def test_a_cancelled_caller_leaves_nothing(world):
+    started = asyncio.Event()
+
+    async def call() -> None:
+        async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
+            await line_of(child.stdout)
+            started.set()
+            await finished(child)
+
+    task = asyncio.ensure_future(call())
+    await started.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert world.survivors() == []
+
+
+@pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
+async def test_when_the_server_is_killed_everything_dies(world, held):
+    """A server of its own, killed the hard way while its job and the job's daemon run."""
+    fork = "import os, time; os.fork() or time.sleep(2) or os._exit(0)" if held != "alone" else ""
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.escape.server_process", str(world.inside), world.mark, fork),
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{':'.join(sys.path)}"},
+    )
+    facts = json.loads(await server.stdout.readline())
+    assert len(world.survivors()) >= 2
+    server.kill()
+    await server.wait()
+    assert await eventually(lambda: not world.survivors(), 2)
+    assert await eventually(lambda: not Path(f"/proc/{facts['launcher']}").exists(), 2)
+
+
+def test_the_launcher_runs_the_interpreter_it_is_given():
+    assert PYTHON.startswith("/")
