@@ -126,6 +126,14 @@ async def test_a_glob_chooses_files_as_in_find_files(workbench: Workbench, glob,
 # -- what is searched --
 
 
+async def test_files_that_only_rg_knows_hide_nothing(workbench: Workbench):
+    workbench.write("a.txt", "needle\n")
+    for folder in (workbench.root, workbench.root.parent):
+        for name in (".ignore", ".rgignore"):
+            (folder / name).write_text("a.txt\n")
+    assert await found(workbench, "needle") == ["a.txt:1:needle"]
+
+
 async def test_what_git_ignores_is_searched_only_by_name(workbench: Workbench):
     (workbench.root / ".git").mkdir()
     workbench.write(".git/config", "needle\n")

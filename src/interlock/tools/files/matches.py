@@ -19,6 +19,8 @@ _FIXED = (
     "--no-config",
     "--no-messages",
     "--no-ignore-global",
+    # Files that only rg knows, `.ignore` and `.rgignore`, here or in a folder above that was not opened.
+    "--no-ignore-dot",
     "--hidden",
     "--crlf",
     # A file that becomes shorter must not end the program, and binary files are told alike.
