@@ -14,7 +14,7 @@ import pytest
 
 from interlock.sandbox.jobs import EndReason, Job, JobLimits, SandboxUnavailable
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import PYTHON, everything, eventually, finished, line_of
+from tests.escape.confinement import eventually, everything, finished, line_of
 from tests.unit.sandbox.conftest import open_descriptors
 
 ROOT = Path(__file__).parents[2]
@@ -135,7 +135,7 @@ async def test_a_missing_root_starts_nothing(world):
 )
 def test_a_job_that_means_something_else_to_the_kernel_is_refused(job):
     whole = {"argv": ("/bin/true",), "folder": 0, "environment": {}, "profile": SandboxProfile(), **job}
-    with pytest.raises(ValueError, match="a job|a null|a variable"):
+    with pytest.raises(ValueError, match=r"a job|a null|a variable"):
         Job(**whole)
 
 
@@ -205,7 +205,7 @@ async def test_processor_time_is_bounded(world):
 
 
 async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(world):
-    code = "import resource as r; print([r.getrlimit(k) for k in (r.RLIMIT_AS, r.RLIMIT_NOFILE, r.RLIMIT_CORE)])"
+    code = "from resource import *; print([getrlimit(k) for k in (RLIMIT_AS, RLIMIT_NOFILE, RLIMIT_CORE)])"
     done = await world.python(code, limits=JobLimits(address_space_bytes=2**30, open_files=50))
     assert done.out.strip() == f"[({2**30}, {2**30}), (50, 50), (0, 0)]"
 
@@ -293,7 +293,3 @@ async def test_when_the_server_is_killed_everything_dies(world, held):
     await server.wait()
     assert await eventually(lambda: not world.survivors(), 2)
     assert await eventually(lambda: not Path(f"/proc/{facts['launcher']}").exists(), 2)
-
-
-def test_the_launcher_runs_the_interpreter_it_is_given():
-    assert PYTHON.startswith("/")

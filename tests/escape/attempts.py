@@ -1,0 +1,182 @@
+"""Attempts that a job makes: each prints `reached` if it came through, or the system's reason why not.
+
+A snippet sees `outside` and `inside` (folders), `server` (the number of the process that runs the tests),
+`port` and `path` (where somebody listens), `call` (a raw system call) and the modules named in `PRELUDE`.
+"""
+
+PRELUDE = """
+import ctypes, errno, os, socket, struct, sys, time
+outside, inside, server, port, path = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:5]), sys.argv[5]
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    result = libc.syscall(ctypes.c_long(number), *wide)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+def attempt():
+{body}
+try:
+    print("reached", attempt() or "")
+except OSError as error:
+    print(errno.errorcode.get(error.errno, error.errno))
+"""
+
+
+def program(body: str) -> str:
+    return PRELUDE.replace("{body}", "\n".join("    " + line for line in body.strip().splitlines()))
+
+
+DENIED = ("EACCES", "EPERM", "EXDEV")
+
+# name: (what is tried, how it is refused)
+FILES = {
+    "read": ("open(outside + '/file').read()", DENIED),
+    "list": ("os.listdir(outside)", DENIED),
+    "list the root of all": ("os.listdir('/')", DENIED),
+    "read shadow": ("open('/etc/shadow').read()", DENIED),
+    "list etc": ("os.listdir('/etc')", DENIED),
+    "read the private keys of ssl": ("os.listdir('/etc/ssl/private')", DENIED),
+    "write": ("open(outside + '/file', 'w')", DENIED),
+    "append": ("open(outside + '/file', 'a')", DENIED),
+    "create": ("open(outside + '/new', 'x')", DENIED),
+    "make a folder": ("os.mkdir(outside + '/new')", DENIED),
+    "make a link": ("os.symlink('x', outside + '/new')", DENIED),
+    "make a pipe": ("os.mkfifo(outside + '/new')", DENIED),
+    "unlink": ("os.unlink(outside + '/file')", DENIED),
+    "remove a folder": ("os.rmdir(outside + '/empty')", DENIED),
+    "truncate by path": ("os.truncate(outside + '/file', 0)", DENIED),
+    "truncate while reading": ("os.open(outside + '/file', os.O_RDONLY | os.O_TRUNC)", DENIED),
+    "move out": ("os.rename(inside + '/file', outside + '/new')", DENIED),
+    "move in": ("os.rename(outside + '/file', inside + '/new')", DENIED),
+    "link out": ("os.link(inside + '/file', outside + '/new')", DENIED),
+    "link in": ("os.link(outside + '/file', inside + '/new')", DENIED),
+    "read through a link": ("return open(inside + '/link-out').read()", DENIED),
+    "read by dot dot": ("return open(inside + '/../outside/file').read()", DENIED),
+    "write to a system folder": ("open('/usr/new', 'x')", DENIED),
+    "write to a device": ("open('/dev/vda', 'rb')", (*DENIED, "ENOENT")),
+    "write to shared memory": ("open('/dev/shm/interlock-new', 'x')", DENIED),
+    "set a system variable": ("open('/proc/sys/kernel/hostname', 'w')", DENIED),
+    "watch a whole file system": ("call(300, 0, 0)", DENIED),
+    "open by handle": ("call(304, -100, 0, 0)", DENIED),
+}
+
+PROCESSES = {
+    "signal the server": ("os.kill(server, 0)", DENIED),
+    "kill the server": ("os.kill(server, 9)", DENIED),
+    "signal the supervisor": ("os.kill(os.getppid(), 0)", DENIED),
+    "signal by descriptor": ("import signal; signal.pidfd_send_signal(os.pidfd_open(server), 0)", DENIED),
+    "signal the server's group": ("os.killpg(os.getpgid(server), 0)", (*DENIED, "ESRCH")),
+    "limit the server": ("call(302, server, 7, ctypes.byref((ctypes.c_ulong * 2)(9, 9)), None)", DENIED),
+    "read the server's limits": ("call(302, server, 7, None, (ctypes.c_ulong * 2)())", DENIED),
+    "slow the server": ("os.setpriority(os.PRIO_PROCESS, server, 19)", DENIED),
+    "slow the whole account": ("os.setpriority(os.PRIO_USER, 0, 19)", DENIED),
+    "pin the server": ("os.sched_setaffinity(server, {0})", DENIED),
+    "schedule the server": ("os.sched_setscheduler(server, os.SCHED_IDLE, os.sched_param(0))", DENIED),
+    "starve the server's disk": ("call(251, 1, server, (3 << 13))", DENIED),
+    "move the server's pages": ("call(256, server, 1, None, None)", DENIED),
+    "trace the server": ("call(101, 16, server, 0, 0)", DENIED),
+    "be traced": ("call(101, 0, 0, 0, 0)", DENIED),
+    "read its memory": ("call(310, server, None, 0, None, 0, 0)", DENIED),
+    "write its memory": ("call(311, server, None, 0, None, 0, 0)", DENIED),
+    "open its memory": ("open(f'/proc/{server}/mem', 'rb')", DENIED),
+    "take its descriptor": ("call(438, os.pidfd_open(server), 0, 0)", DENIED),
+    "compare with it": ("call(312, server, os.getpid(), 0, 0, 0)", DENIED),
+    "read its environment": ("open(f'/proc/{server}/environ', 'rb').read()", DENIED),
+    "read its command line": ("open(f'/proc/{server}/cmdline', 'rb').read()", DENIED),
+    "list its descriptors": ("os.listdir(f'/proc/{server}/fd')", DENIED),
+    "go through its root": ("os.listdir(f'/proc/{server}/root/')", DENIED),
+    "go through its folder": ("os.listdir(f'/proc/{server}/cwd/')", DENIED),
+    "list processes": ("os.listdir('/proc')", DENIED),
+    "read the supervisor's memory": ("open(f'/proc/{os.getppid()}/mem', 'rb')", DENIED),
+}
+
+SOCKETS = {
+    "unix by path": ("socket.socket(socket.AF_UNIX).connect(path)", DENIED),
+    "unix datagram by path": ("socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect(path)", DENIED),
+    "unix by abstract name": ("socket.socket(socket.AF_UNIX).connect('\\0' + path)", DENIED),
+    "a datagram pair's end": (
+        "socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect(path)",
+        DENIED,
+    ),
+    "a packet pair's end": (
+        "socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)[0].connect(path)",
+        DENIED,
+    ),
+    "a stream pair's end": ("socket.socketpair()[0].connect(path)", (*DENIED, "EISCONN")),
+    "tcp": ("socket.create_connection(('127.0.0.1', port), 1)", DENIED),
+    "tcp over ipv6": ("socket.socket(socket.AF_INET6).connect(('::1', port))", DENIED),
+    "tcp fast open": (
+        "socket.socket().sendto(b'x', 0x20000000, ('127.0.0.1', port))",
+        DENIED,
+    ),
+    "tcp fast open by message": (
+        "socket.socket().sendmsg([b'x'], [], 0x20000000, ('127.0.0.1', port))",
+        DENIED,
+    ),
+    "tcp fast open by option": (
+        "s = socket.socket()\ns.setsockopt(6, 30, 1)\ns.connect(('127.0.0.1', port))\ns.send(b'x')",
+        DENIED,
+    ),
+    "multipath tcp": (
+        "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).connect(('127.0.0.1', port))",
+        DENIED,
+    ),
+    "sctp": ("socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)", DENIED),
+    "bind": ("socket.socket().bind(('127.0.0.1', 0))", DENIED),
+    "listen without bind": ("socket.socket().listen()", DENIED),
+    "udp": ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', port))", DENIED),
+    "raw": ("socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)", DENIED),
+    "packets": ("socket.socket(17, socket.SOCK_RAW)", DENIED),
+    "netlink": ("socket.socket(16, socket.SOCK_RAW)", DENIED),
+    "vsock": ("socket.socket(40, socket.SOCK_STREAM)", DENIED),
+    "the kernel's cryptography": ("socket.socket(38, socket.SOCK_SEQPACKET)", DENIED),
+}
+
+KERNEL = {
+    "io_uring": ("call(425, 1, (ctypes.c_char * 120)())", ("ENOSYS",)),
+    "clone3": ("call(435, (ctypes.c_char * 88)(), 88)", ("ENOSYS",)),
+    "x32": ("call(0x40000000 + 39)", ("ENOSYS",)),
+    "a user namespace": ("call(272, 0x10000000)", DENIED),
+    "a time namespace": ("call(272, 0x80)", DENIED),
+    "a user namespace by clone": ("call(56, 0x10000000 | 17, 0, 0, 0, 0)", DENIED),
+    "another's namespace": ("call(308, os.pidfd_open(os.getpid()), 0x10000000)", DENIED),
+    "mount": ("call(165, b'none', inside.encode(), b'tmpfs', 0, None)", DENIED),
+    "unmount": ("call(166, b'/proc', 0)", DENIED),
+    "the new mounting calls": ("call(430, b'tmpfs', 0)", DENIED),
+    "a detached mount": ("call(428, -100, b'/', 1)", DENIED),
+    "chroot": ("os.chroot(inside)", DENIED),
+    "pivot_root": ("call(155, b'.', b'.')", DENIED),
+    "keyring": ("call(250, 0, -3, 1)", DENIED),
+    "bpf": ("call(321, 0, None, 0)", DENIED),
+    "perf": ("call(298, None, 0, -1, -1, 0)", DENIED),
+    "userfaultfd": ("call(323, 0)", DENIED),
+    "reboot with a wrong magic": ("call(169, 1, 2, 3, None)", DENIED),
+    "load a module": ("call(313, -1, b'', 0)", DENIED),
+    "set the clock": ("call(164, None, None)", DENIED),
+    "the kernel's log": ("call(103, 10, None, 0)", DENIED),
+    "no randomised addresses": ("call(135, 0x0040000)", DENIED),
+    "shared memory by number": ("call(29, 0, 4096, 0o1600)", DENIED),
+    "a message queue": ("call(240, b'interlock', 0o102, 0o600, None)", DENIED),
+    "type on the terminal": ("import fcntl; fcntl.ioctl(1, 0x5412, b'x')", DENIED),
+    "type, with high bits set": ("call(16, 1, 0x100005412, b'x')", DENIED),
+    "a lease on a file": ("import fcntl; fcntl.fcntl(os.open(inside + '/file', 0), 1024, 0)", DENIED),
+    "flags of a file": (
+        "import fcntl; fcntl.ioctl(os.open(inside + '/file', 0), 0x40086602, struct.pack('l', 0x40))",
+        DENIED,
+    ),
+    "seal a file": ("call(16, os.open(inside + '/file', 0), 0x40806685, bytes(128))", DENIED),
+    "a subvolume": ("call(16, os.open(inside, 0), 0x5000940E, bytes(4096))", DENIED),
+    "an attribute": ("os.setxattr(inside + '/file', 'user.x', b'y')", ("ENOTSUP", "EOPNOTSUPP")),
+}
+
+# Landlock has no right for them. In a profile that writes nothing the filter refuses them.
+METADATA = {
+    "chmod": "os.chmod({place} + '/file', 0o777)",
+    "fchmod": "os.fchmod(os.open(inside + '/file', os.O_RDONLY), 0o777)",
+    "fchmodat2": "call(452, -100, ({place} + '/file').encode(), 0o777, 0)",
+    "chown": "os.chown({place} + '/file', os.getuid(), os.getgid())",
+    "utime": "os.utime({place} + '/file', (1, 1))",
+    "utime through a descriptor": "os.utime(os.open(inside + '/file', os.O_RDONLY), (1, 1))",
+}

@@ -1,0 +1,189 @@
+"""Trees that do not want to end: each ends within a second of being stopped, and nothing is left.
+
+Every attack is bounded in itself, too (by time, by count), so that a failing test does not take the machine.
+"""
+
+import asyncio
+import time
+
+import pytest
+
+from interlock.sandbox.jobs import EndReason, JobLimits
+from tests.escape.confinement import PYTHON, everything, finished, line_of
+
+# Six chains, each link of which begins a session, forks and is gone, for at most ten seconds.
+HYDRA = """
+import os, sys, time
+until = time.monotonic() + 10
+def chain():
+    while time.monotonic() < until:
+        os.setsid() if os.getpid() != os.getsid(0) else None
+        if os.fork():
+            os._exit(0)
+for _ in range(6):
+    if os.fork() == 0:
+        try:
+            chain()
+        finally:
+            os._exit(0)
+print("on", flush=True)
+time.sleep(10)
+"""
+
+# Forks wherever it can, up to a number that a machine bears.
+BOMB = """
+import os, sys, time
+until, most = time.monotonic() + 10, int(sys.argv[1])
+print("on", flush=True)
+shared = __import__("mmap").mmap(-1, 8)
+while time.monotonic() < until:
+    if int.from_bytes(shared[:8], "little") >= most:
+        time.sleep(0.05)
+        continue
+    shared[:8] = (int.from_bytes(shared[:8], "little") + 1).to_bytes(8, "little")
+    try:
+        os.fork()
+    except OSError:
+        time.sleep(0.01)
+"""
+
+HOG = """
+import time
+print("on", flush=True)
+held = []
+for _ in range(60):
+    held.append(bytearray(b"x") * (20 * 2**20))
+    time.sleep(0.01)
+time.sleep(10)
+"""
+
+THREADS = """
+import threading, time
+print("on", flush=True)
+for _ in range(200):
+    threading.Thread(target=time.sleep, args=(10,), daemon=True).start()
+time.sleep(10)
+"""
+
+DAEMON = "(setsid sh -c 'setsid sleep 30 & sleep 30' > /dev/null 2>&1 < /dev/null &); echo on; sleep 30"
+STUBBORN = "trap '' TERM HUP INT; sh -c \"trap '' TERM HUP; echo on; while :; do sleep 30; done\""
+STOPPED = "sleep 30 & kill -STOP $!; echo on; kill -STOP $$"
+
+TREES = {
+    "a daemon": ("/bin/sh", "-c", DAEMON),
+    "one that ignores SIGTERM": ("/bin/sh", "-c", STUBBORN),
+    "one that is stopped": ("/bin/sh", "-c", STOPPED),
+    "one that writes without end": ("/bin/sh", "-c", "echo on; exec yes"),
+    "a hydra of double forks": (PYTHON, "-I", "-S", "-c", HYDRA),
+    "a bomb of eighty": (PYTHON, "-I", "-S", "-c", BOMB, "80"),
+    "a subreaper of its own": (
+        *(PYTHON, "-I", "-S", "-c"),
+        "import ctypes, os, time; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+        "if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    time.sleep(30)\n"
+        "print('on', flush=True); time.sleep(30)",
+    ),
+}
+
+UNBOUNDED = JobLimits(processes=None, memory_bytes=None)
+
+
+@pytest.mark.parametrize("name", TREES)
+async def test_a_tree_is_dead_within_a_second_of_being_stopped(world, name):
+    async with world.backend.running(world.job(*TREES[name], limits=UNBOUNDED)) as child:
+        assert await line_of(child.stdout) == "on"
+        # The tree grows while the caller looks away.
+        await asyncio.sleep(0.2 if "hydra" in name or "bomb" in name else 0)
+        began = time.monotonic()
+        ended = await child.stop()
+        took = time.monotonic() - began
+        assert ended.reason is EndReason.stopped
+        assert world.survivors() == []
+    assert took < 1
+    # The supervisor that had it runs the next one as if nothing had been.
+    assert (await world.shell("echo next")).out == "next\n"
+
+
+@pytest.mark.parametrize("name", ["a daemon", "a hydra of double forks"])
+async def test_leaving_the_context_ends_a_tree_as_well(world, name):
+    async with world.backend.running(world.job(*TREES[name], limits=UNBOUNDED)) as child:
+        await line_of(child.stdout)
+    assert world.survivors() == []
+
+
+async def test_what_a_program_leaves_running_ends_with_it(world):
+    began = time.monotonic()
+    done = await world.shell("setsid sleep 30 & (setsid sleep 30 &); echo on; exit 7")
+    assert (done.out, done.ended.exit_code) == ("on\n", 7)
+    assert world.survivors() == []
+    assert time.monotonic() - began < 1
+
+
+async def test_what_a_program_leaves_has_a_moment_to_finish_its_output(world):
+    done = await world.run("/bin/bash", "-c", "exec > >(sleep 0.05; cat); echo said at the end")
+    assert done.out == "said at the end\n"
+
+
+async def test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_up(world):
+    job = world.job("/bin/sh", "-c", "sleep 30 & echo on", linger_seconds=0)
+    began = time.monotonic()
+    async with world.backend.running(job) as child:
+        done = await finished(child)
+    assert (done.out, done.ended.exit_code) == ("on\n", 0)
+    assert time.monotonic() - began < 1
+
+
+async def test_a_fork_bomb_ends_itself_by_its_number(world):
+    limits = JobLimits(processes=40)
+    done = await world.run(PYTHON, "-I", "-S", "-c", BOMB, "400", limits=limits)
+    assert done.ended.reason is EndReason.too_many_processes
+    assert world.survivors() == []
+
+
+async def test_threads_count_as_processes(world):
+    done = await world.python(THREADS, limits=JobLimits(processes=40))
+    assert done.ended.reason is EndReason.too_many_processes
+
+
+async def test_a_memory_hog_ends_itself_by_its_size(world):
+    done = await world.python(HOG, limits=JobLimits(memory_bytes=200 * 2**20))
+    assert done.ended.reason is EndReason.too_much_memory
+
+
+async def test_memory_of_the_whole_tree_counts(world):
+    code = "import os\nfor _ in range(5): os.fork() == 0 and exec(" + repr(HOG.replace("60", "3")) + ")\n"
+    done = await world.python(
+        code + "import time; time.sleep(10)", limits=JobLimits(memory_bytes=200 * 2**20)
+    )
+    assert done.ended.reason is EndReason.too_much_memory
+
+
+async def test_memory_that_forks_share_counts_once(world):
+    code = (
+        "import os, time\n"
+        "held = bytearray(b'x') * (80 * 2**20)\n"
+        "pids = [os.fork() for _ in range(3)]\n"
+        "time.sleep(0.3)\n"
+    )
+    done = await world.python(code, limits=JobLimits(processes=64, memory_bytes=200 * 2**20))
+    assert done.ended.exit_code == 0
+
+
+async def test_an_endless_writer_is_bounded_by_its_reader_and_ends(world):
+    async with world.backend.running(world.job("/bin/sh", "-c", "yes & yes >&2 & yes")) as child:
+        for _ in range(20):
+            assert await child.stdout.read()
+        began = time.monotonic()
+        await child.stop()
+        assert time.monotonic() - began < 1
+        # What the pipe still held, and no more.
+        assert len(await everything(child.stdout)) <= 64 * 1024
+
+
+async def test_jobs_do_not_end_each_other(world):
+    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 0.3; echo alive")) as first:
+        assert await line_of(first.stdout) == "on"
+        async with world.backend.running(world.job(*TREES["a hydra of double forks"])) as second:
+            await line_of(second.stdout)
+            await second.stop()
+        done = await finished(first)
+    assert (done.out, done.ended.exit_code) == ("alive\n", 0)
