@@ -1,9 +1,12 @@
 """The sandbox that the attacks are run in."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from interlock.sandbox.landlock import abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
@@ -12,14 +15,42 @@ from tests.escape.confinement import World
 
 @pytest.fixture
 async def world(tmp_path) -> AsyncIterator[World]:
-    """Whatever a test does, it fails if a process of it is left."""
+    """With a launcher of its own, for tests that kill it."""
+    losses: list[str] = []
+    backend = await started(losses)
+    with attacked(backend, tmp_path, losses) as made:
+        yield made
+        await backend.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def launched() -> AsyncIterator[LandlockBackend]:
+    """One launcher for many attacks: what one of them leaves behind, the next one meets."""
+    losses: list[str] = []
+    backend = await started(losses)
+    yield backend
+    await backend.close()
+    assert losses == []
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shared_world(launched, tmp_path) -> AsyncIterator[World]:
+    with attacked(launched, tmp_path, []) as made:
+        yield made
+
+
+async def started(losses: list[str]) -> LandlockBackend:
     if not abi_version():
         pytest.skip("this kernel has no Landlock")
-    losses: list[str] = []
     backend = LandlockBackend(report=losses.append)
     await backend.start()
-    made = World(backend, tmp_path, losses=losses)
+    return backend
+
+
+@contextmanager
+def attacked(backend: LandlockBackend, place: Path, losses: list[str]) -> Iterator[World]:
+    """Whatever a test does, it fails if a process of it is left."""
+    made = World(backend, place, losses=losses)
     yield made
-    await backend.close()
     os.close(made.folder)
     assert made.survivors() == []

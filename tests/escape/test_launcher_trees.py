@@ -1,6 +1,6 @@
 """Trees that do not want to end: each ends within a second of being stopped, and nothing is left.
 
-Every attack is bounded in itself, too (by time, by count), so that a failing test does not take the machine.
+Every attack is bounded in itself, too (by time, by count), so that a failing test leaves the machine alive.
 """
 
 import asyncio
@@ -10,6 +10,14 @@ import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits
 from tests.escape.confinement import PYTHON, everything, finished, line_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def world(shared_world):
+    return shared_world
+
 
 # Six chains, each link of which begins a session, forks and is gone, for at most ten seconds.
 HYDRA = """
@@ -65,6 +73,17 @@ for _ in range(200):
 time.sleep(10)
 """
 
+SUBREAPER = """
+import ctypes, os, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+if os.fork() == 0:
+    os.setsid()
+    os.fork()
+    time.sleep(30)
+print("on", flush=True)
+time.sleep(30)
+"""
+
 DAEMON = "(setsid sh -c 'setsid sleep 30 & sleep 30' > /dev/null 2>&1 < /dev/null &); echo on; sleep 30"
 STUBBORN = "trap '' TERM HUP INT; sh -c \"trap '' TERM HUP; echo on; while :; do sleep 30; done\""
 STOPPED = "sleep 30 & kill -STOP $!; echo on; kill -STOP $$"
@@ -78,9 +97,7 @@ TREES = {
     "a bomb of eighty": (PYTHON, "-I", "-S", "-c", BOMB, "80"),
     "a subreaper of its own": (
         *(PYTHON, "-I", "-S", "-c"),
-        "import ctypes, os, time; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
-        "if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    time.sleep(30)\n"
-        "print('on', flush=True); time.sleep(30)",
+        SUBREAPER,
     ),
 }
 

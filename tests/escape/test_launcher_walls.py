@@ -14,6 +14,14 @@ from interlock.sandbox.landlock import SCOPE_ABI
 from tests.escape.attempts import FILES, KERNEL, METADATA, PROCESSES, SOCKETS, program
 from tests.escape.confinement import SECRET, eventually
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def world(shared_world):
+    return shared_world
+
+
 KINDS = ("chat", "coding")
 
 
@@ -170,7 +178,8 @@ async def test_there_are_no_capabilities_and_none_can_come_back(world):
         "libc = ctypes.CDLL(None)\n"
         "data = (ctypes.c_uint32 * 6)()\n"
         "libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), data)\n"
-        "print(list(data), libc.prctl(39, 0, 0, 0, 0), sum(libc.prctl(23, n, 0, 0, 0) == 1 for n in range(41)))\n"
+        "bounding = sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(41))\n"
+        "print(list(data), libc.prctl(39, 0, 0, 0, 0), bounding)\n"
     )
     done = await world.python(code)
     capabilities, no_new_privileges, bounding = done.out.strip().rsplit(" ", 2)
@@ -205,9 +214,9 @@ async def test_as_root_the_owners_of_other_files_keep_them(world):
 @pytest.mark.parametrize("name", METADATA)
 async def test_a_profile_that_writes_nothing_changes_no_metadata(world, name, place):
     file = world.place / place / "file"
-    before = os.stat(file)
+    before = file.stat()
     assert await attempt(world, METADATA[name].replace("{place}", place), kind="chat") == "EPERM"
-    after = os.stat(file)
+    after = file.stat()
     assert (after.st_mode, after.st_mtime, after.st_ctime) == (
         before.st_mode,
         before.st_mtime,
@@ -287,7 +296,7 @@ async def test_devices_that_harm_nobody_work(world):
             (
                 "/usr/bin/python3",
                 "-c",
-                "import json, ssl, asyncio; print(asyncio.run(asyncio.sleep(0, 7)))",
+                "import ssl, asyncio; print(asyncio.run(asyncio.sleep(0, 7)))",
             ),
             "7",
         ),
