@@ -1,0 +1,216 @@
+"""The system call filters, run by a small interpreter of the kernel's language: for both architectures."""
+
+import errno
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox import seccomp
+from interlock.sandbox.syscalls import AUDIT_ARCH, NUMBERS
+
+MACHINES = ("x86_64", "aarch64")
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+# Newer than the headers of some distributions; the number is the same everywhere since 424.
+NEW = {
+    "fchmodat2": 452,
+    "setxattrat": 463,
+    "removexattrat": 466,
+    "open_tree_attr": 467,
+    "file_setattr": 469,
+}
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+
+
+def judge(code, machine: str, number: int, *arguments: int, arch: int | None = None) -> int | str:
+    """0 if allowed, the error if refused, "killed"."""
+    words = {0: number, 4: AUDIT_ARCH[machine] if arch is None else arch}
+    for index, argument in enumerate(arguments + (0,) * (6 - len(arguments))):
+        words[16 + 8 * index] = argument & 0xFFFFFFFF
+        words[20 + 8 * index] = (argument >> 32) & 0xFFFFFFFF
+    value, at = 0, 0
+    while True:
+        operation, if_true, if_false, constant = code[at]
+        at += 1
+        match operation:
+            case 0x20:
+                value = words[constant]
+            case 0x54:
+                value &= constant
+            case 0x15:
+                at += if_true if value == constant else if_false
+            case 0x45:
+                at += if_true if value & constant else if_false
+            case 0x35:
+                at += if_true if value >= constant else if_false
+            case 0x06:
+                return {ALLOW: 0, KILL: "killed"}.get(constant, constant & ~ERRNO)
+            case _:
+                raise AssertionError(operation)
+
+
+def static(machine: str, **facts: bool):
+    return seccomp.static_filter(machine, **{"stops_truncate": True, "stops_signals": True, **facts})
+
+
+def every_filter(machine: str):
+    for yes in (False, True):
+        yield static(machine, stops_truncate=yes, stops_signals=yes)
+        for also in (False, True):
+            yield seccomp.job_filter(machine, has_network=yes, writes=also)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_numbers_are_those_of_the_kernels_own_header(machine):
+    header = HEADERS[machine]
+    if not header.exists():
+        pytest.skip("the kernel's headers are not installed")
+    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
+    known = {name: int(number) for name, number in found.items()} | NEW
+    ours = {name: numbers[machine] for name, numbers in NUMBERS.items() if numbers[machine] is not None}
+    assert {name: known.get(name) for name in ours} == ours
+    absent = [name for name, numbers in NUMBERS.items() if numbers[machine] is None]
+    assert [name for name in absent if name in known] == []
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_jump_lands_and_every_path_returns(machine):
+    for code in every_filter(machine):
+        assert len(code) < 4096
+        for at, (operation, if_true, if_false, _constant) in enumerate(code):
+            assert 0 <= if_true < 256
+            assert 0 <= if_false < 256
+            if operation in (0x15, 0x45, 0x35):
+                assert at + 1 + max(if_true, if_false) < len(code)
+        assert code[-1] == (0x06, 0, 0, ALLOW)
+        assert len(seccomp.assembled(code)) == 8 * len(code)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_another_architectures_calls_end_the_process(machine):
+    other = AUDIT_ARCH["aarch64" if machine == "x86_64" else "x86_64"]
+    for code in every_filter(machine):
+        assert judge(code, machine, 0, arch=other) == "killed"
+        assert judge(code, machine, 0, arch=0x40000003) == "killed"
+
+
+def test_calls_of_x32_are_absent():
+    for code in every_filter("x86_64"):
+        assert judge(code, "x86_64", 0x40000000 + 1) == errno.ENOSYS
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_not_named_is_allowed(machine):
+    code = static(machine)
+    named = {numbers[machine] for numbers in NUMBERS.values()}
+    assert [number for number in range(470) if number not in named and judge(code, machine, number)] == []
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_refused_call_is_refused_whatever_its_arguments(machine):
+    code = static(machine)
+    for names, error in (
+        (seccomp.REFUSED, errno.EPERM),
+        (seccomp.ABSENT, errno.ENOSYS),
+        (seccomp.ATTRIBUTES, errno.EOPNOTSUPP),
+    ):
+        for name in names:
+            number = NUMBERS[name][machine]
+            if number is not None:
+                for arguments in ((), (1, 2, 3, 4, 5, 6), (2**64 - 1,) * 6):
+                    assert judge(code, machine, number, *arguments) == error, name
+
+
+CASES = [
+    # call, arguments, error
+    ("socket", (2, 1, 0), 0),
+    ("socket", (10, 1 | 0o2000000 | 0o4000, 6), 0),
+    ("socket", (2, 2, 0), errno.EACCES),
+    ("socket", (2, 3, 1), errno.EACCES),
+    ("socket", (2, 1, 262), errno.EACCES),
+    ("socket", (2, 5, 132), errno.EACCES),
+    *(("socket", (family, 1, 0), errno.EACCES) for family in (0, 1, 3, 16, 17, 38, 40, 43, 44)),
+    ("socketpair", (1, 1, 0), 0),
+    ("socketpair", (1, 1 | 0o2000000, 0), 0),
+    ("socketpair", (1, 2, 0), errno.EACCES),
+    ("socketpair", (1, 5, 0), errno.EACCES),
+    ("socketpair", (30, 1, 0), errno.EACCES),
+    ("listen", (3, 5), errno.EACCES),
+    ("sendto", (3, 0, 0, 0x4000), 0),
+    ("sendto", (3, 0, 0, 0x20000000), errno.EACCES),
+    ("sendmsg", (3, 0, 0x20004000), errno.EACCES),
+    ("sendmsg", (3, 0, 0), 0),
+    ("sendmmsg", (3, 0, 1, 0x20000000), errno.EACCES),
+    ("clone", (17,), 0),
+    ("clone", (0x003D0F00,), 0),
+    *(("clone", (1 << bit | 17,), errno.EPERM) for bit in (17, 25, 26, 27, 28, 29, 30)),
+    ("unshare", (0x400,), 0),
+    *(("unshare", (1 << bit,), errno.EPERM) for bit in (7, 17, 25, 26, 27, 28, 29, 30)),
+    *((name, (0, 1), 0) for name in ("prlimit64", "sched_setaffinity", "sched_setattr", "move_pages")),
+    *((name, (4711, 1), errno.EPERM) for name in ("prlimit64", "sched_setaffinity", "sched_setattr")),
+    ("setpriority", (0, 0, 5), 0),
+    ("setpriority", (1, 0, 5), 0),
+    ("setpriority", (2, 0, 5), errno.EPERM),
+    ("setpriority", (0, 4711, 5), errno.EPERM),
+    ("ioprio_set", (1, 0, 5), 0),
+    ("ioprio_set", (3, 0, 5), errno.EPERM),
+    ("ioprio_set", (1, 4711, 5), errno.EPERM),
+    ("personality", (0xFFFFFFFF,), 0),
+    ("personality", (0,), 0),
+    ("personality", (0x40000,), errno.EPERM),
+    ("fcntl", (3, 2, 1), 0),
+    ("fcntl", (3, 1024, 0), errno.EPERM),
+    ("fcntl", (3, 1026, 0), errno.EPERM),
+    ("ioctl", (0, 0x5401, 0), 0),
+    ("ioctl", (0, 0x541B, 0), 0),
+    ("ioctl", (0, 0x5412, 0), errno.EPERM),
+    ("ioctl", (0, 0x1_0000_5412, 0), errno.EPERM),
+    ("ioctl", (0, 0x541C, 0), errno.EPERM),
+    ("ioctl", (3, 0x80086601, 0), 0),
+    ("ioctl", (3, 0x40049409, 0), 0),
+    ("ioctl", (3, 0x40086602, 0), errno.EPERM),
+    ("ioctl", (3, 0x5000940E, 0), errno.EPERM),
+    ("ioctl", (3, 0x401C5820, 0), errno.EPERM),
+    ("kill", (-1, 9), 0),
+    ("openat", (-100, 0, 0o1000), 0),
+    ("truncate", (0, 0), 0),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("name", "arguments", "error"), CASES)
+def test_calls_are_judged_by_their_arguments(machine, name, arguments, error):
+    assert judge(static(machine), machine, NUMBERS[name][machine], *arguments) == error
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_where_landlock_does_not_know_truncation_the_filter_does(machine):
+    code = static(machine, stops_truncate=False)
+    openat = NUMBERS["openat"][machine]
+    assert judge(code, machine, NUMBERS["truncate"][machine]) == errno.EACCES
+    assert judge(code, machine, NUMBERS["openat2"][machine]) == errno.ENOSYS
+    assert judge(code, machine, openat, -100, 0, os.O_RDONLY | os.O_TRUNC) == errno.EACCES
+    assert judge(code, machine, openat, -100, 0, os.O_WRONLY | os.O_TRUNC | os.O_CREAT) == 0
+    assert judge(code, machine, openat, -100, 0, os.O_RDONLY | os.O_CLOEXEC) == 0
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_where_landlock_does_not_scope_signals_one_to_everybody_is_refused(machine):
+    code = static(machine, stops_signals=False)
+    assert judge(code, machine, NUMBERS["kill"][machine], -1, 9) == errno.EPERM
+    assert judge(code, machine, NUMBERS["kill"][machine], 4711, 9) == 0
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("has_network", [False, True])
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_profile_adds_no_sockets_and_no_metadata(machine, has_network, writes):
+    code = seccomp.job_filter(machine, has_network=has_network, writes=writes)
+    assert judge(code, machine, NUMBERS["socket"][machine], 2, 1, 0) == (0 if has_network else errno.EACCES)
+    for name in seccomp.METADATA:
+        if (number := NUMBERS[name][machine]) is not None:
+            assert judge(code, machine, number, 1, 2, 3) == (0 if writes else errno.EPERM)
