@@ -44,7 +44,7 @@ setup: .venv/.installed ## make .venv from the locks and install Interlock into 
 setup-dev: .venv/.installed-dev
 
 run: setup ## start Interlock on its embedded defaults
-	@mkdir -p playground
+	@test -d playground || cp -r examples/playground playground
 	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(BIN)/interlock policy matrix
 
 test: setup-dev ## the whole test suite

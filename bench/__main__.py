@@ -20,6 +20,9 @@ PARTS = {
 def main() -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     chosen = sys.argv[1:] or list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        print(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+        return 2
     rows = [row for name in chosen for row in PARTS[name]()]
     print_table(rows)
     return 1 if any(row.verdict == "MISSED" for row in rows) else 0

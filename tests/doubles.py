@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
@@ -10,6 +11,8 @@ from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
+
+_ELSEWHERE = ThreadPoolExecutor(1)
 
 CHAT_AND_CODING = frozenset({ToolMode.chat_safe, ToolMode.coding})
 
@@ -95,12 +98,8 @@ class DeclaredTool(UndeclaredTool):
 
 
 def judged(call: ToolCall, authority: Authority, registry: ToolRegistry) -> ClearedCall | Refusal:
-    """The gate's judgement where no tool awaits anything: no event loop is needed."""
-    try:
-        judge(call, authority, registry, Caller("s")).send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("the tool awaited something")
+    """The gate's judgement, for tests with and without an event loop of their own."""
+    return _ELSEWHERE.submit(asyncio.run, judge(call, authority, registry, Caller("s"))).result()
 
 
 def file_reader() -> DeclaredTool:

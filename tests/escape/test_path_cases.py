@@ -16,6 +16,7 @@ import pytest
 LINES = [json.loads(line) for line in (Path(__file__).parent / "path_cases.jsonl").read_text().splitlines()]
 LAYOUTS, CASES = LINES[0]["layouts"], LINES[1:]
 CANARY = "CANARY"
+EXPECTED = {"allow": True, "allow_without_canary": True, "refuse": False, "no_canary": None}
 
 TOOLS = {
     "read": lambda path: ("read_file", {"path": path}),
@@ -106,10 +107,10 @@ def test_every_path_is_judged_right(layout, tmp_path):
     wrong = []
     for case, result in zip(cases, results, strict=True):
         shown = json.dumps(result, ensure_ascii=False)
-        allowed = {"allow": True, "allow_without_canary": True, "refuse": False}.get(
-            case["expect"], result["ok"]
-        )
-        if result["ok"] is not allowed or CANARY in shown.replace(repr(CANARY), ""):
+        allowed = EXPECTED[case["expect"]]
+        if (allowed is not None and result["ok"] is not allowed) or CANARY in shown.replace(
+            repr(CANARY), ""
+        ):
             wrong.append((case["id"], case["input"][:80], case["expect"], shown[:300]))
     assert wrong == []
     assert tree.outside() == tree.before

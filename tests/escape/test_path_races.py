@@ -280,6 +280,7 @@ def test_nothing_outside_is_read_or_changed_in_a_very_long_attack(top, way, act)
     ends = assault(Real(top), top, MANY_TRIES // len(ACTS), MANY_SECONDS / len(ACTS), mostly=act)
     assert open_descriptors() == before
     assert ends["done"] > 0, ends
+    assert ends.total() >= MANY_TRIES // len(ACTS), f"only {ends.total()} tries in the time given"
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two processes cannot race on one processor")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.infra.errors import ToolError
+from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.tools.result import ToolResult
 from tests.doubles import DeclaredTool
@@ -120,3 +120,19 @@ async def test_a_secret_in_an_invented_name_does_not_pass(bench):
     result = await echo.call(name="x" * 50 + SECRET)
     assert "known-secret" not in str(result.as_dict())
     assert "known-secret" not in str(echo.events())
+
+
+async def test_a_tool_that_judges_for_ever_is_stopped(bench):
+    class Endless(DeclaredTool):
+        async def prepare(self, arguments, context):
+            await asyncio.Event().wait()
+
+    tool = Endless()
+    result = await bench(tool, timeout_seconds=0.05).call()
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert tool.calls == 0
+
+
+async def test_a_tool_that_wants_to_exit_while_it_judges_has_refused(bench):
+    result = await bench(DeclaredTool(refusal=SystemExit(3))).call()
+    assert result.failure.error_code is ErrorCode.EXECUTION_ERROR

@@ -221,7 +221,7 @@ def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
 def _from_words(question: "Question", said: _Said) -> Mapping[str, Any]:
     names = _names_said(said)
     if not names or not set(names) <= _USES[question.widget] or (said.yes and said.no):
-        raise BadUsage(f"a {question.widget} is answered with {_HOW[question.widget]}")
+        raise BadUsage(f"a question of type {question.widget} is answered with {_HOW[question.widget]}")
     return _answer(question.read_widget(), said)
 
 

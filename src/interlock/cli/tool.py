@@ -11,18 +11,36 @@ from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 
 if TYPE_CHECKING:
+    from interlock.gates.authority import Authority
     from interlock.tools.result import ToolFailure, ToolResult
 
 app = App(name="tool", help="List the tools, or call one through the gates.", help_format="plaintext")
 
 
 @app.command(name="list")
-async def list_tools(*, mode: str | None = None, json: AsJson = False) -> int:
-    """List the tools, all of them or those of one mode."""
+async def list_tools(
+    *,
+    mode: str | None = None,
+    root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
+    json: AsJson = False,
+) -> int:
+    """List the tools, all of them or those that can be used in one mode.
+
+    Parameters
+    ----------
+    mode
+        Only what can be used in this mode now.
+    root
+        A folder to work in, instead of the configured ones.
+    """
     chosen = mode_argument(mode) if mode else None
-    async with opened_runtime(opened=[chosen] if chosen else ()) as runtime:
-        exposed = (await runtime.authority(chosen)).exposed if chosen else None
-        tools = [entry.tool for entry in runtime.registry if exposed is None or entry.tool.name in exposed]
+    async with opened_runtime(opened=[chosen] if chosen else (), roots=root_arguments(root)) as runtime:
+        authority = await runtime.authority(chosen) if chosen else None
+        tools = [
+            entry.tool
+            for entry in runtime.registry
+            if authority is None or entry.tool.name in authority.exposed
+        ]
     if json:
         print_json(
             [
@@ -47,7 +65,16 @@ async def list_tools(*, mode: str | None = None, json: AsJson = False) -> int:
             for tool in tools
         ]
         print_table(["tool", "modes", "what it does"], rows)
+        if authority is not None:
+            _note_missing(authority)
     return Exit.ok
+
+
+def _note_missing(authority: "Authority") -> None:
+    """Tools that the mode allows and something else does not, with the reason."""
+    for name, failure in authority.failures.items():
+        if failure.error_code.value != "MODE_DENIED":
+            note(f"not now   {name}: {failure.message.removeprefix(f'{name} is ')}")
 
 
 @app.command
@@ -124,7 +151,10 @@ def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
 
 
 def _print_output(result: "ToolResult") -> None:
-    print_text(result.stdout.removesuffix("\n"))
+    if result.stdout:
+        print_text(result.stdout.removesuffix("\n"))
+    else:
+        note("nothing   the result is empty")
     if result.stderr:
         note(result.stderr.removesuffix("\n"))
     if result.next_page_cursor:

@@ -26,12 +26,18 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         if dry_run:
             entries = await runtime.undo.kept_of(id)
             changes = [
-                {"path": entry.change.path, "action": entry.change.action.value} for entry in entries
+                {
+                    "path": entry.change.path,
+                    "action": entry.change.action.value,
+                    "from": entry.change.source,
+                }
+                for entry in entries
             ]
             if json:
                 print_json({"changes": changes})
             for change in [] if json else changes:
-                print_line(f"{change['action']:<10}{change['path']}")
+                origin = f"   (from {change['from']})" if change["from"] else ""
+                print_line(f"{change['action']:<10}{change['path']}{origin}")
             return Exit.ok
         report = await runtime.undo.take_back(id, who=local_person())
     left = [outcome for outcome in report.outcomes if outcome.reason is not None]
@@ -49,7 +55,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         for outcome in report.outcomes:
             word = _DONE[outcome.action] if outcome.reason is None else "left"
             reason = f"   ({outcome.reason})" if outcome.reason else ""
-            print_line(f"{word:<14}{outcome.path}{reason}")
+            print_line(f"{word:<14}{outcome.now_at}{reason}")
         if len(left) < len(report.outcomes):
             note(f"to take this back: interlock undo {report.undo_id}")
     return Exit.failed if left else Exit.ok

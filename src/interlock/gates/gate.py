@@ -1,5 +1,6 @@
 """The execution gate: a call is cleared, or refused with a code, a class, a reason and the next step."""
 
+import asyncio
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
@@ -117,11 +118,18 @@ async def _judge_arguments(
     try:
         arguments = decode_arguments(call.arguments)
         entry.validator.check(arguments)
-        prepared = await tool.prepare(arguments, context)
         wanted = _seconds(call, tool, arguments, authority)
+        async with asyncio.timeout(min(wanted, authority.limits.timeout_seconds)):
+            prepared = await tool.prepare(arguments, context)
     except ToolError as error:
         objection = error
-    except Exception as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
+    except TimeoutError:
+        objection = ToolError(
+            ErrorCode.TIMEOUT,
+            "what it was asked for could not be looked at in time; nothing was done",
+            "Ask for something else, or tell the person that the disk does not answer.",
+        )
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
         _log.error("tool_could_not_judge", tool_name=tool.name, call_id=call.call_id, exc_info=error)
         objection = ToolError(
             ErrorCode.EXECUTION_ERROR,

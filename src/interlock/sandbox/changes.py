@@ -7,16 +7,17 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.sandbox.archive import archived, digest_of, likeness_of, size_of
 from interlock.sandbox.files import Check, OpenFile, look, opened_in, put, settle
+from interlock.sandbox.folders import making_folders, opened_folder, refuse_closed
 from interlock.sandbox.kept import MAX_ENTRY_BYTES, Action, Change, Content, KeptVersions
-from interlock.sandbox.kernel import open_beneath, rename_without_replacing
+from interlock.sandbox.kernel import rename_without_replacing
 from interlock.sandbox.paths import Parent, Place, Territory
-from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
+from interlock.sandbox.tree import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +158,15 @@ class FileChanges:
     def _delete_folder(self, parent: Parent, change: Change, commit: Check) -> bool:
         with opened_folder(parent) as folder:
             for entry in walk(folder):
-                _refuse_closed(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
+                refuse_closed(entry, os.R_OK | os.W_OK | os.X_OK, "nothing was deleted")
             size = size_of(folder)
             fits = size is not None and self._kept.has_room_for(size)
             change = replace(change, content=Content.archive if fits else Content.omitted)
             if fits:
                 change = replace(change, before_sha256=digest_of(folder))
-            with self.keeping(change, _steady(archived(folder), change)):
+            with self.keeping(change, _steady(archived(folder), change)), self._kept.turn():
                 commit()
-                _remove_folder(parent)
+                _remove_folder(parent, folder, change)
         return fits
 
     def _of_file(self, size: int) -> Content:
@@ -187,46 +188,6 @@ class FileChanges:
         except BaseException:
             self._kept.drop(entry)
             raise
-
-
-@contextmanager
-def making_folders(territory: Territory, place: Place) -> Iterator[Parent]:
-    """The folder of a place, made with those above it; where the work in it fails, they go again."""
-    made = 0
-    try:
-        with territory.parent(place, make=True) as parent:
-            made = parent.made
-            yield parent
-    except BaseException:
-        remove_made_folders(territory, place, made)
-        raise
-
-
-def remove_made_folders(territory: Territory, place: Place, count: int) -> None:
-    """Folders that were made only for a file go with it, if nothing else came into them."""
-    for depth in range(min(count, len(place.parts) - 1)):
-        folder = replace(place, parts=place.parts[: len(place.parts) - 1 - depth])
-        with suppress(OSError, ToolError), territory.parent(folder) as parent:
-            os.rmdir(parent.name, dir_fd=parent.descriptor)
-
-
-def refuse_protected_inside(territory: Territory, place: Place, *, moved_to: Place | None = None) -> None:
-    """A folder that is removed or moved takes along what lies in it, under its old and its new name."""
-    with territory.parent(place) as parent:
-        try:
-            folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
-        except NotADirectoryError:
-            return
-    try:
-        for entry in walk(folder):
-            for whole in (place, moved_to):
-                if whole is not None:
-                    territory.refuse_protected_below(whole, entry.parts)
-            if moved_to is not None:
-                _refuse_closed(entry, os.R_OK | os.X_OK, "so nobody can say what would be moved")
-                _refuse_depth(entry)
-    finally:
-        os.close(folder)
 
 
 def change_of(action: Action, place: Place, origin: Origin) -> Change:
@@ -272,15 +233,6 @@ def likeness(parent: Parent) -> str | None:
     return None
 
 
-@contextmanager
-def opened_folder(parent: Parent) -> Iterator[int]:
-    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
     """Still the very file that was read and kept, with nothing written to it since."""
     now = look(parent)
@@ -314,27 +266,6 @@ def _opened_target(
             yield file
 
 
-def _refuse_closed(entry: Entry, needed: int, consequence: str) -> None:
-    """A folder that cannot be looked into, or out of which nothing can be removed."""
-    if entry.kind is Kind.folder and not os.access(
-        entry.name, needed, dir_fd=entry.folder, effective_ids=True, follow_symlinks=False
-    ):
-        raise ToolError(
-            ErrorCode.EXECUTION_ERROR,
-            f"the account Interlock runs as has no permission for {entry.name} inside it; {consequence}",
-            "Name something else, or tell the person.",
-        )
-
-
-def _refuse_depth(entry: Entry) -> None:
-    if entry.kind is Kind.folder and len(entry.parts) >= MAX_DEPTH:
-        raise ToolError(
-            ErrorCode.EXECUTION_ERROR,
-            f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
-            "Move its parts one by one, or tell the person.",
-        )
-
-
 def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
     """An archive of a folder in which nothing changed since it was looked at."""
     digest = hashlib.sha256()
@@ -342,11 +273,15 @@ def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
         digest.update(piece)
         yield piece
     if digest.hexdigest() != change.before_sha256:
-        raise ToolError(
-            ErrorCode.STALE_READ,
-            f"something in {change.parts[-1]} was changed by somebody else at this moment",
-            "Look at the folder again before you go on.",
-        )
+        raise _unsteady(change)
+
+
+def _unsteady(change: Change) -> ToolError:
+    return ToolError(
+        ErrorCode.STALE_READ,
+        f"something in {change.parts[-1]} was changed by somebody else at this moment",
+        "Look at the folder again before you go on.",
+    )
 
 
 def _unlink(parent: Parent, commit: Check) -> None:
@@ -355,10 +290,16 @@ def _unlink(parent: Parent, commit: Check) -> None:
     settle(parent.descriptor)
 
 
-def _remove_folder(parent: Parent) -> None:
-    """It disappears at once, under another name; then what was in it is removed."""
+def _remove_folder(parent: Parent, folder: int, change: Change) -> None:
+    """It disappears at once, under another name; then what was in it is removed.
+
+    Under that name nobody finds it any more. What came into it before, and is not kept, brings it back.
+    """
     aside = f".{secrets.token_hex(8)}.interlock-old"
     os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
+    if change.content is Content.archive and digest_of(folder) != change.before_sha256:
+        rename_without_replacing(parent.descriptor, aside, parent.descriptor, parent.name)
+        raise _unsteady(change)
     settle(parent.descriptor)
     # What came into it at this moment and cannot be removed stays behind under the other name.
     shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)

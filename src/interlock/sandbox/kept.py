@@ -88,6 +88,11 @@ class Change:
     def path(self) -> str:
         return str(Path(self.root).joinpath(*self.parts))
 
+    @property
+    def source(self) -> str | None:
+        """Where it was moved from."""
+        return str(Path(self.from_root).joinpath(*self.from_parts)) if self.from_root else None
+
 
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
@@ -124,9 +129,6 @@ class KeptVersions:
     def turn(self) -> Iterator[None]:
         """One change at a time takes effect, among all processes that share the state folder."""
         with self._turn:
-            if not self.is_on:
-                yield
-                return
             _make_folder(self._folder)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._folder / ".turn", flags, 0o600)

@@ -97,6 +97,7 @@ class Territory:
         root = self._deepest_root(canonical)
         if root is None:
             raise self._outside(asked)
+        _refuse_file_as_folder(asked, canonical)
         parts = Path(canonical).relative_to(root).parts
         place = Place(root, parts, asked, access, follow)
         if access is Access.write:
@@ -244,6 +245,16 @@ def _well_formed(asked: str) -> str:
     if fault:
         raise ToolError(ErrorCode.INVALID_ARGS, f"path: {fault}", "Correct the path and call it again.")
     return os.fsdecode(path)
+
+
+def _refuse_file_as_folder(asked: str, canonical: str) -> None:
+    """A path that ends with a slash means a folder; nothing else is meant by it, or made."""
+    if asked.endswith("/") and not os.path.isdir(canonical):  # noqa: PTH112 - a path, as it is used here
+        raise ToolError(
+            ErrorCode.INVALID_ARGS,
+            f"path: {visible(asked)} ends with a slash, and is not a folder",
+            "Leave the slash out for a file.",
+        )
 
 
 def _unsteady(asked: str) -> ToolError:

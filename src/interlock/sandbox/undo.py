@@ -14,16 +14,9 @@ from typing import BinaryIO
 
 from interlock.infra.errors import ToolError
 from interlock.sandbox.archive import digest_of, give_back, likeness_of, restore_into
-from interlock.sandbox.changes import (
-    FileChanges,
-    Origin,
-    change_of,
-    likeness,
-    making_folders,
-    opened_folder,
-    remove_made_folders,
-)
+from interlock.sandbox.changes import FileChanges, Origin, change_of, likeness
 from interlock.sandbox.files import look, opened_in, put, settle
+from interlock.sandbox.folders import making_folders, opened_folder, remove_made_folders
 from interlock.sandbox.kept import UNDO_PREFIX, Action, Change, Content, KeptEntry, KeptVersions
 from interlock.sandbox.kernel import rename_without_replacing
 from interlock.sandbox.paths import Access, Parent, Place, Territory
@@ -39,6 +32,12 @@ class Undone:
     path: str
     action: str
     reason: str | None = None
+    source: str | None = None
+
+    @property
+    def now_at(self) -> str:
+        """Where it is after the undo: what was moved is back where it came from."""
+        return self.path if self.reason is not None or self.source is None else self.source
 
 
 class _LeftAlone(Exception):
@@ -70,7 +69,7 @@ class Undo:
                 outcomes.append(Undone(change.path, change.action.value, _sentence(error)))
             else:
                 self._kept.drop(entry)
-                outcomes.append(Undone(change.path, change.action.value))
+                outcomes.append(Undone(change.path, change.action.value, source=change.source))
         return outcomes
 
     def _take_back(self, entry: KeptEntry, origin: Origin) -> None:

@@ -136,7 +136,8 @@ CLOSED = """
 import asyncio, os, sys
 from pathlib import Path
 from interlock.infra.errors import ToolError
-from interlock.sandbox.changes import FileChanges, Origin, refuse_protected_inside
+from interlock.sandbox.changes import FileChanges, Origin
+from interlock.sandbox.folders import refuse_protected_inside
 from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.paths import Access, Territory
 from interlock.sandbox.profile import SandboxProfile
@@ -234,3 +235,21 @@ async def test_no_descriptor_stays_open(workbench: Workbench):
         await workbench.ok("delete_file", path="f")
         await workbench.refused("delete_file", path="f")
     assert open_descriptors() == before
+
+
+async def test_what_comes_into_a_folder_while_it_is_deleted_is_not_lost(workbench: Workbench, monkeypatch):
+    """It was put aside already when somebody, who had it open, put something into it."""
+    workbench.write("folder/old.txt", "old")
+    held = os.open(workbench.root / "folder", os.O_RDONLY | os.O_DIRECTORY)
+    real = os.rename
+
+    def rename(source, target, **options):
+        real(source, target, **options)
+        if str(target).endswith(".interlock-old"):
+            os.close(os.open("late.txt", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=held))
+
+    monkeypatch.setattr(os, "rename", rename)
+    assert await workbench.refused("delete_file", path="folder", recursive=True) == "STALE_READ"
+    os.close(held)
+    assert sorted(path.name for path in (workbench.root / "folder").iterdir()) == ["late.txt", "old.txt"]
+    assert [path.name for path in workbench.root.iterdir()] == ["folder"]

@@ -412,11 +412,11 @@ def test_hundreds_of_kills_leave_the_old_file_or_the_new_one(tmp_path):
 
 
 async def test_a_call_that_runs_out_of_time_has_no_effect_afterwards(workbench: Workbench):
-    file = workbench.write("big", b"x" * 120_000_000)
+    file = workbench.write("big", b"x" * 60_000_000)
     result = await workbench.call("write_file", path="big", content="end", mode="append", timeout=0.01)
     assert result.failure is not None
     assert result.failure.error_code.value == "TIMEOUT"
-    assert file.stat().st_size == 120_000_000
+    assert file.stat().st_size == 60_000_000
     assert not leftovers(workbench)
     assert not list(workbench.kept.entries(workbench.session_id))
 
@@ -464,3 +464,19 @@ async def test_no_descriptor_stays_open(workbench: Workbench):
         (workbench.root / "n").unlink(missing_ok=True)
         await workbench.ok("write_file", path="n", content="z")
     assert open_descriptors() == before
+
+
+async def test_text_is_not_added_to_a_file_that_would_have_to_be_copied_for_too_long(workbench: Workbench):
+    file = workbench.write("huge.log", b"x" * 65 * 1024 * 1024)
+    assert (
+        await workbench.refused("write_file", path="huge.log", content="x", mode="append")
+        == "LIMIT_EXCEEDED"
+    )
+    assert file.stat().st_size == 65 * 1024 * 1024
+
+
+@pytest.mark.parametrize("path", ["new/", "a.txt/"])
+async def test_a_path_that_ends_with_a_slash_makes_no_file(workbench: Workbench, path):
+    workbench.write("a.txt", "a")
+    assert await workbench.refused("write_file", path=path, content="x") == "INVALID_ARGS"
+    assert [entry.name for entry in workbench.root.iterdir()] == ["a.txt"]

@@ -1,6 +1,5 @@
 """Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
 
-
 import pytest
 
 from interlock.config.describe import MASK, describe, secrets_of, unknown_variables

@@ -159,7 +159,7 @@ def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
     assert hand.move("n", "m") is False
     assert hand.delete("m") is False
     assert hand.delete("src") is False
-    assert not (tmp_path / "kept").exists()
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [".turn"]
 
 
 def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(world, tmp_path_factory):

@@ -1,18 +1,16 @@
 """Deletes a file or a link, or a whole folder when that is said in so many words."""
 
-import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.changes import refuse_protected_inside
-from interlock.sandbox.files import look
+from interlock.sandbox.folders import refuse_protected_inside
 from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext
 from interlock.tools.files.base import PATH, WritingTool
-from interlock.tools.files.writing import WritingDesk, origin_of, told_as
+from interlock.tools.files.writing import WritingDesk, origin_of, refuse_with_roots, standing_at, told_as
 from interlock.tools.result import FileTouch, ToolResult
 
 
@@ -50,7 +48,7 @@ class DeleteFileTool(WritingTool[_Plan]):
 
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
         place = territory.find(arguments["path"], Access.write, follow=False)
-        status = existing(territory, place)
+        status = standing_at(territory, place)
         is_folder = stat.S_ISDIR(status.st_mode)
         if is_folder:
             refuse_with_roots(place, context, territory)
@@ -68,7 +66,7 @@ class DeleteFileTool(WritingTool[_Plan]):
 
     def work(self, plan: _Plan, territory: Territory, context: ToolContext) -> ToolResult:
         shown = territory.shown(plan.place)
-        if stat.S_ISDIR(existing(territory, plan.place).st_mode) is not plan.is_folder:
+        if stat.S_ISDIR(standing_at(territory, plan.place).st_mode) is not plan.is_folder:
             raise ToolError(
                 ErrorCode.STALE_READ, f"{shown} was replaced at this moment", "Look at it again first."
             )
@@ -81,23 +79,4 @@ class DeleteFileTool(WritingTool[_Plan]):
             kept=kept,
             touched=(FileTouch(path=str(plan.place.path), action="deleted"),),
             path=shown,
-        )
-
-
-def existing(territory: Territory, place: Place) -> os.stat_result:
-    """What stands at a place, itself if it is a link."""
-    with territory.parent(place) as parent:
-        status = look(parent)
-    if status is None:
-        raise FileNotFoundError(2, os.strerror(2), place.name)
-    return status
-
-
-def refuse_with_roots(place: Place, context: ToolContext, territory: Territory) -> None:
-    """An opened folder stays where it is, also when it lies in another one."""
-    if any(root.is_relative_to(place.path) for root in context.profile.readable_roots):
-        raise ToolError(
-            ErrorCode.PATH_DENIED,
-            f"{territory.shown(place)} contains one of the folders that were opened",
-            "Name something that does not.",
         )

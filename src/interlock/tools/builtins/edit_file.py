@@ -10,7 +10,7 @@ from interlock.redaction.redactor import MARK
 from interlock.sandbox.files import OpenFile
 from interlock.sandbox.paths import Access, Territory
 from interlock.tools.base import ToolContext
-from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.files.base import FILE_PATH, WritingTool
 from interlock.tools.files.seen import Span, require_seen
 from interlock.tools.files.text import TextForm
 from interlock.tools.files.writing import (
@@ -64,10 +64,7 @@ class EditFileTool(WritingTool[_Plan]):
         return {
             "type": "object",
             "properties": {
-                "path": {
-                    **PATH,
-                    "description": "The file, relative to the first opened folder or absolute.",
-                },
+                "path": FILE_PATH,
                 "find": {"type": "string", "minLength": 1, "description": "The text to be replaced."},
                 "replace": {"type": "string", "description": "The text to put there; may be empty."},
                 "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.sandbox.changes import refuse_protected_inside
+from interlock.sandbox.folders import refuse_protected_inside
 from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext
-from interlock.tools.builtins.delete_file import existing, refuse_with_roots
 from interlock.tools.files.base import PATH, WritingTool
-from interlock.tools.files.writing import WritingDesk, origin_of, told_as
+from interlock.tools.files.writing import WritingDesk, origin_of, refuse_with_roots, standing_at, told_as
 from interlock.tools.result import FileTouch, ToolResult
 
 
@@ -55,7 +54,7 @@ class MoveFileTool(WritingTool[_Plan]):
         destination = territory.find(arguments["destination"], Access.write, follow=False)
         if source.path == destination.path:
             raise _refused("source and destination are the same")
-        status = existing(territory, source)
+        status = standing_at(territory, source)
         if stat.S_ISDIR(status.st_mode):
             refuse_with_roots(source, context, territory)
             if destination.path.is_relative_to(source.path):
@@ -90,7 +89,7 @@ class MoveFileTool(WritingTool[_Plan]):
 
 def _at(territory: Territory, place: Place) -> os.stat_result | None:
     try:
-        return existing(territory, place)
+        return standing_at(territory, place)
     except FileNotFoundError:
         return None
 

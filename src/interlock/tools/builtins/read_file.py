@@ -11,7 +11,7 @@ from interlock.sandbox.files import OpenFile, opened_file
 from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import ToolContext, ToolLimits
-from interlock.tools.files.base import CURSOR, PATH, ReadingTool, whole_number
+from interlock.tools.files.base import CURSOR, FILE_PATH, ReadingTool, whole_number
 from interlock.tools.files.cursor import (
     invalid_cursor,
     make_cursor,
@@ -69,10 +69,7 @@ class ReadFileTool(ReadingTool[_Plan]):
         return {
             "type": "object",
             "properties": {
-                "path": {
-                    **PATH,
-                    "description": "The file, relative to the first opened folder or absolute.",
-                },
+                "path": FILE_PATH,
                 "offset": whole_number("Begin at this byte (the first is 0).", 0, MAX_OFFSET),
                 "limit_bytes": whole_number("Read at most this many bytes.", 1, MAX_OFFSET),
                 "start_line": whole_number("Begin at this line (the first is 1).", 1, MAX_OFFSET),

@@ -10,9 +10,10 @@ from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import NewContent
 from interlock.sandbox.files import OpenFile
+from interlock.sandbox.kept import MAX_ENTRY_BYTES
 from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext
-from interlock.tools.files.base import PATH, WritingTool
+from interlock.tools.files.base import FILE_PATH, WritingTool
 from interlock.tools.files.seen import require_seen
 from interlock.tools.files.text import TextForm
 from interlock.tools.files.writing import (
@@ -77,10 +78,7 @@ class WriteFileTool(WritingTool[_Plan]):
         return {
             "type": "object",
             "properties": {
-                "path": {
-                    **PATH,
-                    "description": "The file, relative to the first opened folder or absolute.",
-                },
+                "path": FILE_PATH,
                 "content": {"type": "string", "description": "The text, exactly as it is to be written."},
                 "mode": {
                     "type": "string",
@@ -172,6 +170,7 @@ class WriteFileTool(WritingTool[_Plan]):
         self, plan: _Append, territory: Territory, shown: str, context: ToolContext
     ) -> ToolResult:
         with existing_file(territory, plan.place) as (parent, file):
+            _refuse_too_large(file, shown)
             data = _adapted(plan.text, form_of(file, shown, context.limits))
             before = hashlib.sha256()
             for piece in file.chunks(context.cancel.check):
@@ -198,6 +197,16 @@ class WriteFileTool(WritingTool[_Plan]):
             path=shown,
             bytes_written=len(data),
             created=False,
+        )
+
+
+def _refuse_too_large(file: OpenFile, shown: str) -> None:
+    """To add to a file, all of it is written anew: only so it is whole at any moment, and can be undone."""
+    if file.size > MAX_ENTRY_BYTES:
+        raise ToolError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"{shown} has {file.size} bytes; text can be added to files of up to {MAX_ENTRY_BYTES}",
+            "Write to another file, or tell the person.",
         )
 
 

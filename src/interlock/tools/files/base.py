@@ -1,6 +1,5 @@
 """What every file tool does alike: judge its paths first, and work beside the event loop."""
 
-import asyncio
 import errno
 import os
 from abc import abstractmethod
@@ -20,6 +19,7 @@ READING_MODES = frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding})
 WRITING_MODES = frozenset({ToolMode.coding})
 
 PATH = {"type": "string", "minLength": 1, "maxLength": 4096}
+FILE_PATH = {**PATH, "description": "The file, relative to the first opened folder or absolute."}
 CURSOR = {
     "type": "string",
     "minLength": 1,
@@ -61,16 +61,7 @@ class FileTool(BaseTool, Generic[Plan]):
             except OSError as error:
                 raise told(error, with_paths[0] if with_paths else ".") from error
 
-        seconds = context.limits.timeout_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await looked_up(context.cancel, judge)
-        except TimeoutError:
-            raise ToolError(
-                ErrorCode.TIMEOUT,
-                f"the path could not be looked at within {seconds:g} seconds",
-                "Try another path, or tell the person that the disk does not answer.",
-            ) from None
+        return await looked_up(context.cancel, judge)
 
 
 class BlockingFileTool(FileTool[Plan]):

@@ -1,6 +1,7 @@
 """What the tools that write have in common: the rules that hold before anything is changed."""
 
 import hashlib
+import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,25 @@ def exists(territory: Territory, place: Place) -> bool:
             return look(parent) is not None
     except FileNotFoundError:
         return False
+
+
+def standing_at(territory: Territory, place: Place) -> os.stat_result:
+    """What stands at a place, itself if it is a link."""
+    with territory.parent(place) as parent:
+        status = look(parent)
+    if status is None:
+        raise FileNotFoundError(2, os.strerror(2), place.name)
+    return status
+
+
+def refuse_with_roots(place: Place, context: ToolContext, territory: Territory) -> None:
+    """An opened folder stays where it is, also when it lies in another one."""
+    if any(root.is_relative_to(place.path) for root in context.profile.readable_roots):
+        raise ToolError(
+            ErrorCode.PATH_DENIED,
+            f"{territory.shown(place)} contains one of the folders that were opened",
+            "Name something that does not.",
+        )
 
 
 def form_of(file: OpenFile, shown: str, limits: ToolLimits) -> TextForm:

@@ -1,0 +1,81 @@
+"""Folders as a whole: opened, made on the way to a file, and what forbids to move or remove one."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.kernel import open_beneath
+from interlock.sandbox.paths import Parent, Place, Territory
+from interlock.sandbox.tree import MAX_DEPTH, Entry, Kind, walk
+
+
+@contextmanager
+def opened_folder(parent: Parent) -> Iterator[int]:
+    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def making_folders(territory: Territory, place: Place) -> Iterator[Parent]:
+    """The folder of a place, made with those above it; where the work in it fails, they go again."""
+    made = 0
+    try:
+        with territory.parent(place, make=True) as parent:
+            made = parent.made
+            yield parent
+    except BaseException:
+        remove_made_folders(territory, place, made)
+        raise
+
+
+def remove_made_folders(territory: Territory, place: Place, count: int) -> None:
+    """Folders that were made only for a file go with it, if nothing else came into them."""
+    for depth in range(min(count, len(place.parts) - 1)):
+        folder = replace(place, parts=place.parts[: len(place.parts) - 1 - depth])
+        with suppress(OSError, ToolError), territory.parent(folder) as parent:
+            os.rmdir(parent.name, dir_fd=parent.descriptor)
+
+
+def refuse_protected_inside(territory: Territory, place: Place, *, moved_to: Place | None = None) -> None:
+    """A folder that is removed or moved takes along what lies in it, under its old and its new name."""
+    with territory.parent(place) as parent:
+        try:
+            folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+        except NotADirectoryError:
+            return
+    try:
+        for entry in walk(folder):
+            for whole in (place, moved_to):
+                if whole is not None:
+                    territory.refuse_protected_below(whole, entry.parts)
+            if moved_to is not None:
+                refuse_closed(entry, os.R_OK | os.X_OK, "so nobody can say what would be moved")
+                _refuse_depth(entry)
+    finally:
+        os.close(folder)
+
+
+def refuse_closed(entry: Entry, needed: int, consequence: str) -> None:
+    """A folder that cannot be looked into, or out of which nothing can be removed."""
+    if entry.kind is Kind.folder and not os.access(
+        entry.name, needed, dir_fd=entry.folder, effective_ids=True, follow_symlinks=False
+    ):
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"the account Interlock runs as has no permission for {entry.name} inside it; {consequence}",
+            "Name something else, or tell the person.",
+        )
+
+
+def _refuse_depth(entry: Entry) -> None:
+    if entry.kind is Kind.folder and len(entry.parts) >= MAX_DEPTH:
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
+            "Move its parts one by one, or tell the person.",
+        )
