@@ -171,12 +171,39 @@ KERNEL = {
     "an attribute": ("os.setxattr(inside + '/file', 'user.x', b'y')", ("ENOTSUP", "EOPNOTSUPP")),
 }
 
-# Landlock has no right for them. In a profile that writes nothing the filter refuses them.
+# Landlock has no right for them. Where nothing is written the filter refuses them all; where something is,
+# the supervisor judges. In every form that a path or a descriptor can be given in.
 METADATA = {
     "chmod": "os.chmod({place} + '/file', 0o777)",
-    "fchmod": "os.fchmod(os.open(inside + '/file', os.O_RDONLY), 0o777)",
-    "fchmodat2": "call(452, -100, ({place} + '/file').encode(), 0o777, 0)",
+    "chmod by a link": "os.chmod(inside + '/link-{place}', 0o777)",
+    "chmod from there": "os.chdir({place}); os.chmod('file', 0o777)",
+    "chmod by dot dot": "os.chdir(inside); os.chmod('../{place}/file', 0o777)",
+    "chmod by a folder": "os.chmod('file', 0o777, dir_fd=os.open({place}, os.O_PATH))",
+    "chmod by a descriptor's name": (
+        "os.chmod('/proc/self/fd/%d' % os.open({place} + '/file', os.O_PATH), 0o777)"
+    ),
+    "chmod by the folder's name": "os.chdir({place}); os.chmod('/proc/self/cwd/file', 0o777)",
+    "chmod by the newest call": "call(452, -100, ({place} + '/file').encode(), 0o777, 0)",
+    "chmod by a descriptor alone": "call(452, os.open({place} + '/file', os.O_PATH), b'', 0o777, 0x1000)",
+    "chmod by a thread": (
+        "import threading\nfailed = []\n"
+        "def change():\n    try: os.chmod({place} + '/file', 0o777)\n"
+        "    except OSError as error: failed.append(error)\n"
+        "thread = threading.Thread(target=change); thread.start(); thread.join()\n"
+        "if failed: raise failed[0]"
+    ),
     "chown": "os.chown({place} + '/file', os.getuid(), os.getgid())",
+    "chown of a link": "os.lchown({place} + '/link-{place}', os.getuid(), os.getgid())",
+    "chown by a descriptor": "os.chown('file', -1, os.getgid(), dir_fd=os.open({place}, os.O_PATH))",
     "utime": "os.utime({place} + '/file', (1, 1))",
-    "utime through a descriptor": "os.utime(os.open(inside + '/file', os.O_RDONLY), (1, 1))",
+    "utime of now": "os.utime({place} + '/file')",
+    "utime of a link": "os.utime({place} + '/link-{place}', (1, 1), follow_symlinks=False)",
+    "the old utime": "call(132, ({place} + '/file').encode(), struct.pack('qq', 1, 1))",
+    "the old utimes": "call(235, ({place} + '/file').encode(), struct.pack('qqqq', 1, 0, 1, 0))",
+}
+# A system file can be opened for reading, and belongs to root.
+OF_THE_SYSTEM = {
+    "fchmod": "os.fchmod(os.open(SYSTEM, os.O_RDONLY), 0o644)",
+    "futimens": "os.utime(os.open(SYSTEM, os.O_RDONLY))",
+    "fchown": "os.fchown(os.open(SYSTEM, os.O_RDONLY), -1, -1)",
 }

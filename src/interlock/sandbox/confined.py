@@ -4,11 +4,13 @@ What a step failed with is left in memory shared with the supervisor, which read
 gone. It imports nothing of Interlock but what the launcher loads.
 """
 
+import _socket
 import ctypes
 import errno
 import mmap
 import os
 import resource
+import sys
 
 from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.order import Order
@@ -50,10 +52,21 @@ class Fault:
 class Confinement:
     """The open descriptors and the filter that a child enters."""
 
-    def __init__(self, ruleset: int, program: seccomp.Prepared, null: int) -> None:
+    def __init__(
+        self, ruleset: int, program: seccomp.Prepared, asking: _socket.socket | None, null: int
+    ) -> None:
         self.ruleset = ruleset
         self.program = program
+        self.asking = asking
         self.null = null
+
+    def enter_filter(self) -> None:
+        if self.asking is None:
+            seccomp.enter(self.program)
+            return
+        listener = seccomp.enter_asking(self.program)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
+        self.asking.sendmsg([b"?"], [rights])
 
 
 def become(
@@ -74,7 +87,7 @@ def become(
         step = 5
         landlock.restrict_self(confinement.ruleset)
         step = 6
-        seccomp.enter(confinement.program)
+        confinement.enter_filter()
         step = 7
         # All of them close on execution anyway; this does not rely on it.
         _libc.syscall(

@@ -57,7 +57,7 @@ def main(descriptor: int) -> None:
     except OSError as error:
         tell(channel, "unfit", f"the launcher could not confine itself: {error}")
         return
-    tell(channel, "ready", shared.abi)
+    tell(channel, "ready", shared.abi, int(shared.judges_metadata))
     # Nothing is collected, so that forks keep sharing their memory; nothing here makes cycles.
     gc.disable()
     gc.freeze()
@@ -144,11 +144,11 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
         raise Unfit("the children of a process cannot be listed: /proc is missing, or CONFIG_PROC_CHILDREN")
     rules = _rules(abi, system, landlock.READING) + _rules(abi, devices, landlock.DEVICE)
     filters = {
-        (has_network, writes): seccomp.prepared(
-            seccomp.job_filter(machine, has_network=has_network, writes=writes)
+        (has_network, metadata): seccomp.prepared(
+            seccomp.job_filter(machine, has_network=has_network, metadata=metadata)
         )
         for has_network in (False, True)
-        for writes in (False, True)
+        for metadata in (seccomp.REFUSE, seccomp.JUDGE, seccomp.LET)
     }
     _reset_signals()
     become_subreaper()
@@ -161,7 +161,8 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     )
     seccomp.enter(seccomp.prepared(static))
     _make_sure(abi)
-    return Shared(abi, rules, filters)
+    can_ask = _can_ask(filters[False, seccomp.JUDGE])
+    return Shared(abi, rules, filters, judges_metadata=can_ask)
 
 
 def _rules(abi: int, paths: list[bytes], rights: int) -> list[tuple[int, int]]:
@@ -223,3 +224,16 @@ def _make_sure(abi: int) -> None:
             os._exit(outcome)
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != _CONFINED:
         raise Unfit("Landlock answers but does not confine")
+
+
+def _can_ask(program: seccomp.Prepared) -> bool:
+    """Whether a filter may hand calls over: not inside another sandbox that does so itself."""
+    pid = fork()
+    if pid == 0:
+        outcome = 1
+        try:
+            seccomp.enter_asking(program)
+            outcome = 0
+        finally:
+            os._exit(outcome)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

@@ -26,9 +26,12 @@ _BUSY_SECONDS = 0.002
 class LauncherProcess:
     """`listen` tells of each supervisor that has ended, by its key, and of the launcher's own end."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket, abi: int) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", channel: socket.socket, abi: int, *, judges_metadata: bool
+    ) -> None:
         self.pid = process.pid
         self.abi = abi
+        self.judges_metadata = judges_metadata
         self.is_alive = True
         self._process = process
         self._channel = channel
@@ -47,13 +50,13 @@ class LauncherProcess:
             await loop.sock_sendall(channel, marshal.dumps(tuple(paths)))
             async with asyncio.timeout(_START_SECONDS):
                 answer = await loop.sock_recv(channel, _REPORT_BYTES)
-            abi = _ready(answer)
+            abi, judges_metadata = _ready(answer)
         except BaseException:
             channel.close()
             process.kill()
             await asyncio.shield(asyncio.to_thread(process.wait))
             raise
-        return cls(process, channel, abi)
+        return cls(process, channel, abi, judges_metadata=judges_metadata)
 
     def listen(self, on_gone: Callable[[int], None], on_death: Callable[[], None]) -> None:
         self._on_gone, self._on_death = on_gone, on_death
@@ -101,14 +104,14 @@ class LauncherProcess:
         self._channel.close()
 
 
-def _ready(answer: bytes) -> int:
-    """The version of Landlock that a launcher has confined itself with, or a refusal with its reason."""
+def _ready(answer: bytes) -> tuple[int, bool]:
+    """The version of Landlock, and whether metadata is judged; or a refusal with its reason."""
     if not answer:
         raise SandboxUnavailable("children cannot be confined: the launcher did not start")
-    kind, fact = marshal.loads(answer)  # noqa: S302 - from our own child, over its socket
+    kind, *facts = marshal.loads(answer)  # noqa: S302 - from our own child, over its socket
     if kind != "ready":
-        raise SandboxUnavailable(f"children cannot be confined: {fact}")
-    return int(fact)
+        raise SandboxUnavailable(f"children cannot be confined: {facts[0]}")
+    return int(facts[0]), bool(facts[1])
 
 
 def _spawn() -> "tuple[subprocess.Popen[bytes], socket.socket]":

@@ -14,7 +14,7 @@ import os
 
 from interlock.sandbox.syscalls import AUDIT_ARCH, NUMBERS
 
-_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERRNO, _KILL_PROCESS, _ASK = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 
 # load a word; jump if equal, if any bit, if greater or equal; and; return
 _LD, _JEQ, _JSET, _JGE, _AND, _RET = 0x20, 0x15, 0x45, 0x35, 0x54, 0x06
@@ -22,6 +22,7 @@ _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _X32_BIT = 0x40000000
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 0xF
@@ -58,6 +59,8 @@ REFUSED = (
     *("add_key", "request_key", "keyctl"),
     *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semctl"),
     *("semtimedop", "mq_open", "mq_unlink"),
+    # flags of files, by a new call
+    "file_setattr",
 )
 
 # Told as absent, so that programs fall back to what is filtered.
@@ -66,8 +69,10 @@ ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
 # Landlock has no right for these: the owner of a file may do them wherever the file lies.
 METADATA = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchown", "fchownat"),
-    *("utime", "utimes", "futimesat", "utimensat", "file_setattr"),
+    *("utime", "utimes", "futimesat", "utimensat"),
 )
+# What becomes of them: refused where nothing is written, judged by the supervisor, or let through.
+REFUSE, JUDGE, LET = "refuse", "judge", "let"
 ATTRIBUTES = (
     *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
@@ -96,14 +101,16 @@ def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) ->
     return [*code, (_RET, 0, 0, _ALLOW)]
 
 
-def job_filter(machine: str, *, has_network: bool, writes: bool) -> list[Instruction]:
+def job_filter(machine: str, *, has_network: bool, metadata: str) -> list[Instruction]:
     """What a profile adds: no sockets without a network, no change of metadata where nothing is written."""
     code = _head(machine)
     if not has_network:
         code += _call(machine, "socket", _refuse(errno.EACCES))
-    if not writes:
+    if metadata != LET:
+        answer = (_RET, 0, 0, _ASK) if metadata == JUDGE else (_RET, 0, 0, _ERRNO | errno.EPERM)
         for name in METADATA:
-            code += _call(machine, name, _refuse(errno.EPERM))
+            code += _call(machine, name, [answer])
+    if metadata == REFUSE:
         for name in ("inotify_init", "inotify_init1"):
             code += _call(machine, name, _refuse(errno.ENOSYS))
     return [*code, (_RET, 0, 0, _ALLOW)]
@@ -125,6 +132,18 @@ def enter(program: "Prepared") -> None:
         raise OSError(code, f"seccomp: {os.strerror(code)}")
 
 
+def enter_asking(program: "Prepared") -> int:
+    """The same for a filter that asks. The descriptor is the one to hear the questions by."""
+    listener: int = _syscall(
+        *(ctypes.c_long(NUMBERS["seccomp"][os.uname().machine] or 0), ctypes.c_uint(_SET_MODE_FILTER)),
+        *(ctypes.c_uint(_NEW_LISTENER), ctypes.byref(program)),
+    )
+    if listener < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"seccomp: {os.strerror(code)}")
+    return listener
+
+
 def assembled(instructions: list[Instruction]) -> bytes:
     """As the kernel reads it: struct sock_filter, eight bytes each."""
     return b"".join(
@@ -138,7 +157,8 @@ class Prepared(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-_prctl = ctypes.PyDLL(None, use_errno=True).prctl
+_libc = ctypes.PyDLL(None, use_errno=True)
+_prctl, _syscall = _libc.prctl, _libc.syscall
 
 
 def _head(machine: str) -> list[Instruction]:

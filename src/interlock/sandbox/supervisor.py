@@ -13,14 +13,12 @@ import ctypes
 import errno
 import os
 import select
-import time
 
-from interlock.sandbox import landlock, process_tree, seccomp
+from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.confined import Confinement, Fault, become
 from interlock.sandbox.order import STOP, Order, receive, tell, unpack
+from interlock.sandbox.watch import Watch
 
-_LOOK_SECONDS = 0.05
-_LINGER_LOOK_SECONDS = 0.005
 _PR_SET_CHILD_SUBREAPER = 36
 _FOLDER_AND_OUTPUTS = 3
 
@@ -33,11 +31,17 @@ class Shared:
     """What the launcher prepared once, for all its supervisors: system rules, filters, descriptors."""
 
     def __init__(
-        self, abi: int, rules: list[tuple[int, int]], filters: dict[tuple[bool, bool], seccomp.Prepared]
+        self,
+        abi: int,
+        rules: list[tuple[int, int]],
+        filters: dict[tuple[bool, str], seccomp.Prepared],
+        *,
+        judges_metadata: bool,
     ) -> None:
         self.abi = abi
         self.rules = rules
         self.filters = filters
+        self.judges_metadata = judges_metadata
         self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         # Readable when the launcher has died.
         self.launcher = os.pidfd_open(os.getpid())
@@ -69,7 +73,11 @@ class Supervisor:
         self._shared = shared
         self._fault = Fault()
         self._pid = os.getpid()
-        self._server_is_gone = False
+        self._folders: list[bytes] = []
+        self._is_over = False
+        # From a child between fork and execution: the descriptor by which its filter asks.
+        self._questions, self._asking = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        self._questions.setblocking(False)  # noqa: FBT003 - its only form
 
     def serve(self) -> None:
         """Until the server closes the channel, or the launcher dies."""
@@ -80,7 +88,7 @@ class Supervisor:
         idle = select.poll()
         idle.register(self._channel, select.POLLIN)
         idle.register(self._shared.launcher, select.POLLIN)
-        while not self._server_is_gone:
+        while not self._is_over:
             if any(descriptor == self._shared.launcher for descriptor, _ in idle.poll()):
                 return
             message, descriptors = receive(self._channel)
@@ -100,7 +108,9 @@ class Supervisor:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        reason, status = self._watch(order, main)
+        watch = Watch(self._channel, self._shared.launcher, self._questions, order, self._folders)
+        reason, status = watch.until_the_end(main)
+        self._is_over = watch.is_the_last
         self._report(reason, status)
 
     def _report(self, reason: str, status: int) -> None:
@@ -121,11 +131,15 @@ class Supervisor:
         self._fault.clear()
         ruleset = self._ruleset(order)
         has_network = bool(order.ports) and self._shared.abi >= landlock.NETWORK_ABI
-        program = self._shared.filters[has_network, bool(order.writable)]
+        metadata = seccomp.REFUSE
+        if order.writable:
+            metadata = seccomp.JUDGE if self._shared.judges_metadata else seccomp.LET
+        program = self._shared.filters[has_network, metadata]
+        asking = self._asking if metadata == seccomp.JUDGE else None
         try:
             pid = fork()
             if pid == 0:
-                confinement = Confinement(ruleset, program, self._shared.null)
+                confinement = Confinement(ruleset, program, asking, self._shared.null)
                 become(order, descriptors, confinement, self._fault, self._pid)
         except OSError as error:
             raise NotStarted(error.errno or errno.EAGAIN, "starting a process") from None
@@ -137,6 +151,7 @@ class Supervisor:
         """Made anew for each job: a rule holds for what a path names now, not for the path."""
         abi = self._shared.abi
         ruleset = landlock.new_ruleset(abi)
+        self._folders = []
         try:
             for descriptor, rights in self._shared.rules:
                 landlock.allow_path(ruleset, descriptor, rights)
@@ -145,7 +160,7 @@ class Supervisor:
             for path in order.optional:
                 _allow(ruleset, abi, path, landlock.READING, may_miss=True)
             for path in order.writable:
-                _allow(ruleset, abi, path, landlock.WRITING)
+                self._folders.append(_allow(ruleset, abi, path, landlock.WRITING))
             if abi >= landlock.NETWORK_ABI:
                 for port in order.ports:
                     landlock.allow_port(ruleset, port)
@@ -155,65 +170,17 @@ class Supervisor:
             raise NotStarted(error.errno or errno.EIO, f"opening {name}") from None
         return ruleset
 
-    # -- watching --
 
-    def _watch(self, order: Order, main: int) -> tuple[str, int]:
-        """Why it ended, empty if by itself, and the main process's status. Nothing of it is left then."""
-        statuses: dict[int, int] = {}
-        end = os.pidfd_open(main)
-        watched = select.poll()
-        for descriptor in (self._channel.fileno(), self._shared.launcher, end):
-            watched.register(descriptor, select.POLLIN)
-        reason = ""
-        linger_until = 0.0
-        look_at = time.monotonic() + _LOOK_SECONDS
-        try:
-            while not reason:
-                pause = _LINGER_LOOK_SECONDS if linger_until else look_at - time.monotonic()
-                ready = {descriptor for descriptor, _ in watched.poll(max(0.0, pause) * 1000)}
-                reason = self._told_to_end(ready)
-                if end in ready:
-                    watched.unregister(end)
-                    linger_until = time.monotonic() + order.linger_seconds
-                now = time.monotonic()
-                if linger_until and (not process_tree.reap(statuses) or now >= linger_until):
-                    break
-                if not reason and now >= look_at:
-                    reason = _over_limit(order)
-                    look_at = time.monotonic() + _LOOK_SECONDS
-        finally:
-            os.close(end)
-        process_tree.kill_all(set(), statuses)
-        return reason, statuses[main]
-
-    def _told_to_end(self, ready: set[int]) -> str:
-        if self._channel.fileno() in ready:
-            message, _descriptors = receive(self._channel)
-            self._server_is_gone = not message
-            return "stopped"
-        if self._shared.launcher in ready:
-            self._server_is_gone = True
-            return "launcher_lost"
-        return ""
-
-
-def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool = False) -> None:
+def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool = False) -> bytes:
+    """The real path of what was opened."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         if may_miss:
-            return
+            return b""
         raise
     try:
         landlock.allow_path(ruleset, descriptor, landlock.masked(abi, descriptor, rights))
+        return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - pathlib is large
     finally:
         os.close(descriptor)
-
-
-def _over_limit(order: Order) -> str:
-    tasks, used_bytes = process_tree.count_tasks(order.max_tasks, order.max_memory_bytes)
-    if order.max_tasks is not None and tasks > order.max_tasks:
-        return "too_many_processes"
-    if order.max_memory_bytes is not None and used_bytes > order.max_memory_bytes:
-        return "too_much_memory"
-    return ""

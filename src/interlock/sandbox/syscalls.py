@@ -123,6 +123,7 @@ _NUMBERS: dict[str, tuple[int, int | None]] = {
     "sched_setattr": (314, 274),
     "migrate_pages": (256, 238),
     "move_pages": (279, 239),
+    "seccomp": (317, 277),
     "truncate": (76, 45),
     "openat2": (437, 437),
     "open": (2, None),

@@ -131,7 +131,18 @@ def test_an_error_of_the_kernel_is_an_os_error():
 
 @pytest.mark.parametrize(
     "module",
-    ["landlock", "seccomp", "syscalls", "process_tree", "order", "confined", "supervisor", "launcher"],
+    [
+        "landlock",
+        "seccomp",
+        "syscalls",
+        "process_tree",
+        "order",
+        "confined",
+        "metadata",
+        "watch",
+        "supervisor",
+        "launcher",
+    ],
 )
 def test_the_launchers_modules_load_little_and_nothing_of_interlock_but_each_other(module):
     """It is forked for every job: what it does not load need not be copied, nor can it be attacked."""
@@ -143,6 +154,17 @@ def test_the_launchers_modules_load_little_and_nothing_of_interlock_but_each_oth
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    own = {"landlock", "seccomp", "syscalls", "process_tree", "order", "confined", "supervisor", "launcher"}
+    own = {
+        "landlock",
+        "seccomp",
+        "syscalls",
+        "process_tree",
+        "order",
+        "confined",
+        "metadata",
+        "watch",
+        "supervisor",
+        "launcher",
+    }
     allowed = {f"interlock.sandbox.{name}" for name in own} | {"interlock", "interlock.sandbox"}
     assert set(done.stdout.split()) <= allowed

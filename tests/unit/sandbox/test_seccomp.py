@@ -23,7 +23,7 @@ NEW = {
     "open_tree_attr": 467,
     "file_setattr": 469,
 }
-ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+ALLOW, KILL, ERRNO, ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 
 
 def judge(code, machine: str, number: int, *arguments: int, arch: int | None = None) -> int | str:
@@ -48,7 +48,7 @@ def judge(code, machine: str, number: int, *arguments: int, arch: int | None = N
             case 0x35:
                 at += if_true if value >= constant else if_false
             case 0x06:
-                return {ALLOW: 0, KILL: "killed"}.get(constant, constant & ~ERRNO)
+                return {ALLOW: 0, KILL: "killed", ASK: "asks"}.get(constant, constant & ~ERRNO)
             case _:
                 raise AssertionError(operation)
 
@@ -60,8 +60,8 @@ def static(machine: str, **facts: bool):
 def every_filter(machine: str):
     for yes in (False, True):
         yield static(machine, stops_truncate=yes, stops_signals=yes)
-        for also in (False, True):
-            yield seccomp.job_filter(machine, has_network=yes, writes=also)
+        for metadata in (seccomp.REFUSE, seccomp.JUDGE, seccomp.LET):
+            yield seccomp.job_filter(machine, has_network=yes, metadata=metadata)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -207,10 +207,11 @@ def test_where_landlock_does_not_scope_signals_one_to_everybody_is_refused(machi
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("has_network", [False, True])
-@pytest.mark.parametrize("writes", [False, True])
-def test_a_profile_adds_no_sockets_and_no_metadata(machine, has_network, writes):
-    code = seccomp.job_filter(machine, has_network=has_network, writes=writes)
+@pytest.mark.parametrize("metadata", [seccomp.REFUSE, seccomp.JUDGE, seccomp.LET])
+def test_a_profile_adds_no_sockets_and_no_metadata(machine, has_network, metadata):
+    code = seccomp.job_filter(machine, has_network=has_network, metadata=metadata)
+    answer = {seccomp.REFUSE: errno.EPERM, seccomp.JUDGE: "asks", seccomp.LET: 0}[metadata]
     assert judge(code, machine, NUMBERS["socket"][machine], 2, 1, 0) == (0 if has_network else errno.EACCES)
     for name in seccomp.METADATA:
         if (number := NUMBERS[name][machine]) is not None:
-            assert judge(code, machine, number, 1, 2, 3) == (0 if writes else errno.EPERM)
+            assert judge(code, machine, number, 1, 2, 3) == answer

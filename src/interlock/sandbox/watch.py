@@ -1,0 +1,116 @@
+"""Watches one job until nothing of it is left: its end, its limits, its questions, the server's wishes.
+
+It imports nothing of Interlock but what the launcher loads.
+"""
+
+import _socket
+import os
+import select
+import time
+
+from interlock.sandbox import process_tree
+from interlock.sandbox.metadata import MetadataJudge
+from interlock.sandbox.order import Order, receive
+
+_LOOK_SECONDS = 0.05
+_LINGER_LOOK_SECONDS = 0.005
+
+
+class Watch:
+    """`questions` brings the descriptor by which the job's filter asks about metadata, if it does."""
+
+    def __init__(
+        self,
+        channel: _socket.socket,
+        launcher: int,
+        questions: _socket.socket,
+        order: Order,
+        folders: list[bytes],
+    ) -> None:
+        self.is_the_last = False
+        self._channel = channel
+        self._launcher = launcher
+        self._questions = questions
+        self._order = order
+        self._folders = folders
+        self._judge: MetadataJudge | None = None
+        self._poll = select.poll()
+        for descriptor in (channel.fileno(), launcher, questions.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def until_the_end(self, main: int) -> tuple[str, int]:
+        """Why it ended, empty if by itself, and the main process's status."""
+        statuses: dict[int, int] = {}
+        end = os.pidfd_open(main)
+        self._poll.register(end, select.POLLIN)
+        try:
+            reason = self._wait(end, statuses)
+        finally:
+            os.close(end)
+        process_tree.kill_all(set(), statuses)
+        self._forget_questions()
+        return reason, statuses[main]
+
+    def _wait(self, end: int, statuses: dict[int, int]) -> str:
+        linger_until = 0.0
+        look_at = time.monotonic() + _LOOK_SECONDS
+        while True:
+            pause = _LINGER_LOOK_SECONDS if linger_until else look_at - time.monotonic()
+            ready = dict(self._poll.poll(max(0.0, pause) * 1000))
+            if reason := self._told_to_end(ready):
+                return reason
+            self._hear_questions(ready)
+            now = time.monotonic()
+            if end in ready:
+                self._poll.unregister(end)
+                linger_until = now + self._order.linger_seconds
+            if linger_until and (not process_tree.reap(statuses) or now >= linger_until):
+                return ""
+            if now >= look_at:
+                if reason := self._over_limit():
+                    return reason
+                look_at = time.monotonic() + _LOOK_SECONDS
+
+    def _told_to_end(self, ready: dict[int, int]) -> str:
+        if self._channel.fileno() in ready:
+            message, _descriptors = receive(self._channel)
+            self.is_the_last = not message
+            return "stopped"
+        if self._launcher in ready:
+            self.is_the_last = True
+            return "launcher_lost"
+        return ""
+
+    def _over_limit(self) -> str:
+        order = self._order
+        tasks, used_bytes = process_tree.count_tasks(order.max_tasks, order.max_memory_bytes)
+        if order.max_tasks is not None and tasks > order.max_tasks:
+            return "too_many_processes"
+        if order.max_memory_bytes is not None and used_bytes > order.max_memory_bytes:
+            return "too_much_memory"
+        return ""
+
+    # -- questions about metadata --
+
+    def _hear_questions(self, ready: dict[int, int]) -> None:
+        if self._questions.fileno() in ready:
+            for listener in receive(self._questions)[1]:
+                self._judge = MetadataJudge(listener, self._folders)
+                self._poll.register(listener, select.POLLIN)
+        judge = self._judge
+        if judge is not None and judge.listener in ready:
+            if ready[judge.listener] & select.POLLIN:
+                judge.answer()
+            else:
+                # Nobody is left who could ask.
+                self._poll.unregister(judge.listener)
+
+    def _forget_questions(self) -> None:
+        """Also what was sent and never looked at: the next job must not find it."""
+        if self._judge is not None:
+            os.close(self._judge.listener)
+        try:
+            for listener in receive(self._questions)[1]:
+                os.close(listener)
+        except BlockingIOError:
+            return
