@@ -255,7 +255,9 @@ async def test_a_profile_that_writes_changes_metadata_inside_in_every_form(linke
 async def test_a_profile_that_writes_changes_no_metadata_outside_in_any_form(linked, name):
     before = snapshot(linked.outside)
     body = METADATA[name].replace("{place}", "outside")
-    assert await attempt(linked, body, kind="coding") == "EPERM"
+    # /proc/self is the supervisor's own, and its folder has no such file.
+    expected = "ENOENT" if "/proc/self/cwd" in body else "EPERM"
+    assert await attempt(linked, body, kind="coding") == expected
     assert snapshot(linked.outside) == before
 
 

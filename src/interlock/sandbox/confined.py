@@ -16,11 +16,10 @@ from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.order import Order
 
 STEPS = (
-    *("", "beginning a session", "connecting its output", "entering its folder", "setting its limits"),
-    *("entering the sandbox", "entering the filter", "executing the program"),
+    *("", "beginning a session", "connecting its output", "entering its folder", "entering the sandbox"),
+    *("entering the filter", "setting its limits", "executing the program"),
 )
 
-# Killed first, where the machine runs out of memory.
 _OOM_SCORE = b"800"
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _SIGKILL = 1, 4, 9
 _CLOSE_RANGE = 436
@@ -82,12 +81,14 @@ def become(
             os.dup2(descriptor, number)
         step = 3
         os.fchdir(folder)
+        _be_killed_first()
         step = 4
-        _set_limits(order.limits)
-        step = 5
         landlock.restrict_self(confinement.ruleset)
-        step = 6
+        step = 5
         confinement.enter_filter()
+        step = 6
+        # Last, for entering the filter takes a descriptor, and few may be allowed.
+        _set_limits(order.limits)
         step = 7
         # All of them close on execution anyway; this does not rely on it.
         _libc.syscall(
@@ -117,6 +118,10 @@ def _set_limits(limits: list[tuple[int, int]]) -> None:
         # Processor time warns by a signal that can be caught, and a second later by one that cannot.
         above = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
         resource.setrlimit(kind, (value, above))
+
+
+def _be_killed_first() -> None:
+    """Where the machine runs out of memory, rather this one than the server."""
     # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     try:
