@@ -293,3 +293,59 @@ async def test_when_the_server_is_killed_everything_dies(world, held):
     await server.wait()
     assert await eventually(lambda: not world.survivors(), 2)
     assert await eventually(lambda: not Path(f"/proc/{facts['launcher']}").exists(), 2)
+
+
+# -- where it cannot be done --
+
+
+def started_under(filter_code: str) -> str:
+    """What a server says that starts under a filter of somebody else's, as in a container."""
+    code = (
+        "import asyncio, ctypes, errno, os\n"
+        "from interlock.sandbox import seccomp\n"
+        "from interlock.sandbox.jobs import SandboxUnavailable\n"
+        "from interlock.sandbox.landlock_backend import LandlockBackend\n"
+        "ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)\n"
+        f"{filter_code}\n"
+        "async def main():\n"
+        "    backend = LandlockBackend()\n"
+        "    try:\n"
+        "        await backend.start()\n"
+        "        print(*backend.gaps)\n"
+        "    except SandboxUnavailable as error:\n"
+        "        print('refused:', error)\n"
+        "    await backend.close()\n"
+        "asyncio.run(main())\n"
+    )
+    paths = [str(ROOT / "src"), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def refusing(number: int, error: int) -> str:
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7FFF0000)]
+    return f"seccomp.enter(seccomp.prepared({steps}))"
+
+
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
+@pytest.mark.parametrize("number", [444, 446], ids=["no rulesets", "no entering"])
+def test_where_landlock_is_forbidden_nothing_is_started(number, error):
+    assert started_under(refusing(number, error)).startswith("refused: children cannot be confined")
+
+
+def test_where_landlock_answers_and_does_nothing_nothing_is_started():
+    """As an emulated kernel might: entering succeeds and confines nobody."""
+    assert started_under(refusing(446, 0)).startswith("refused: children cannot be confined")
+
+
+def test_inside_a_sandbox_that_judges_calls_itself_the_gap_is_told():
+    code = "seccomp.enter_asking(seccomp.prepared([(0x06, 0, 0, 0x7FFF0000)]))"
+    assert "modes and times" in started_under(code)
+    assert started_under("pass") == "" or os.uname().release < "6.12"

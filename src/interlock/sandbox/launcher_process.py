@@ -42,7 +42,10 @@ class LauncherProcess:
     @classmethod
     async def start(cls, system: Sequence[Path], devices: Sequence[Path]) -> "LauncherProcess":
         """Started beside the loop, for starting takes a moment. Refused where nothing can confine."""
-        process, channel = await asyncio.to_thread(_spawn)
+        try:
+            process, channel = await asyncio.to_thread(_spawn)
+        except OSError as error:
+            raise SandboxUnavailable(f"children cannot be confined: {error}") from error
         channel.settimeout(0)
         loop = asyncio.get_running_loop()
         try:
