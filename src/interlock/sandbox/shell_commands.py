@@ -1,0 +1,349 @@
+"""Every command that a text would run, as far as it can be seen: one flat list for the rules to judge.
+
+It walks the parsed tree in the order of the text, remembers what variables, functions and `cd` make known,
+and looks through shells, wrappers and substitutions. It runs nothing.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from interlock.sandbox.command_wrappers import SHELLS, Code, Words, inner_of
+from interlock.sandbox.shell_printed import printed_by
+from interlock.sandbox.shell_syntax import parse
+from interlock.sandbox.shell_tree import (
+    Assignment,
+    Block,
+    CannotParse,
+    Function,
+    Hidden,
+    Item,
+    Loop,
+    Output,
+    Redirect,
+    Script,
+    Simple,
+    Stream,
+    Variable,
+    Word,
+)
+from interlock.sandbox.shell_tree import Command as Node
+from interlock.sandbox.shell_values import Expander, Means, Scope, is_known, unmarked
+from interlock.sandbox.shell_words import UNKNOWN, Budget
+
+MAX_DEPTH = 24
+MAX_FUNCTIONS = 256
+WORK_PER_CHARACTER = 20
+WORK_AT_LEAST = 50_000
+
+# Stands as the program of a function that starts itself more than once.
+SELF_STARTING = "a function that starts itself"
+
+_DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
+_FORGETTING = frozenset({"read", "unset", "mapfile", "readarray", "getopts", "let"})
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program with its arguments, or the redirections of a block (then without words)."""
+
+    words: tuple[str, ...]
+    redirects: tuple[tuple[str, str], ...]
+    folder: str
+    source: str
+    stdin: str | None = None
+    is_recursive: bool = False
+
+    @property
+    def program(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def name(self) -> str:
+        """The program's name without its folder."""
+        return self.program.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The commands, and the texts that could not be parsed, with the folder they would run in."""
+
+    commands: list[Command]
+    unread: list[tuple[str, str]]
+
+
+def commands_of(text: str, home: str, folder: str) -> Seen:
+    walker = _Walker(Budget(WORK_PER_CHARACTER * len(text) + WORK_AT_LEAST))
+    try:
+        walker.script(parse(text), Scope(home, folder))
+    except (CannotParse, RecursionError):
+        walker.seen.unread.append((text, folder))
+    return walker.seen
+
+
+class _Walker:
+    """With `is_judged` false it only finds out what a script prints: the script was seen before."""
+
+    def __init__(self, budget: Budget, depth: int = 0, *, is_judged: bool = True) -> None:
+        self.seen = Seen([], [])
+        self._budget = budget
+        self._means = Means(self._printed, budget)
+        self._depth = depth
+        self._is_judged = is_judged
+
+    def script(self, script: Script, scope: Scope) -> str | None:
+        """Walks over it; what it prints, where that is known."""
+        if self._depth >= MAX_DEPTH:
+            raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
+        self._depth += 1
+        printed: list[str | None] = [self._item(item, scope) for item in script]
+        self._depth -= 1
+        return None if None in printed else "".join(filter(None, printed))
+
+    def _item(self, item: Item, scope: Scope) -> str | None:
+        if len(item.commands) == 1 and not item.is_background:
+            return self._node(item.commands[0], scope, None)
+        stdin: str | None = None
+        for node in item.commands:
+            stdin = self._node(node, self._subshell(scope), stdin)
+        return stdin
+
+    def _subshell(self, scope: Scope) -> Scope:
+        self._budget.spend(len(scope.variables) + len(scope.functions) + len(scope.choices))
+        return scope.inner()
+
+    def _node(self, node: Node, scope: Scope, stdin: str | None) -> str | None:
+        match node:
+            case Simple():
+                return self._simple(node, scope, stdin)
+            case Block():
+                return self._block(node, scope, stdin)
+            case Loop():
+                self._loop(node, scope, stdin)
+            case Function():
+                self._function(node, scope)
+        return None
+
+    def _block(self, node: Block, scope: Scope, stdin: str | None) -> str | None:
+        self._nested(node.words, scope)
+        redirects, given = self._redirects(node.redirects, scope)
+        self._emit(Command((), redirects, scope.folder, node.source))
+        inner = self._subshell(scope) if node.is_subshell else scope
+        printed = [self._with_input(script, inner, given or stdin) for script in node.scripts]
+        return printed[0] if len(printed) == 1 else None
+
+    def _with_input(self, script: Script, scope: Scope, stdin: str | None) -> str | None:
+        """A block's input goes to its first command: `{ cat; } <<< …`."""
+        if stdin is None or len(script) != 1 or len(script[0].commands) != 1:
+            return self.script(script, scope)
+        self._depth += 1
+        printed = self._node(script[0].commands[0], scope, stdin)
+        self._depth -= 1
+        return printed
+
+    def _loop(self, node: Loop, scope: Scope, stdin: str | None) -> None:
+        self._nested(node.words, scope)
+        redirects, given = self._redirects(node.redirects, scope)
+        self._emit(Command((), redirects, scope.folder, node.source))
+        if node.name:
+            values = self._expander(scope).fields(node.words) if node.words else scope.arguments or ()
+            scope.choose(node.name, tuple(map(unmarked, values)))
+        self._with_input(node.body, scope, given or stdin)
+
+    def _function(self, node: Function, scope: Scope) -> None:
+        if len(scope.functions) < MAX_FUNCTIONS:
+            scope.functions[node.name] = node
+        if not self._is_judged:
+            return
+        inner = self._subshell(scope)
+        inner.arguments = None
+        # It is judged as it stands, and once more where it is called with arguments.
+        inner.functions.pop(node.name, None)
+        if _starts_itself(node):
+            self._emit(Command((SELF_STARTING,), (), scope.folder, node.source))
+        self.script((Item((node.body,), is_background=False),), inner)
+
+    def _simple(self, node: Simple, scope: Scope, stdin: str | None) -> str | None:
+        self._nested(node.words, scope)
+        for assignment in node.assignments:
+            self._assign(assignment, scope)
+        redirects, given = self._redirects(node.redirects, scope)
+        words = tuple(self._expander(scope).fields(node.words))
+        if given is None:
+            given = stdin
+        command = Command(words, redirects, scope.folder, node.source, given)
+        self._emit(command)
+        if not words:
+            return ""
+        self._builtin(command, scope)
+        if self._is_judged:
+            self._run(command, scope)
+            self._streams(node, words, scope)
+        if any(operator in {">", ">>", ">|", "&>", "&>>"} for operator, _ in redirects):
+            return None
+        return printed_by(words, given)
+
+    def _run(self, command: Command, scope: Scope) -> None:
+        """What the command runs in turn."""
+        name = unmarked(command.name)
+        function = scope.functions.get(command.program)
+        if function is not None:
+            inner = self._subshell(scope)
+            inner.arguments = command.words[1:]
+            inner.functions.pop(command.program)
+            self._budget.spend(len(command.source) + 100)
+            self.script((Item((function.body,), is_background=False),), inner)
+        for found in inner_of((name, *command.words[1:]), command.stdin):
+            if isinstance(found, Words):
+                self._words(found, command, scope)
+            else:
+                self._code(found, command, scope)
+
+    def _words(self, found: Words, outer: Command, scope: Scope) -> None:
+        if not found.words:
+            return
+        inner = replace(
+            outer,
+            words=found.words,
+            redirects=(),
+            is_recursive=found.is_recursive or outer.is_recursive,
+        )
+        self._depth += 1
+        if self._depth >= MAX_DEPTH:
+            raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
+        self._emit(inner)
+        self._run(inner, scope)
+        self._depth -= 1
+
+    def _code(self, found: Code, outer: Command, scope: Scope) -> None:
+        self._budget.spend(len(found.text))
+        inner = scope if outer.name == "eval" else self._subshell(scope)
+        if found.arguments or outer.name in SHELLS:
+            inner.arguments = found.arguments
+        depth = self._depth
+        try:
+            self.script(parse(found.text, may_have_unknown_text=True), inner)
+        except CannotParse:
+            self._depth = depth
+            self.seen.unread.append((found.text, scope.folder))
+
+    def _streams(self, node: Simple, words: tuple[str, ...], scope: Scope) -> None:
+        """`bash <(…)` and `source <(…)` run what the inner command prints."""
+        if words[0].rpartition("/")[2] not in SHELLS | {"source", "."}:
+            return
+        for word in node.words[1:]:
+            if len(word) == 1 and isinstance(word[0], Stream):
+                printed = self._printed(word[0].script, scope)
+                if printed is not None:
+                    self._code(Code(printed), Command(words, (), scope.folder, node.source), scope)
+
+    # -- what a command leaves behind --
+
+    def _assign(self, assignment: Assignment, scope: Scope) -> None:
+        expander = self._expander(scope)
+        self._nested((assignment.index,), scope)
+        if assignment.items is not None:
+            self._nested(assignment.items, scope)
+            values = tuple(map(unmarked, expander.fields(assignment.items)))
+        else:
+            self._nested((assignment.value,), scope)
+            values = (expander.value(assignment.value),)
+        if assignment.is_appended:
+            before = scope.get(assignment.name) or ()
+            glued = assignment.items is None and len(before) == 1
+            values = (before[0] + values[0],) if glued else (*before, *values)
+        scope.set(assignment.name, values if not assignment.index else (UNKNOWN,))
+
+    def _builtin(self, command: Command, scope: Scope) -> None:
+        name, arguments = command.name, command.words[1:]
+        if name in {"cd", "pushd"}:
+            scope.folder = _changed_folder(arguments, scope)
+        elif name in _DECLARING:
+            for word in arguments:
+                if found := _ASSIGNED.fullmatch(word):
+                    before = "".join(scope.get(found[1]) or ()) if found[2] else ""
+                    scope.set(found[1], (before + unmarked(found[3]),))
+        elif name in _FORGETTING or arguments[:1] == ("-v",):
+            for word in arguments:
+                if word.isidentifier():
+                    scope.set(word, (UNKNOWN,))
+        elif name == "set" and "--" in arguments:
+            scope.arguments = arguments[arguments.index("--") + 1 :]
+
+    # -- what is inside words --
+
+    def _nested(self, words: tuple[Word, ...], scope: Scope) -> None:
+        """Walks over what the words of a command run before it."""
+        for word in words if self._is_judged else ():
+            for part in word:
+                match part:
+                    case Output() | Stream():
+                        self.script(part.script, self._subshell(scope))
+                    case Variable():
+                        self._nested((part.argument, part.index or ()), scope)
+                    case Hidden():
+                        self._nested((part.inside,), scope)
+                    case _:
+                        pass
+
+    def _redirects(
+        self, redirects: tuple[Redirect, ...], scope: Scope
+    ) -> tuple[tuple[tuple[str, str], ...], str | None]:
+        """The files, and the text that comes in where it is written out."""
+        found: list[tuple[str, str]] = []
+        given: str | None = None
+        for redirect in redirects:
+            document = tuple(redirect.document)
+            self._nested((redirect.target, document), scope)
+            expander = self._expander(scope)
+            if redirect.operator in {"<<", "<<-"}:
+                given = expander.value(document)
+            elif redirect.operator == "<<<":
+                given = expander.value(redirect.target) + "\n"
+            else:
+                found.extend((redirect.operator, text) for text in expander.fields((redirect.target,)))
+        return tuple(found), given
+
+    def _expander(self, scope: Scope) -> Expander:
+        return Expander(scope, self._means)
+
+    def _printed(self, script: Script, scope: Scope) -> str | None:
+        """What a script prints. It was walked over before: what it runs is not judged twice."""
+        quiet = _Walker(self._budget)
+        quiet._depth = self._depth
+        printed = quiet.script(script, self._subshell(scope))
+        return printed if printed is not None and is_known(printed) else None
+
+    def _emit(self, command: Command) -> None:
+        if self._is_judged and (command.words or command.redirects):
+            self._budget.spend(10 + sum(map(len, command.words)))
+            self.seen.commands.append(command)
+
+
+def _changed_folder(arguments: tuple[str, ...], scope: Scope) -> str:
+    operands = [word for word in arguments if not re.fullmatch("-[LPe@n]+|--", word)]
+    if not operands:
+        return scope.home
+    target = operands[0]
+    if target == "-" or not is_known(target):
+        return UNKNOWN
+    return target if target.startswith("/") else f"{scope.folder}/{target}"
+
+
+def _starts_itself(function: Function) -> bool:
+    """A fork bomb: twice in one pipeline, or in the background on every way through."""
+    body = function.body
+    if not isinstance(body, Block) or len(body.scripts) != 1:
+        return False
+    for item in body.scripts[0]:
+        own = sum(_calls(node, function.name) for node in item.commands)
+        if own > 1 or (own and item.is_background):
+            return True
+    return False
+
+
+def _calls(node: Node, name: str) -> bool:
+    if not isinstance(node, Simple) or not node.words:
+        return False
+    first = node.words[0]
+    return "".join(getattr(part, "text", "") for part in first) == name

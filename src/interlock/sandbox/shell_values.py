@@ -1,0 +1,278 @@
+"""What the words of a parsed command become, as far as that is known before it runs.
+
+A word becomes plain text in which `UNKNOWN` stands for text that cannot be known, and `PATTERN` before
+each character that the shell would match against file names.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from interlock.sandbox.shell_braces import expand_braces
+from interlock.sandbox.shell_tree import (
+    Function,
+    Hidden,
+    Output,
+    Part,
+    Script,
+    Stream,
+    Text,
+    Variable,
+    Word,
+)
+from interlock.sandbox.shell_words import PATTERN, UNKNOWN, Budget
+
+MAX_VALUE = 4096
+MAX_VARIABLES = 256
+MAX_VARIANTS = 64
+
+_GLOB = re.compile(r"[*?\[]")
+_SPACE = re.compile(r"[ \t\n]+")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_SLICE = re.compile(r" *(-?\d{1,4})(?:: *(\d{1,4}))?", re.ASCII)
+_DEFAULTS = frozenset({":-", "-", ":=", "="})
+
+
+def is_known(text: str) -> bool:
+    return UNKNOWN not in text and PATTERN not in text
+
+
+def unmarked(text: str) -> str:
+    """The text as it was written: a pattern's characters are ordinary ones again."""
+    return text.replace(PATTERN, "")
+
+
+@dataclass(slots=True)
+class Scope:
+    """What a shell knows at one point of a script."""
+
+    home: str
+    folder: str
+    arguments: tuple[str, ...] | None = ()
+    variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+
+    def inner(self) -> "Scope":
+        """A subshell's scope: it knows all of it, and what it changes is its own."""
+        return Scope(
+            self.home,
+            self.folder,
+            self.arguments,
+            dict(self.variables),
+            dict(self.choices),
+            dict(self.functions),
+        )
+
+    def set(self, name: str, values: tuple[str, ...]) -> None:
+        self.choices.pop(name, None)
+        if sum(map(len, values)) > MAX_VALUE or len(values) > MAX_VARIABLES:
+            values = (UNKNOWN,)
+        if name in self.variables or len(self.variables) < MAX_VARIABLES:
+            self.variables[name] = values
+
+    def choose(self, name: str, values: tuple[str, ...]) -> None:
+        """A loop's variable: each of these, one after the other."""
+        self.set(name, (UNKNOWN,))
+        if len(self.choices) < MAX_VARIABLES and sum(map(len, values)) <= MAX_VALUE:
+            self.choices[name] = values
+
+    def get(self, name: str) -> tuple[str, ...] | None:
+        if name in self.variables:
+            return self.variables[name]
+        if name in {"@", "*"}:
+            return self.arguments
+        if name.isdecimal() and name != "0" and self.arguments is not None:
+            return self.arguments[int(name[:9]) - 1 : int(name[:9])] or ("",)
+        known = {"HOME": self.home, "PWD": self.folder, "IFS": " \t\n"}
+        return (known[name],) if name in known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What expanding needs beside the scope: what a script prints, where that is known, and a bound."""
+
+    printed: Callable[[Script, Scope], str | None]
+    budget: Budget
+
+
+class Expander:
+    """Expands words in one scope."""
+
+    def __init__(self, scope: Scope, means: Means) -> None:
+        self._scope = scope
+        self._means = means
+
+    def fields(self, words: tuple[Word, ...]) -> list[str]:
+        """The arguments that the words become."""
+        return [
+            text
+            for word in words
+            for variant in expand_braces(word)
+            for scope in self._variants(variant)
+            for text in _Splitter(scope, self._means).fields(variant)
+        ]
+
+    def value(self, word: Word) -> str:
+        """One text, as in an assignment or a here-document: nothing is split, no pattern applies."""
+        return unmarked(_Splitter(self._scope, self._means).joined(word))
+
+    def _variants(self, word: Word) -> Iterator[Scope]:
+        """The scope once for every value of the loop variables that the word uses."""
+        if not self._scope.choices:
+            yield self._scope
+            return
+        used = {part.name for part in word if isinstance(part, Variable)} & set(self._scope.choices)
+        total = 1
+        for name in used:
+            total *= len(self._scope.choices[name])
+        if not used or total > MAX_VARIANTS:
+            yield self._scope
+            return
+        names = sorted(used)
+        for values in product(*(self._scope.choices[name] for name in names)):
+            self._means.budget.spend(len(self._scope.variables))
+            scope = self._scope.inner()
+            for name, value in zip(names, values, strict=True):
+                scope.set(name, (value,))
+            yield scope
+
+
+class _Splitter:
+    def __init__(self, scope: Scope, means: Means) -> None:
+        self._scope, self._means = scope, means
+        self._done: list[str] = []
+        self._open: list[str] | None = None
+        self._length = 0
+
+    def fields(self, word: Word) -> list[str]:
+        for index, part in enumerate(word):
+            self._add(self._home(part) if index == 0 else part)
+        self._end_field()
+        return self._done
+
+    def joined(self, word: Word) -> str:
+        found = [
+            " ".join(self._values(self._home(part) if index == 0 else part))
+            for index, part in enumerate(word)
+        ]
+        self._means.budget.spend(sum(map(len, found)))
+        return "".join(found)
+
+    def _home(self, part: Part) -> Part:
+        """A tilde at the start of a word."""
+        if not isinstance(part, Text) or part.quoted or not part.text.startswith("~"):
+            return part
+        who, slash, rest = part.text[1:].partition("/")
+        known = {"": self._scope.home, "+": self._scope.folder, "-": UNKNOWN, "root": "/root"}
+        if who not in known and not _USER.fullmatch(who):
+            return part
+        folder = known.get(who, f"/home/{who}")
+        return Text(folder + slash + rest, quoted=False)
+
+    def _add(self, part: Part) -> None:
+        if isinstance(part, Variable) and not part.quoted and self._uses_default(part):
+            # Quotes inside it hold: `${x:-'a b'}` is one word.
+            for inner in part.argument:
+                if isinstance(inner, Text) and not inner.quoted:
+                    self._split(inner.text)
+                else:
+                    self._add(inner)
+            return
+        values = self._values(part)
+        if isinstance(part, Text):
+            self._append(values[0] if part.quoted else _marked(values[0]))
+        elif isinstance(part, Stream):
+            self._append(values[0])
+        elif part.quoted:
+            for index, value in enumerate(values):
+                if index:
+                    self._end_field()
+                self._append(value)
+        else:
+            self._split(" ".join(values))
+
+    def _split(self, text: str) -> None:
+        pieces = _SPACE.split(text)
+        for index, piece in enumerate(pieces):
+            if index:
+                self._end_field()
+            if piece:
+                self._append(_marked(piece))
+
+    def _append(self, text: str) -> None:
+        self._means.budget.spend(len(text))
+        self._open = self._open or []
+        self._length += len(text)
+        self._open.append(text if self._length <= 4 * MAX_VALUE else UNKNOWN)
+
+    def _end_field(self) -> None:
+        if self._open is not None:
+            self._done.append("".join(self._open))
+        self._open = None
+
+    def _values(self, part: Part) -> tuple[str, ...]:
+        """The texts it stands for: more than one only for `$@` and arrays."""
+        match part:
+            case Text():
+                return (part.text,)
+            case Variable():
+                return self._variable(part)
+            case Output():
+                printed = self._means.printed(part.script, self._scope)
+                return (UNKNOWN if printed is None else printed.rstrip("\n"),)
+            case Stream():
+                return (f"/dev/fd/{UNKNOWN}",)
+            case Hidden():
+                return (UNKNOWN,)
+
+    def _uses_default(self, part: Variable) -> bool:
+        if part.operator not in _DEFAULTS:
+            return False
+        values = self._scope.get(part.name)
+        return values is None or (":" in part.operator and not any(values))
+
+    def _variable(self, part: Variable) -> tuple[str, ...]:
+        if part.name == "IFS" and part.operator not in {"length", "indirect"}:
+            return (" ",)
+        values = self._scope.get(part.name)
+        if part.operator == "indirect" and values and is_known(values[0]):
+            values = self._scope.get(values[0])
+        elif self._uses_default(part):
+            return (self.joined(part.argument),)
+        elif part.operator in {"+", ":+"} and values:
+            return (self.joined(part.argument),) if any(values) else ("",)
+        elif part.operator not in {"", ":?", "?", *_DEFAULTS}:
+            return (_changed(part.operator, values, self.joined(part.argument)),)
+        if values is None:
+            return (UNKNOWN,)
+        return self._indexed(values, part)
+
+    def _indexed(self, values: tuple[str, ...], part: Variable) -> tuple[str, ...]:
+        if part.index is None:
+            return values if part.name in {"@", "*"} else values[:1] or ("",)
+        index = self.joined(part.index)
+        if index in {"@", "*"}:
+            return values
+        return (
+            values[int(index) : int(index) + 1] or ("",) if re.fullmatch(r"\d{1,4}", index) else (UNKNOWN,)
+        )
+
+
+def _changed(operator: str, values: tuple[str, ...] | None, argument: str) -> str:
+    """A part of a known value, or its letters made large or small; the rest stays unknown."""
+    if not values or not all(map(is_known, values)):
+        return UNKNOWN
+    value = values[0]
+    if operator == ":" and (found := _SLICE.fullmatch(argument)):
+        start = int(found[1])
+        rest = value[start:] if start >= 0 else value[start:] or value
+        return rest[: int(found[2])] if found[2] else rest
+    if operator in {"^^", ",,"} and not argument:
+        return value.upper() if operator == "^^" else value.lower()
+    return UNKNOWN
+
+
+def _marked(text: str) -> str:
+    return _GLOB.sub(lambda found: PATTERN + found[0], text)

@@ -1,0 +1,64 @@
+"""Commands that must be refused and commands that must not be, by the judge alone: nothing is executed.
+
+`command_cases.jsonl` has one case a line. What is only to be contained, or is the operator's to decide, has
+its decision recorded here, so that a change of it is seen.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from interlock.config.settings import PROTECTED_NAMES
+from interlock.sandbox.commands import CommandJudge
+
+CASES = [
+    json.loads(line) for line in (Path(__file__).parent / "command_cases.jsonl").read_text().splitlines()
+]
+HOME, FOLDER = "/home/user", "/home/user/ws"
+
+
+@pytest.fixture(scope="module")
+def judge() -> CommandJudge:
+    return CommandJudge((), PROTECTED_NAMES, HOME)
+
+
+def ids(expect: str) -> list:
+    return [pytest.param(case["command"], id=case["id"]) for case in CASES if case["expect"] == expect]
+
+
+@pytest.mark.parametrize("command", ids("refuse"))
+def test_a_destructive_command_is_refused(judge, command):
+    refused = judge.judge(command, FOLDER)
+    assert refused is not None
+    assert all((refused.rule, refused.subcommand, refused.message, refused.next_action))
+
+
+@pytest.mark.parametrize("command", ids("allow"))
+def test_ordinary_work_is_not_refused(judge, command):
+    assert judge.judge(command, FOLDER) is None
+
+
+@pytest.mark.parametrize("command", ids("policy"))
+def test_what_the_operator_decides_is_not_refused_by_itself(judge, command):
+    assert judge.judge(command, FOLDER) is None
+
+
+def test_the_decisions_about_the_rest_are_known(judge):
+    decided = Counter(
+        (case["expect"], judge.judge(case["command"], FOLDER) is not None)
+        for case in CASES
+        if case["expect"] in {"contain", "refuse_or_contain"}
+    )
+    assert decided == {
+        ("contain", False): 51,
+        ("contain", True): 2,
+        ("refuse_or_contain", True): 39,
+        ("refuse_or_contain", False): 20,
+    }
+
+
+def test_there_are_enough_cases():
+    assert len(CASES) > 800
+    assert len({case["id"] for case in CASES}) == len(CASES)

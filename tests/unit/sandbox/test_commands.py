@@ -1,0 +1,260 @@
+"""The judge of commands: its rules, the operator's denylist, protected names, and what it cannot read."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.config.settings import PROTECTED_NAMES
+from interlock.infra.errors import ConfigurationError
+from interlock.sandbox.command_list import RULES
+from interlock.sandbox.commands import SHOWN, CommandJudge, Refused, check_examples
+
+HOME, FOLDER = "/home/ann", "/home/ann/ws"
+JUDGE = CommandJudge((), PROTECTED_NAMES, HOME)
+
+
+def rule_of(command: str, *, folder: str = FOLDER, denylist: tuple[str, ...] = ()) -> str | None:
+    judge = CommandJudge(denylist, PROTECTED_NAMES, HOME) if denylist else JUDGE
+    refused = judge.judge(command, folder)
+    return refused.rule if refused else None
+
+
+# -- rules --
+
+
+def test_every_rule_has_examples_of_both_kinds():
+    for rule in RULES:
+        assert rule.refused, rule.name
+        assert rule.allowed, rule.name
+    assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_a_rule_with_a_wrong_example_stops_the_start():
+    rule = RULES[0]
+    for wrong in (replace(rule, refused=("rm -rf build",)), replace(rule, allowed=("rm -rf /",))):
+        with pytest.raises(ConfigurationError, match=rule.name):
+            check_examples([wrong])
+
+
+def test_an_example_that_cannot_be_read_stops_the_start():
+    with pytest.raises(ConfigurationError):
+        check_examples([replace(RULES[0], allowed=("rm 'x",))])
+
+
+def test_a_refusal_names_the_rule_the_part_and_another_way():
+    refused = JUDGE.judge("make && (cd src; rm -rf /etc) && ls", FOLDER)
+    assert refused == Refused(
+        rule="remove-system-folder",
+        subcommand="rm -rf /etc",
+        message="rm -rf /etc: it removes a system or home folder with all that is in it "
+        "(rule remove-system-folder)",
+        next_action="Name the file or folder inside the working folder that should go.",
+    )
+
+
+def test_a_refusal_is_short_and_on_one_line():
+    refused = JUDGE.judge("rm -rf / \\\n" + "x" * 1000 + "\x1b[31m", FOLDER)
+    assert refused is not None
+    assert len(refused.subcommand) <= SHOWN
+    assert refused.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("command", "folder", "is_refused"),
+    [
+        ("rm -rf build", "/usr/src/app", False),
+        ("rm -rf /usr/src/app/build", "/usr/src/app", False),
+        ("rm -rf /var/lib/agent/ws/x", "/var/lib/agent/ws", False),
+        ("rm -rf /var/lib/agent", "/var/lib/agent/ws", True),
+        ("rm -rf *", "/", True),
+        ("rm -rf *", HOME, True),
+        ("rm -rf *", "/home/project", False),
+        ("rm -rf ..", FOLDER, True),
+        ("rm -rf ../other", FOLDER, False),
+        ("rm -rf ../../../etc", FOLDER, True),
+        ("cd $x && rm -rf *", FOLDER, False),
+        ("rm -rf $x/..", FOLDER, False),
+        ("rm -rf /$x", FOLDER, False),
+        ('rm -rf "$x"/etc', FOLDER, False),
+    ],
+)
+def test_the_working_folder_tells_what_is_ordinary(command, folder, is_refused):
+    assert (rule_of(command, folder=folder) is not None) is is_refused
+
+
+def test_the_home_folder_is_the_one_that_was_given():
+    judge = CommandJudge((), (), "/scratch/private/home")
+    assert judge.judge("rm -rf ~", "/ws")
+    assert judge.judge("rm -rf /scratch/private/home/*", "/ws")
+    assert judge.judge("rm -rf ~/.cache", "/ws") is None
+
+
+def test_a_program_of_the_project_is_not_the_systems():
+    assert rule_of("./reboot") is None
+    assert rule_of("scripts/sudo x") is None
+    assert rule_of("/usr/bin/sudo x") == "change-user"
+    assert rule_of("../../../usr/sbin/reboot") == "stop-machine"
+    assert rule_of("./rm -rf /") == "remove-system-folder"
+
+
+# -- what cannot be read --
+
+
+@pytest.mark.parametrize(
+    ("command", "is_refused"),
+    [
+        ("ls &&& rm -rf /", True),
+        ("echo 'x; sudo id", True),
+        ("if true; then mkfs.ext4 /dev/sda", True),
+        ("echo x > /etc/passwd; (", True),
+        ("echo 'unfinished", False),
+        ("ls &&& rm -rf build", False),
+        ("git commit -m 'it's broken", False),
+        ("( cat x | tee y", False),
+        ("bash -c 'ls &&& rm -rf /'", True),
+        ("bash -c 'ls &&& true'", False),
+        ("$(" * 100 + "reboot", True),
+        ("$(" * 100 + "ls", False),
+    ],
+)
+def test_what_cannot_be_read_is_refused_only_where_a_rule_might_apply(command, is_refused):
+    assert (rule_of(command) is not None) is is_refused
+
+
+# -- protected names --
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > .git/hooks/pre-commit",
+        "echo x >> $DIR/.bashrc",
+        "cd .git && cp x hooks/",
+        "tee .vscode/settings.json",
+        "sed -i s/a/b/ .git/config",
+        "perl -pi -e s/a/b/ .mcp.json",
+        "mv x ~/.zshrc",
+        "mv .vscode old",
+        "rm -r .git/hooks",
+        "ln -s x .GIT",
+        "install -m 755 x .git/hooks/post-merge",
+        "curl -sLo .git/hooks/x http://h/x",
+        "dd of=.profile",
+        "cp x/.bashrc ~",
+        "cp x/.bashrc y .",
+        "truncate -s 0 sub/.mcp.json",
+        "chmod +x .git/hooks/x",
+        "cat <<E > ./.profile\nx\nE",
+    ],
+)
+def test_a_visible_write_to_a_protected_name_is_refused(command):
+    assert rule_of(command) == "protected-name"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .bashrc > copy",
+        "cp .bashrc bashrc.bak",
+        "git config user.name x",
+        "rm -rf .git",
+        "ls .vscode",
+        "grep -r x .git/config",
+        "sed -n p .git/config",
+        "perl -Mstrict -ne print .git/config",
+        "echo x > .gitignore",
+        "scp x host:.bashrc",
+        "diff .bashrc other",
+    ],
+)
+def test_reading_a_protected_name_is_ordinary(command):
+    assert rule_of(command) is None
+
+
+def test_without_protected_names_nothing_is_protected():
+    assert CommandJudge((), (), HOME).judge("echo x > .bashrc", FOLDER) is None
+
+
+# -- the operator's denylist --
+
+
+@pytest.mark.parametrize(
+    ("entry", "command", "is_denied"),
+    [
+        ("curl", "curl x", True),
+        ("curl", "ls && /usr/bin/curl x", True),
+        ("curl", "bash -c 'env curl x'", True),
+        ("curl", "c''url x", True),
+        ("curl", "echo curl", False),
+        ("curl", "ls curl.txt", False),
+        ("curl", "git commit -m 'use curl'", False),
+        ("git push", "git push origin main", True),
+        ("git push", "git -C dir -c a=b --no-pager push", True),
+        ("git push", "git log push", False),
+        ("git push", "git pull", False),
+        ("git push", "git commit -m 'git push'", False),
+        ("git push --force", "git push origin -f main", False),
+        ("git push --force", "git push origin --force", True),
+        ("git push --force", "git push --force-with-lease", False),
+        ("rm -r", "rm -fr x", True),
+        ("rm -r", "rm x", False),
+        ("npm pub*", "npm publish", True),
+        ("kubectl delete", "kubectl -n x delete pod y", True),
+        ("python*", "python3.12 x", True),
+        ("/opt/x/run", "/opt/x/run", True),
+        ("/opt/x/run", "run", False),
+        ("aws * rm", "aws s3 rm s3://x", True),
+    ],
+)
+def test_the_denylist_is_judged_per_command(entry, command, is_denied):
+    expected = f"TOOL_BASH_DENYLIST: {entry}" if is_denied else None
+    assert rule_of(command, denylist=(entry,)) == expected
+
+
+def test_an_entry_that_can_never_match_is_reported():
+    entries = ("curl | sh", "rm -rf /; ls", "A=1 x", "for", "-x", "sub/run", "git push", "'a b'", "")
+    dead = CommandJudge(entries, (), HOME).dead_entries
+    assert [entry for entry, _ in dead] == [entry for entry in entries if entry != "git push"]
+    assert all(reason for _, reason in dead)
+
+
+# -- properties --
+
+DESTRUCTIVE = st.sampled_from(
+    ["rm -rf /", "sudo id", "reboot", "echo x > /dev/sda", ": > /etc/passwd", "$(reboot)"]
+)
+ANY_TEXT = st.text(alphabet="ab '\"\\`$(){};|&<>*~#!\n/", max_size=20)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.one_of(DESTRUCTIVE, ANY_TEXT), max_size=5).map(" ; ".join))
+def test_text_in_single_quotes_never_changes_a_decision(text):
+    quoted = "'" + text.replace("'", "'\\''") + "'"
+    assert rule_of(f"echo {quoted}") is None
+    assert rule_of(f"git commit -m {quoted} && ls") is None
+    assert rule_of(f"echo {quoted}; reboot") == "stop-machine"
+
+
+@settings(max_examples=200)
+@given(ANY_TEXT)
+def test_a_literal_here_document_never_changes_a_decision(text):
+    body = f"rm -rf /\n{text}\nsudo id"
+    assert rule_of(f"cat > notes.txt <<'END-OF-IT'\n{body}\nEND-OF-IT\nls") is None
+
+
+@settings(max_examples=300)
+@given(st.lists(st.one_of(DESTRUCTIVE, ANY_TEXT), max_size=8).map("".join))
+def test_any_text_is_judged_without_an_error(text):
+    refused = JUDGE.judge(text, FOLDER)
+    assert refused is None or refused.message.isprintable()
+
+
+@settings(max_examples=100)
+@given(
+    DESTRUCTIVE,
+    st.sampled_from(["ls; {}", "true && {}", "({})", "bash -c '{}'", "if a; then {}; fi", "a | ({})"]),
+)
+def test_a_destructive_command_is_found_wherever_it_stands(command, frame):
+    assert rule_of(frame.format(command)) is not None
