@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, JobLimits
+from interlock.sandbox.jobs import EndReason, Job, JobLimits
 from interlock.sandbox.landlock import SCOPE_ABI
+from interlock.sandbox.profile import SandboxProfile
 from tests.escape.attempts import FILES, KERNEL, METADATA, OF_THE_SYSTEM, PROCESSES, SOCKETS, program
-from tests.escape.confinement import SECRET, eventually
+from tests.escape.confinement import PYTHON, SECRET, eventually, finished
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -92,6 +93,25 @@ async def test_a_profile_that_only_reads_changes_nothing_inside_and_one_that_wri
     assert await attempt(world, body, kind="chat") in ("EACCES", "EXDEV")
     assert sorted((path.name, path.read_bytes()) for path in world.inside.iterdir()) == before
     assert (await attempt(world, body, kind="coding")).startswith("reached")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.link(outside + '/file', inside + '/new')",
+        "os.rename(outside + '/file', inside + '/new')",
+        "os.rename(inside + '/file', outside + '/file')",
+        "os.rename(inside, outside + '/moved')",
+    ],
+)
+async def test_what_may_only_be_read_does_not_become_writable_by_another_name(world, body):
+    job = Job(
+        (PYTHON, "-I", "-S", "-c", program(body), str(world.outside), str(world.inside), "1", "1", "x"),
+        *(world.folder, {}, SandboxProfile((world.inside, world.outside), (world.inside,))),
+    )
+    async with world.backend.running(job) as child:
+        assert (await finished(child)).out.strip() in ("EXDEV", "EACCES")
+    assert (world.outside / "file").read_text() == SECRET
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -30,7 +30,7 @@ from interlock.sandbox.jobs import (
 )
 from interlock.sandbox.landlock import OPEN_BEFORE
 from interlock.sandbox.launcher_process import LauncherProcess
-from interlock.sandbox.order import STOP, pack
+from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
 from interlock.sandbox.output import PipeOutput
 
 # Supervisors that wait for the next job. Each has about a megabyte to itself.
@@ -215,6 +215,10 @@ class LandlockBackend:
                 # It died while it was idle; nothing was started.
                 worker.close()
                 self._workers.pop(worker.key, None)
+            except BaseException:
+                # No descriptors left, say: it was not sent, and the supervisor is as idle as before.
+                self._idle.append(worker)
+                raise
         raise SandboxUnavailable("the sandbox's launcher dies as soon as it is started")
 
     async def _worker(self) -> _Worker:
@@ -233,6 +237,8 @@ class LandlockBackend:
         self._last_key += 1
         worker = _Worker(self._last_key, ours, launcher)
         ours.settimeout(0)
+        # Whatever the system's default is, an order must fit.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_MESSAGE_BYTES)
         try:
             with theirs:
                 await launcher.employ(worker.key, theirs)
