@@ -7,11 +7,15 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from itertools import takewhile
 
 from interlock.sandbox.shell_values import is_known
 from interlock.sandbox.shell_words import decoded
 
 _FORMAT = re.compile(r"%([sbdiqc%])")
+_CHOSEN = frozenset(
+    {"-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mindepth", "-printf", "-exec", "-delete"}
+)
 _LOOKUPS = {"which": (), "command": ("-v",), "type": ("-P", "-p")}
 
 
@@ -24,6 +28,10 @@ def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
         return _echo(arguments)
     if name == "printf":
         return _printf(arguments)
+    if name == "find" and not _CHOSEN & set(arguments):
+        # It prints more, but certainly the folders it starts from.
+        starts = list(takewhile(lambda word: word[:1] not in {"-", "(", "!"}, arguments))
+        return "".join(f"{start}\n" for start in starts or ["."])
     if name in _LOOKUPS:
         found = [word for word in arguments if word not in _LOOKUPS[name]]
         return found[0] if len(found) == 1 and not found[0].startswith("-") else None
