@@ -1,0 +1,211 @@
+"""Runs one job for a backend that starts a process of its own for each, and ends it with all it started.
+
+The server starts it in an isolated interpreter: plain (`unconfined.py`), or as the first process of new
+namespaces (`bubblewrap.py`), where a job cannot signal it and everything dies with it. It hears the job
+over one socket, makes sure that what was mounted is what was judged, runs it, watches it, and tells how it
+ended. If the server is gone, everything is.
+
+It imports nothing of Interlock but what the launcher loads.
+"""
+
+import _socket
+import ctypes
+import errno
+import os
+import resource
+import signal
+from typing import cast
+
+from interlock.sandbox import landlock, seccomp
+from interlock.sandbox.confined import Fault
+from interlock.sandbox.order import STOP, Order, receive, tell, unpack
+from interlock.sandbox.supervisor import become_subreaper, fork
+from interlock.sandbox.watch import Watch
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_CLOSE_RANGE = 436
+_FIRST_PROCESS = 1
+_OOM_SCORE = b"800"
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+# (path, device, inode): what a path must be in here, for it was that when it was judged.
+Identity = tuple[bytes, int, int]
+
+
+class StageOrder(Order):
+    """`folder` is where the job starts, unless its descriptor comes along; `metadata` is its filter's part.
+
+    Without `is_confined`, it enters no filter: the backend is the one that confines nothing.
+    """
+
+    is_confined: bool
+    folder: Identity | None
+    mounted: list[Identity]
+    metadata: str
+
+
+class NotStarted(Exception):
+    def __init__(self, code: int, step: str) -> None:
+        super().__init__(step)
+        self.code = code
+        self.step = step
+
+
+def main(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
+    channel = _socket.socket(fileno=descriptor)
+    message, descriptors = receive(channel)
+    if not message or message == STOP:
+        # The server changed its mind, or is gone.
+        return
+    order, descriptors = unpack(message, descriptors)
+    try:
+        _Stage(channel, cast("StageOrder", order), descriptors).run()
+    except NotStarted as error:
+        tell(channel, "not_started", None, None, error.code, error.step)
+    except OSError as error:
+        tell(channel, "not_started", None, None, error.errno or errno.EIO, "preparing it")
+
+
+class _Stage:
+    def __init__(self, channel: _socket.socket, order: StageOrder, descriptors: list[int]) -> None:
+        self._channel = channel
+        self._order = order
+        self._outputs, self._rest = descriptors[:2], descriptors[2:]
+        self._fault = Fault()
+        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        # What the watch listens to besides: nobody ever asks here.
+        self._questions, self._never = _socket.socketpair()
+        self._questions.setblocking(False)  # noqa: FBT003 - its only form
+
+    def run(self) -> None:
+        order = self._order
+        _reset_signals()
+        _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        if os.getpid() != _FIRST_PROCESS:
+            become_subreaper()
+        for identity in order.mounted:
+            _make_sure(identity)
+        folder = self._folder()
+        alive = self._server()
+        ruleset = _ports_only(order) if order.is_confined and order.ports else None
+        parent = os.getpid()
+        pid = fork()
+        if pid == 0:
+            self._become(folder, ruleset, parent)
+        for descriptor in (folder, *self._outputs):
+            os.close(descriptor)
+        watch = Watch(self._channel, alive, self._questions, order, [])
+        self._report(*watch.until_the_end(pid))
+
+    def _folder(self) -> int:
+        """Never a descriptor from outside of the namespaces: it would lead there."""
+        if self._order.folder is None:
+            return self._rest[0]
+        return _make_sure(self._order.folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _server(self) -> int:
+        """Readable when the server has died; in new namespaces the kernel ends everything by itself."""
+        parent = os.getppid()
+        return os.pidfd_open(parent) if parent > 0 else self._never.fileno()
+
+    def _report(self, reason: str, status: int) -> None:
+        if self._fault.code:
+            tell(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
+            return
+        if not reason:
+            reason = "signalled" if os.WIFSIGNALED(status) else "exited"
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        tell(self._channel, reason, code, number, 0, "")
+
+    def _become(self, folder: int, ruleset: int | None, parent: int) -> None:
+        """The forked side, which never returns. The numbers of the steps are `confined.STEPS`."""
+        order, step = self._order, 1
+        try:
+            _begin_session(parent)
+            step = 2
+            for number, descriptor in enumerate((self._null, *self._outputs)):
+                os.dup2(descriptor, number)
+            step = 3
+            os.fchdir(folder)
+            step = 4
+            _set_limits(order.limits)
+            step = 5
+            if ruleset is not None:
+                landlock.restrict_self(ruleset)
+            step = 6
+            if order.is_confined:
+                _enter_filter(order)
+            step = 7
+            _libc.syscall(
+                ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(3), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)
+            )
+            os.execve(order.argv[0], order.argv, order.environment)  # noqa: S606 - a sandbox's whole purpose
+        except OSError as error:
+            self._fault.set(step, error.errno or errno.EIO)
+        except (ValueError, MemoryError):
+            self._fault.set(step, errno.ENOMEM)
+        finally:
+            os._exit(127)
+
+
+def _begin_session(parent: int) -> None:
+    os.setsid()
+    # Should the stage be killed, at least this one dies at once.
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(127)
+
+
+def _make_sure(identity: Identity, flags: int = os.O_PATH) -> int:
+    """An open descriptor of what is mounted in here, unless it is not what was judged."""
+    path, device, inode = identity
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    except OSError as error:
+        raise NotStarted(error.errno or errno.EIO, f"opening {os.fsdecode(path)}") from None
+    found = os.fstat(descriptor)
+    if (found.st_dev, found.st_ino) != (device, inode):
+        raise NotStarted(errno.ESTALE, f"opening {os.fsdecode(path)}, which was replaced")
+    return descriptor
+
+
+def _ports_only(order: StageOrder) -> int:
+    """Mounts are the wall for files. Ports have none but Landlock, in the network of the machine."""
+    abi = landlock.abi_version()
+    ruleset = landlock.new_ruleset(abi)
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    landlock.allow_path(ruleset, root, landlock.file_rights(abi))
+    os.close(root)
+    for port in order.ports:
+        landlock.allow_port(ruleset, port)
+    return ruleset
+
+
+def _enter_filter(order: StageOrder) -> None:
+    code = seccomp.job_filter(os.uname().machine, has_network=bool(order.ports), metadata=order.metadata)
+    seccomp.enter(seccomp.prepared(code))
+
+
+def _reset_signals() -> None:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _set_limits(limits: list[tuple[int, int]]) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for kind, wanted in limits:
+        _soft, hard = resource.getrlimit(kind)
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # Processor time warns by a signal that can be caught, and a second later by one that cannot.
+        above = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
+        resource.setrlimit(kind, (value, above))
+    # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    os.write(score, _OOM_SCORE)

@@ -1,0 +1,247 @@
+"""The server's side of a backend that starts a process of its own for each job: `stage.py`.
+
+`unconfined.py` and `bubblewrap.py` say what that process is started by and what it is told. This starts
+it, hands the job over with the ends of two pipes, and hears how it ended. It starts by asyncio's plain
+spawn, from the loop's own thread: a child may be bound to end with the thread that started it.
+"""
+
+import asyncio
+import errno
+import marshal
+import os
+import resource
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interlock.sandbox.jobs import Ended, EndReason, Job, JobLimits, SandboxUnavailable
+from interlock.sandbox.order import STOP, pack
+from interlock.sandbox.output import PipeOutput
+
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[2]); "
+    "from interlock.sandbox.stage import main; main(int(sys.argv[1]))"
+)
+_MAX_COMPLAINT_BYTES = 4096
+# Between being asked to end its job and being ended itself.
+_STOP_SECONDS = 5.0
+
+
+def interpreter() -> Path:
+    """The file itself: a link to it may not exist where it is started."""
+    return Path(sys.executable).resolve()
+
+
+def package() -> Path:
+    return Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a stage is started: the words before the interpreter's own, what it is told beyond the job, and
+    the descriptors that it inherits."""
+
+    wrapper: tuple[str, ...] = ()
+    order: dict[str, object] = field(default_factory=dict)
+    descriptors: tuple[int, ...] = ()
+
+
+class NotPlanned(Exception):
+    """A job cannot be started, for a reason of the system's."""
+
+    def __init__(self, code: int, step: str) -> None:
+        super().__init__(step)
+        self.ended = Ended(EndReason.not_started, error=code, step=step)
+
+
+class StagedChild:
+    """A job, its stage, and the stage's last word."""
+
+    def __init__(self, stdout: int, stderr: int) -> None:
+        self.stdout = PipeOutput(stdout)
+        self.stderr = PipeOutput(stderr)
+        self._channel: socket.socket | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._complaints: int | None = None
+        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._following: asyncio.Task[None] | None = None
+        self._was_stopped = False
+
+    def follow(self, process: asyncio.subprocess.Process, channel: socket.socket, complaints: int) -> None:
+        self._process, self._channel, self._complaints = process, channel, complaints
+        self._following = asyncio.ensure_future(self._follow(process, channel, complaints))
+
+    async def wait(self) -> Ended:
+        return await asyncio.shield(self._ended)
+
+    async def stop(self) -> Ended:
+        self.kill()
+        return await self.wait()
+
+    def kill(self) -> None:
+        """Ask for its end, which comes even if nobody waits for it."""
+        if self._ended.done() or self._was_stopped or self._channel is None:
+            return
+        self._was_stopped = True
+        with suppress(OSError):
+            self._channel.send(STOP)
+        asyncio.get_running_loop().call_later(_STOP_SECONDS, self._end_stage)
+
+    def finish(self, ended: Ended) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ended)
+            self.stdout.finish()
+            self.stderr.finish()
+
+    def close(self) -> None:
+        self.stdout.close()
+        self.stderr.close()
+
+    async def _follow(
+        self, process: asyncio.subprocess.Process, channel: socket.socket, complaints: int
+    ) -> None:
+        await process.wait()
+        self.finish(self._last_word(channel, complaints))
+        channel.close()
+        os.close(complaints)
+
+    def _last_word(self, channel: socket.socket, complaints: int) -> Ended:
+        with suppress(OSError):
+            if message := channel.recv(4096):
+                reason, code, number, error, step = marshal.loads(message)  # noqa: S302 - from our own child
+                return Ended(EndReason(reason), code, number, error, step)
+        complaint = b""
+        with suppress(OSError):
+            complaint = os.read(complaints, _MAX_COMPLAINT_BYTES)
+        if self._was_stopped:
+            return Ended(EndReason.stopped)
+        if not complaint:
+            return Ended(EndReason.launcher_lost)
+        text = complaint.decode("utf-8", "replace").strip().splitlines()[-1]
+        return Ended(EndReason.not_started, error=_reason_in(text), step=text)
+
+    def _end_stage(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+class StagedBackend:
+    """What both have in common. `_plan` is what they differ in."""
+
+    def __init__(self) -> None:
+        self._children: set[StagedChild] = set()
+        self._is_closed = False
+
+    def _plan(self, job: Job, opened: ExitStack) -> Plan:
+        """Beside the loop. What it opens is closed by `opened`, once the stage has started."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def running(self, job: Job) -> AsyncIterator[StagedChild]:
+        """The job as a child. Whatever happens, none of it is left when the context ends."""
+        starting = asyncio.ensure_future(self._begin(job))
+        child: StagedChild | None = None
+        try:
+            child = await asyncio.shield(starting)
+            yield child
+        finally:
+            # Goes on if the caller is cancelled: a stage that was half started would be lost.
+            child = child if child is not None else await starting
+            child.kill()
+            child.close()
+            await child.wait()
+            self._children.discard(child)
+
+    async def close(self) -> None:
+        """Kill every job."""
+        self._is_closed = True
+        await asyncio.gather(*(child.stop() for child in self._children))
+
+    async def _begin(self, job: Job) -> StagedChild:
+        with ExitStack() as ours, ExitStack() as theirs:
+            pipes = [_pipe(ours, theirs) for _ in ("stdout", "stderr", "complaints")]
+            (stdout, stdout_end), (stderr, stderr_end), (complaints, complaints_end) = pipes
+            try:
+                plan = await asyncio.to_thread(self._plan, job, theirs)
+                message, file = pack(_order(job) | plan.order)
+            except NotPlanned as error:
+                ours.pop_all()
+                os.close(complaints)
+                child = StagedChild(stdout, stderr)
+                child.finish(error.ended)
+                return child
+            if file is not None:
+                theirs.callback(os.close, file)
+            if self._is_closed:
+                raise SandboxUnavailable("the sandbox is closed")
+            channel, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.callback(channel.close)
+            theirs.callback(far_end.close)
+            channel.settimeout(0)
+            outputs = [stdout_end, stderr_end]
+            folder = [job.folder] if plan.order["folder"] is None else []
+            socket.send_fds(channel, [message], [*outputs, *folder, *([] if file is None else [file])])
+            process = await self._spawn(plan, far_end.fileno(), complaints_end)
+            ours.pop_all()
+        child = StagedChild(stdout, stderr)
+        child.follow(process, channel, complaints)
+        self._children.add(child)
+        return child
+
+    async def _spawn(self, plan: Plan, channel: int, complaints: int) -> asyncio.subprocess.Process:
+        words = ("-I", "-S", "-c", _CODE, str(channel), str(package().parent))
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(*plan.wrapper, str(interpreter()), *words),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=complaints,
+                pass_fds=(channel, *plan.descriptors),
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxUnavailable(
+                f"the sandbox's process could not be started: {error.strerror}"
+            ) from error
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    os.set_blocking(reading, False)
+    return reading, writing
+
+
+def _order(job: Job) -> dict[str, object]:
+    return {
+        "argv": [os.fsencode(word) for word in job.argv],
+        "environment": {os.fsencode(name): os.fsencode(value) for name, value in job.environment.items()},
+        "ports": sorted(job.profile.network_ports),
+        "limits": _kernel_limits(job.limits),
+        "max_tasks": job.limits.processes,
+        "max_memory_bytes": job.limits.memory_bytes,
+        "linger_seconds": job.linger_seconds,
+    }
+
+
+def _kernel_limits(limits: JobLimits) -> list[tuple[int, int]]:
+    chosen = {
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_AS: limits.address_space_bytes,
+        resource.RLIMIT_FSIZE: limits.file_bytes,
+        resource.RLIMIT_NOFILE: limits.open_files,
+    }
+    return [(kind, value) for kind, value in chosen.items() if value is not None]
+
+
+def _reason_in(text: str) -> int:
+    """The system's reason at the end of a complaint, by its words."""
+    last = text.rsplit(": ", 1)[-1]
+    return next((code for code in errno.errorcode if os.strerror(code) == last), errno.EPERM)
