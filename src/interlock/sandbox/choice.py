@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock import __version__
+from interlock.sandbox.bubblewrap import BubblewrapBackend
 from interlock.sandbox.jobs import Backend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.probe import ProbeReport, probe
@@ -52,7 +53,7 @@ class Choice:
 
 def makers() -> Makers:
     """Each backend by the name of its setting. A maker gives `None` where its program is missing."""
-    return {"landlock": LandlockBackend}
+    return {"landlock": LandlockBackend, "bubblewrap": BubblewrapBackend.found}
 
 
 async def choose_backend(

@@ -1,0 +1,108 @@
+"""Runs jobs under bubblewrap: in namespaces of their own, where what is not opened does not exist.
+
+Each job is the child of a first process of ours (`stage.py`) in a new process namespace. It sees the
+files that its profile opens, mounted read-only or not, processes of its own, and no network; or, where its
+profile opens ports, the machine's network through Landlock's rules for ports. Protected names that exist
+are read-only. The filters are those of the Landlock backend, and capabilities are given up.
+
+Where a profile opens ports and the kernel has no rules for them, the job has no network.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from interlock.sandbox import landlock, seccomp
+from interlock.sandbox.jobs import Job, SandboxUnavailable, system_paths
+from interlock.sandbox.mounts import READING, WRITING, Mounts, identity_of
+from interlock.sandbox.programs import Program, locate
+from interlock.sandbox.staged import NotPlanned, Plan, StagedBackend, package
+from interlock.sandbox.syscalls import AUDIT_ARCH
+
+BWRAP = Program("program:bwrap", ("bwrap",), "install bubblewrap (apt install bubblewrap)")
+
+_CAP_SYS_ADMIN = 1 << 21
+_ALWAYS = (
+    *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session", "--as-pid-1"),
+    *("--cap-drop", "ALL", "--clearenv"),
+)
+
+
+class BubblewrapBackend(StagedBackend):
+    def __init__(self, program: Path, *, system: Sequence[Path] | None = None) -> None:
+        super().__init__()
+        self._program = program
+        self._system = system_paths() if system is None else tuple(system)
+
+    @classmethod
+    def found(cls) -> "BubblewrapBackend | None":
+        """With the program that is installed, if one is."""
+        program = locate(BWRAP)
+        return cls(program) if program is not None else None
+
+    @property
+    def name(self) -> str:
+        return "bubblewrap"
+
+    def _plan(self, job: Job, opened: ExitStack) -> Plan:
+        profile = job.profile
+        ports = sorted(profile.network_ports) if landlock.abi_version() >= landlock.NETWORK_ABI else []
+        mounts = self._mounts(job)
+        device, inode, folder = identity_of(job.folder)
+        writes = bool(profile.writable_roots or job.private_folders)
+        descriptor = _filter(opened)
+        words = [str(self._program), *_ALWAYS, "--seccomp", str(descriptor)]
+        words += ["--unshare-user"] if _needs_user_namespace() else []
+        words += [] if ports else ["--unshare-net"]
+        words += mounts.words
+        if not any(root == Path("/") for root in (*profile.writable_roots, *job.private_folders)):
+            # The folders that mounts hang in.
+            words += ["--remount-ro", "/"]
+        return Plan(
+            wrapper=(*words, "--"),
+            order={
+                "is_confined": True,
+                "folder": (os.fsencode(folder), device, inode),
+                "mounted": mounts.identities,
+                "metadata": seccomp.LET if writes else seccomp.REFUSE,
+                "ports": ports,
+            },
+            descriptors=(descriptor,),
+        )
+
+    def _mounts(self, job: Job) -> Mounts:
+        profile, mounts = job.profile, Mounts()
+        mounts.add_system((*self._system, package()))
+        try:
+            mounts.add(job.readable_paths, READING, may_miss=True)
+            mounts.add(profile.readable_roots, READING)
+            mounts.add((*profile.writable_roots, *job.private_folders), WRITING)
+        except OSError as error:
+            name = os.fsdecode(error.filename or "its folders")
+            raise NotPlanned(error.errno or 0, f"opening {name}") from error
+        mounts.add_machine()
+        mounts.add_protected(profile)
+        return mounts
+
+
+def _filter(opened: ExitStack) -> int:
+    """What is the same for every job, as a file that bubblewrap reads. Namespaces do the rest."""
+    machine = os.uname().machine
+    if machine not in AUDIT_ARCH:
+        raise SandboxUnavailable(f"there is no system call filter for {machine}")
+    code = seccomp.static_filter(machine, stops_truncate=True, stops_signals=True)
+    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
+    opened.callback(os.close, descriptor)
+    os.write(descriptor, seccomp.assembled(code))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _needs_user_namespace() -> bool:
+    """Who may not mount in the machine's own namespace can do so in another one, where that is allowed."""
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return not int(line.split()[1], 16) & _CAP_SYS_ADMIN
+    return True

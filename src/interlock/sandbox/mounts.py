@@ -1,0 +1,139 @@
+"""What a job sees of the file system under bubblewrap, as the words that tell it so.
+
+Mounts are made by path, and a path may lead elsewhere by the time it is mounted. So everything that a
+profile opens is opened here first, and its identity goes along: before a job runs, `stage.py` makes sure
+that each path is still the same file in there. What is mounted then stays so, whatever becomes of the path.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.sandbox.jobs import DEVICES
+from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected import Protection, folded, protections
+
+if TYPE_CHECKING:
+    from interlock.sandbox.stage import Identity
+
+# Folders are searched for protected names breadth first, and no further than this.
+MAX_ENTRIES = 20_000
+_PROC, _DEV = Path("/proc"), Path("/dev")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0"}
+_LINKS |= {"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+READING, WRITING = "--ro-bind", "--bind"
+
+
+class Mounts:
+    """Later ones lie over earlier ones, so what is written comes after what is read."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.identities: list[Identity] = []
+
+    def add_system(self, paths: Iterable[Path]) -> None:
+        """Not /proc, which is a new one. A link stays one, where what it leads to is there as well."""
+        chosen = sorted({path for path in paths if not path.is_relative_to(_PROC)})
+        for path in chosen:
+            above = [other for other in chosen if other != path and path.is_relative_to(other)]
+            if above and not path.is_symlink():
+                continue
+            target = path.resolve()
+            if path.is_symlink() and _is_in(target, chosen):
+                self.words += [] if above else ["--symlink", str(path.readlink()), str(path)]
+            else:
+                self.words += [f"{READING}-try", str(target), str(path)]
+
+    def add(self, paths: Iterable[Path], how: str, *, may_miss: bool = False) -> None:
+        """An `OSError` names what is missing."""
+        for path in sorted(paths, key=lambda one: len(one.parts)):
+            try:
+                self._add(path, how)
+            except FileNotFoundError:
+                if not may_miss:
+                    raise
+
+    def _add(self, path: Path, how: str) -> None:
+        device, inode, real = identified(path)
+        for name in dict.fromkeys((real, str(path))):
+            self.words += [how, real, name]
+            self.identities.append((os.fsencode(name), device, inode))
+
+    def add_machine(self) -> None:
+        """Read-only, for root owns the switches of the kernel in there even without any capability."""
+        self.words += ["--proc", str(_PROC), "--remount-ro", str(_PROC), "--dir", str(_DEV)]
+        for device in DEVICES:
+            self.words += ["--dev-bind-try", str(device), str(device)]
+        for name, target in _LINKS.items():
+            self.words += ["--symlink", target, str(_DEV / name)]
+
+    def add_protected(self, profile: SandboxProfile) -> None:
+        """Names that exist and must not be written are read-only. The folders they need above them become
+        mounts of their own, which cannot be moved away. Nothing is made: what is missing stays missing."""
+        rules = protections(profile.protected_names)
+        roots = {*profile.readable_roots, *profile.writable_roots}
+        for root in profile.writable_roots if rules else ():
+            outermost = min(
+                (one for one in roots if root.is_relative_to(one)), key=lambda one: len(one.parts)
+            )
+            above = tuple(folded(part) for part in root.relative_to(outermost).parts)
+            for path, is_protected in _protected_in(root, above, rules):
+                with suppress(OSError):
+                    self._add(path, READING if is_protected else WRITING)
+
+
+def identified(path: Path) -> tuple[int, int, str]:
+    """Device, inode and real path of what is there now."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return identity_of(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def identity_of(descriptor: int) -> tuple[int, int, str]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, str(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+
+def _is_in(path: Path, places: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for place in places if not place.is_symlink())
+
+
+def _protected_in(
+    root: Path, above: tuple[str, ...], rules: tuple[Protection, ...]
+) -> Iterator[tuple[Path, bool]]:
+    """What exists of the protected names, and of the folders they need, the outer ones first.
+
+    Links are passed over: nothing can be mounted on one.
+    """
+    firsts = {rule.first for rule in rules}
+    waiting = [(root, above)]
+    seen = 0
+    for folder, parts in waiting:
+        is_near = None in firsts or not firsts.isdisjoint(parts)
+        for name, is_folder in _entries(folder):
+            seen += 1
+            if seen > MAX_ENTRIES:
+                return
+            spelled = folded(name)
+            path, whole = folder / name, (*parts, spelled)
+            if is_near or spelled in firsts:
+                if any(rule.anywhere.matches_whole(whole) for rule in rules):
+                    yield path, True
+                    continue
+                if any(rule.covers(whole) for rule in rules):
+                    yield path, False
+            if is_folder:
+                waiting.append((path, whole))
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False) if not entry.is_symlink() else None
+            if status is not None and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+                yield entry.name, stat.S_ISDIR(status.st_mode)
