@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, Job, JobLimits, SandboxUnavailable
+from interlock.sandbox.jobs import EndReason, Job, JobLimits, SandboxUnavailable, system_paths
+from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.confinement import eventually, everything, finished, line_of
 from tests.unit.sandbox.conftest import open_descriptors
@@ -139,6 +141,23 @@ def test_a_job_that_means_something_else_to_the_kernel_is_refused(job):
         Job(**whole)
 
 
+async def test_a_system_file_that_is_replaced_while_the_server_runs_is_read_anew(tmp_path):
+    """As ldconfig and useradd do: the same name is another file then, and a rule holds for a file."""
+    setting, folder = tmp_path / "setting", os.open("/", os.O_PATH)
+    setting.write_text("old")
+    backend = LandlockBackend(system=(*system_paths(), setting))
+    job = Job(("/bin/cat", str(setting)), folder, {}, SandboxProfile())
+    try:
+        for content in ("old", "new", "newest"):
+            (tmp_path / "draft").write_text(content)
+            (tmp_path / "draft").rename(setting)
+            async with backend.running(job) as child:
+                assert (await finished(child)).out == content
+    finally:
+        await backend.close()
+        os.close(folder)
+
+
 # -- output --
 
 
@@ -188,6 +207,16 @@ async def test_thirty_jobs_run_at_once_and_the_loop_stays_free(world):
     await watching
     assert [one.out for one in done] == [f"{number}\n" for number in range(30)]
     assert longest < 0.5
+
+
+async def test_more_descriptors_may_be_under_way_than_an_ordinary_account_may_have_open(world):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (700, hard))
+    try:
+        done = await asyncio.gather(*(world.run("/bin/true") for _ in range(200)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert {one.ended.exit_code for one in done} == {0}
 
 
 # -- limits of the kernel --

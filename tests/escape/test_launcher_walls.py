@@ -439,6 +439,11 @@ async def test_git_commits_where_it_may_write(world):
     assert (home / "private").exists()
 
 
+async def test_not_usable_because_shared_memory_is_everybodys_pythons_locks_between_processes(world):
+    done = await world.python("import _multiprocessing as m; m.SemLock(1, 1, 1, '/interlock', True)")
+    assert "PermissionError" in done.err
+
+
 async def test_extra_readable_paths_are_read_and_missing_ones_are_no_error(world):
     extra = (world.outside / "file", world.place / "missing")
     done = await world.run("/bin/cat", str(world.outside / "file"), readable_paths=extra)

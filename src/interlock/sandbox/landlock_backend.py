@@ -29,7 +29,7 @@ from interlock.sandbox.jobs import (
     system_paths,
 )
 from interlock.sandbox.landlock import OPEN_BEFORE
-from interlock.sandbox.launcher_process import LauncherProcess
+from interlock.sandbox.launcher_process import BUSY, BUSY_SECONDS, LauncherProcess
 from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
 from interlock.sandbox.output import PipeOutput
 
@@ -207,7 +207,8 @@ class LandlockBackend:
     # -- supervisors --
 
     async def _begin(self, job: Job) -> LandlockChild:
-        for _ in range(_START_TRIES):
+        tries = 0
+        while tries < _START_TRIES:
             worker = await self._worker()
             try:
                 return worker.begin(job)
@@ -215,10 +216,13 @@ class LandlockBackend:
                 # It died while it was idle; nothing was started.
                 worker.close()
                 self._workers.pop(worker.key, None)
-            except BaseException:
-                # No descriptors left, say: it was not sent, and the supervisor is as idle as before.
+                tries += 1
+            except OSError as error:
+                # It was not sent, and the supervisor is as idle as before.
                 self._idle.append(worker)
-                raise
+                if error.errno not in BUSY:
+                    raise
+                await asyncio.sleep(BUSY_SECONDS)
         raise SandboxUnavailable("the sandbox's launcher dies as soon as it is started")
 
     async def _worker(self) -> _Worker:

@@ -24,7 +24,7 @@ import signal
 
 from interlock.sandbox import landlock, process_tree, seccomp
 from interlock.sandbox.order import receive, tell
-from interlock.sandbox.supervisor import Shared, Supervisor, become_subreaper, fork
+from interlock.sandbox.supervisor import Shared, Supervisor, SystemRule, become_subreaper, fork
 from interlock.sandbox.syscalls import AUDIT_ARCH
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 4, 24, 28
@@ -165,16 +165,14 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     return Shared(abi, rules, filters, judges_metadata=can_ask)
 
 
-def _rules(abi: int, paths: list[bytes], rights: int) -> list[tuple[int, int]]:
-    """Held open for good: files of /proc keep their identity only while somebody holds them."""
+def _rules(abi: int, paths: list[bytes], rights: int) -> list[SystemRule]:
     found = []
     for path in paths:
         try:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            found.append(SystemRule(abi, path, rights))
         except OSError:
             # Less can be read, which is no danger.
             continue
-        found.append((descriptor, landlock.masked(abi, descriptor, rights)))
     return found
 
 

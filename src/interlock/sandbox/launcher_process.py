@@ -1,6 +1,7 @@
 """The launcher as the server sees it: started in an isolated interpreter, heard, noticed when it dies."""
 
 import asyncio
+import errno
 import marshal
 import os
 import socket
@@ -20,7 +21,11 @@ _CODE = (
     "from interlock.sandbox.launcher import main; main(int(sys.argv[1]))"
 )
 _REPORT_BYTES = 4096
-_BUSY_SECONDS = 0.002
+
+# Hundreds of jobs are being sent: the channel is full, or an ordinary account has more descriptors under
+# way than it may have open. A fork later there is room again.
+BUSY = frozenset({errno.EAGAIN, errno.ETOOMANYREFS})
+BUSY_SECONDS = 0.002
 
 
 class LauncherProcess:
@@ -72,9 +77,10 @@ class LauncherProcess:
                 try:
                     socket.send_fds(self._channel, [marshal.dumps(key)], [channel.fileno()])
                     return
-                except BlockingIOError:
-                    # Hundreds are waiting to be forked; one fork takes less than this.
-                    await asyncio.sleep(_BUSY_SECONDS)
+                except OSError as error:
+                    if error.errno not in BUSY:
+                        raise
+                    await asyncio.sleep(BUSY_SECONDS)
 
     async def close(self) -> int:
         """Its exit code, once everything that descended from it is dead."""

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import os
 import select
+import stat
 
 from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.confined import Confinement, Fault, become
@@ -27,13 +28,44 @@ _FOLDER_AND_OUTPUTS = 3
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
+class SystemRule:
+    """Something that every job may use, held open: files of /proc keep their identity only that way."""
+
+    def __init__(self, abi: int, path: bytes, rights: int) -> None:
+        self._abi = abi
+        self._path = path
+        self._wanted = rights
+        self._open()
+
+    def renew(self) -> None:
+        """Settings are replaced while a server runs (ldconfig, useradd), and a rule holds for a file."""
+        if self._identity is None:
+            return
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - pathlib is large
+            if (found.st_dev, found.st_ino) != self._identity:
+                old = self.descriptor
+                self._open()
+                os.close(old)
+        except OSError:
+            # Gone: the old one, which nobody can name any more, stands for it.
+            return
+
+    def _open(self) -> None:
+        self.descriptor = os.open(self._path, os.O_PATH | os.O_CLOEXEC)
+        self.rights = landlock.masked(self._abi, self.descriptor, self._wanted)
+        found = os.fstat(self.descriptor)
+        is_setting = stat.S_ISREG(found.st_mode) and not self._path.startswith((b"/proc/", b"/sys/"))
+        self._identity = (found.st_dev, found.st_ino) if is_setting else None
+
+
 class Shared:
     """What the launcher prepared once, for all its supervisors: system rules, filters, descriptors."""
 
     def __init__(
         self,
         abi: int,
-        rules: list[tuple[int, int]],
+        rules: list["SystemRule"],
         filters: dict[tuple[bool, str], seccomp.Prepared],
         *,
         judges_metadata: bool,
@@ -153,8 +185,9 @@ class Supervisor:
         ruleset = landlock.new_ruleset(abi)
         self._folders = []
         try:
-            for descriptor, rights in self._shared.rules:
-                landlock.allow_path(ruleset, descriptor, rights)
+            for rule in self._shared.rules:
+                rule.renew()
+                landlock.allow_path(ruleset, rule.descriptor, rule.rights)
             for path in order.readable:
                 _allow(ruleset, abi, path, landlock.READING)
             for path in order.optional:
