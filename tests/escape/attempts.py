@@ -171,6 +171,19 @@ KERNEL = {
     "an attribute": ("os.setxattr(inside + '/file', 'user.x', b'y')", ("ENOTSUP", "EOPNOTSUPP")),
 }
 
+# A file that runs as its owner would serve whoever else is on the machine.
+SET_ID = {
+    "made so": "os.open(inside + '/new', os.O_CREAT | os.O_WRONLY, 0o4755)",
+    "made so by the old call": "call(85, (inside + '/new').encode(), 0o4755)",
+    "made so by the newest call": (
+        "how = struct.pack('QQQ', 0o101, 0o4755, 0)\ncall(437, -100, (inside + '/new').encode(), how, 24)"
+    ),
+    "made so as a node": "os.mknod(inside + '/new', 0o104755)",
+    "changed": "os.chmod(inside + '/file', 0o4755)",
+    "changed for the group": "os.chmod(inside + '/file', 0o2755)",
+    "changed by descriptor": "os.fchmod(os.open(inside + '/file', os.O_RDWR), 0o4755)",
+}
+
 # Landlock has no right for them. Where nothing is written the filter refuses them all; where something is,
 # the supervisor judges. In every form that a path or a descriptor can be given in.
 METADATA = {

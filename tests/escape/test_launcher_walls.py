@@ -12,7 +12,16 @@ import pytest
 from interlock.sandbox.jobs import EndReason, Job, JobLimits
 from interlock.sandbox.landlock import SCOPE_ABI
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.attempts import FILES, KERNEL, METADATA, OF_THE_SYSTEM, PROCESSES, SOCKETS, program
+from tests.escape.attempts import (
+    FILES,
+    KERNEL,
+    METADATA,
+    OF_THE_SYSTEM,
+    PROCESSES,
+    SET_ID,
+    SOCKETS,
+    program,
+)
 from tests.escape.confinement import PYTHON, SECRET, eventually, finished
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -289,6 +298,14 @@ async def test_the_systems_files_keep_their_metadata_though_they_can_be_opened(w
     body = OF_THE_SYSTEM[name].replace("SYSTEM", repr(str(system)))
     assert await attempt(world, body, kind=kind) == "EPERM"
     assert facts(system) == before
+
+
+@pytest.mark.parametrize("name", SET_ID)
+async def test_no_file_is_made_that_runs_as_its_owner(world, name):
+    if "call" in name and os.uname().machine != "x86_64":
+        pytest.skip("the numbers are x86_64's")
+    assert await attempt(world, SET_ID[name], kind="coding") in ("EPERM", "ENOSYS")
+    assert [path for path in world.inside.iterdir() if path.stat().st_mode & 0o6000] == []
 
 
 async def test_a_caller_that_rewrites_its_path_while_it_is_judged_gains_nothing(world):

@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import struct
 
 from interlock.sandbox.syscalls import NUMBERS
@@ -85,6 +86,7 @@ class MetadataJudge:
             fcntl.ioctl(self.listener, _IS_VALID, struct.pack("=Q", identity))
             self._require_inside(target)
             if "chmod" in name:
+                _refuse_set_id(target, first[0])
                 os.chmod(f"/proc/self/fd/{target}", first[0] & 0o7777)  # noqa: PTH101 - pathlib is large
             elif "chown" in name:
                 owner, group = (ctypes.c_uint(value & 0xFFFFFFFF) for value in first[:2])
@@ -175,6 +177,13 @@ def _memory(pid: int, address: int, size: int) -> bytes:
     if len(found) != size:
         raise OSError(errno.EFAULT, "address")
     return found
+
+
+def _refuse_set_id(target: int, mode: int) -> None:
+    """No file that runs as its owner or group; on a folder the group's bit only says who inherits."""
+    is_folder = stat.S_ISDIR(os.fstat(target).st_mode)
+    if mode & (stat.S_ISUID if is_folder else stat.S_ISUID | stat.S_ISGID):
+        raise OSError(errno.EPERM, "set-id")
 
 
 def _checked(result: int) -> None:

@@ -32,7 +32,8 @@ _MSG_FASTOPEN = 0x20000000
 _NAMESPACES, _NAMESPACE_TIME = 0x7E020000, 0x80
 _F_SETLEASE, _F_NOTIFY = 1024, 1026
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_O_TRUNC, _O_ACCMODE = 0o1000, 0o3
+_O_TRUNC, _O_ACCMODE, _O_CREAT, _O_TMPFILE = 0o1000, 0o3, 0o100, 0o20000000
+_SET_ID = 0o6000
 _ANY_PERSONALITY = 0xFFFFFFFF
 
 # Requests to file systems (types f, X, v and btrfs's) work on files opened for reading: they can set flags,
@@ -83,7 +84,8 @@ Instruction = tuple[int, int, int, int]
 
 def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) -> list[Instruction]:
     """What is the same for every job. The two facts are what this kernel's Landlock can do."""
-    code = _head(machine)
+    # The commonest first.
+    code = _head(machine) + _files(machine, stops_truncate=stops_truncate)
     for name, body in _judged_calls():
         code += _call(machine, name, body)
     for name in REFUSED:
@@ -93,8 +95,6 @@ def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) ->
     for name in ATTRIBUTES:
         # As if the file system had none, which copying programs put up with.
         code += _call(machine, name, _refuse(errno.EOPNOTSUPP))
-    if not stops_truncate:
-        code += _truncation(machine)
     if not stops_signals:
         # Nobody needs this one, and it would end every process of the account.
         code += _call(machine, "kill", _unless(0, (0xFFFFFFFF,), errno.EPERM))
@@ -275,11 +275,21 @@ def _ioctl() -> list[Instruction]:
     return [*code, allow]
 
 
-def _truncation(machine: str) -> list[Instruction]:
-    """Below ABI 3 a file could be emptied by path, or by opening it for reading with O_TRUNC."""
-    code = _call(machine, "truncate", _refuse(errno.EACCES))
+def _files(machine: str, *, stops_truncate: bool) -> list[Instruction]:
+    """No file is made that runs as its owner: whoever else is on the machine could run it.
+
+    Below ABI 3 a file could also be emptied by path, or by opening it for reading with O_TRUNC. What
+    `openat2` is asked for lies behind a pointer, so programs are told to do without it.
+    """
+    code = []
+    for name, index in (("openat", 2), ("open", 1)):
+        body = [_argument(index), (_JSET, 0, 3, _O_CREAT | _O_TMPFILE)]
+        body += [_argument(index + 1), (_JSET, 0, 1, _SET_ID), *_refuse(errno.EPERM)]
+        if not stops_truncate:
+            body += [_argument(index), (_AND, 0, 0, _O_TRUNC | _O_ACCMODE)]
+            body += [(_JEQ, 0, 1, _O_TRUNC), *_refuse(errno.EACCES)]
+        code += _call(machine, name, [*body, (_RET, 0, 0, _ALLOW)])
+    for name, index in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
+        code += _call(machine, name, _without(index, _SET_ID, errno.EPERM))
     code += _call(machine, "openat2", _refuse(errno.ENOSYS))
-    for name, index in (("open", 1), ("openat", 2)):
-        body = [_argument(index), (_AND, 0, 0, _O_TRUNC | _O_ACCMODE), (_JEQ, 0, 1, _O_TRUNC)]
-        code += _call(machine, name, [*body, *_either(errno.EACCES)])
-    return code
+    return code if stops_truncate else code + _call(machine, "truncate", _refuse(errno.EACCES))
