@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -10,6 +10,7 @@ from typing import NoReturn
 from interlock.config.describe import secrets_of
 from interlock.config.modes import ToolMode
 from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
+from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Capabilities, Situation
 from interlock.gates.policy import (
@@ -27,8 +28,10 @@ from interlock.infra.logging import configure_logging
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
+from interlock.sandbox.choice import Choice, choose_backend
+from interlock.sandbox.jobs import JobLimits
 from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.programs import PROGRAMS, RG, locate
+from interlock.sandbox.programs import BASH, PROGRAMS, RG, locate
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
@@ -40,6 +43,15 @@ from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk
 from interlock.tools.files.writing import WritingDesk
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell.tool import ShellServices
+
+# All output of commands that is kept to be paged, of all sessions together.
+MAX_OUTPUT_BYTES = 256 * 1024 * 1024
+
+
+# Where nobody looked for a sandbox, nothing that needs one is offered.
+NO_SANDBOX = Choice(None, "none was looked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,7 @@ class Runtime:
     registry: ToolRegistry
     authorities: AuthorityCache
     runner: ToolRunner
+    sandbox: Choice
     situation: Situation
 
     async def authority(
@@ -86,13 +99,32 @@ class Runtime:
         )
         return self.authorities.get(situation)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        if self.sandbox.backend is not None:
+            await self.sandbox.backend.close()
         self.log.close()
         self.database.close()
 
 
+async def chosen_sandbox(settings: Settings, *, is_anew: bool = False) -> Choice:
+    """What confines commands here, tried out; remembered while nothing changed that it depends on."""
+    return await choose_backend(settings.tool.sandbox, state_folder=settings.state_dir, is_anew=is_anew)
+
+
+async def tried_sandbox(settings: Settings) -> Choice:
+    """The same, tried out now and closed again: to be told, not to be used."""
+    choice = await chosen_sandbox(settings, is_anew=True)
+    if choice.backend is not None:
+        await choice.backend.close()
+    return choice
+
+
 def open_runtime(
-    settings: Settings, *, opened: Iterable[ToolMode] = (), roots: tuple[Path, ...] | None = None
+    settings: Settings,
+    *,
+    opened: Iterable[ToolMode] = (),
+    roots: tuple[Path, ...] | None = None,
+    sandbox: Choice = NO_SANDBOX,
 ) -> Runtime:
     """Build everything. `opened` and `roots` are what the local operator said on the command line."""
     if roots is not None:
@@ -107,22 +139,19 @@ def open_runtime(
     open_modes = settings.session.open_modes | frozenset(opened)
     questions = QuestionDesk(database, log, redactor)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
+    outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
-    files = FileServices(redactor, desk, locate(RG))
-    registry = build_registry(questions, files)
+    registry = build_registry(
+        questions,
+        FileServices(redactor, desk, locate(RG)),
+        ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits()),
+    )
     return Runtime(
         settings=settings,
         database=database,
         redactor=redactor,
         log=log,
-        sessions=SessionManager(
-            database,
-            log,
-            redactor,
-            default_mode=ToolMode(settings.session.default_mode),
-            open_modes=open_modes,
-            forget_files=kept.forget,
-        ),
+        sessions=_sessions(settings, database, log, redactor, open_modes, (kept.forget, outputs.forget)),
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
@@ -131,14 +160,51 @@ def open_runtime(
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
-        situation=_situation(settings.tool, open_modes, roots or settings.tool.allowed_roots),
+        sandbox=sandbox,
+        situation=_situation(settings.tool, open_modes, roots or settings.tool.allowed_roots, sandbox),
+    )
+
+
+async def record_probes(runtime: Runtime) -> None:
+    """What was tried against the sandbox stands in the log before anything relies on it."""
+    for report in runtime.sandbox.reports:
+        rows = [[row.name, row.holds, row.detail] for row in report.rows]
+        event = SandboxProbed(backend=report.backend, holds=report.ok, rows=rows)
+        await runtime.log.append(SYSTEM_STREAM, event)
+
+
+def _sessions(
+    settings: Settings,
+    database: Database,
+    log: EventLog,
+    redactor: Redactor,
+    open_modes: frozenset[ToolMode],
+    forgetting: tuple[Callable[[str], None], ...],
+) -> SessionManager:
+    def forget_files(session_id: str) -> None:
+        for forget in forgetting:
+            forget(session_id)
+
+    return SessionManager(
+        *(database, log, redactor),
+        default_mode=ToolMode(settings.session.default_mode),
+        open_modes=open_modes,
+        forget_files=forget_files,
     )
 
 
 def _situation(
-    tool: ToolSettings, open_modes: frozenset[ToolMode], roots: tuple[Path, ...] | None
+    tool: ToolSettings,
+    open_modes: frozenset[ToolMode],
+    roots: tuple[Path, ...] | None,
+    sandbox: Choice,
 ) -> Situation:
-    here = capabilities(roots, tool.protected_names, reads_hard_links=tool.hard_links)
+    here = replace(
+        capabilities(roots, tool.protected_names, sandbox=sandbox),
+        reads_hard_links=tool.hard_links,
+        readable_paths=tool.readable_paths,
+        denied_commands=tool.bash_denylist,
+    )
     return Situation(
         mode=ToolMode.chat_safe,
         open_modes=open_modes,
@@ -149,18 +215,24 @@ def _situation(
 
 
 def build_registry(
-    questions: QuestionDesk | None = None, files: FileServices | None = None
+    questions: QuestionDesk | None = None,
+    files: FileServices | None = None,
+    shell: ShellServices | None = None,
 ) -> ToolRegistry:
     """Every tool there is. Without what they need of the world they can be looked at, and not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
-    register_builtins(registry, files or _no_files())
+    register_builtins(registry, files or _no_files(), shell or _no_shell())
     return registry
 
 
 def _no_files() -> FileServices:
     nothing = WritingDesk(FileChanges(KeptVersions(Path(os.devnull), max_bytes=0)), SeenFiles(_no_log))
     return FileServices(Redactor(), nothing, None)
+
+
+def _no_shell() -> ShellServices:
+    return ShellServices(None, None, Redactor(), KeptOutputs(Path(os.devnull), max_bytes=0), JobLimits())
 
 
 def _no_log() -> NoReturn:
@@ -196,7 +268,7 @@ def capabilities(
     roots: tuple[Path, ...] | None,
     protected_names: tuple[str, ...] = PROTECTED_NAMES,
     *,
-    reads_hard_links: bool = False,
+    sandbox: Choice = NO_SANDBOX,
 ) -> Capabilities:
     """What works here, and for everything that does not, why and what would help."""
     present, missing = {"person"}, {}
@@ -204,6 +276,10 @@ def capabilities(
         present.add("roots")
     else:
         missing["roots"] = "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+    if sandbox.backend is not None:
+        present.add("sandbox")
+    else:
+        missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
     for program in PROGRAMS:
         if locate(program) is not None:
             present.add(program.capability)
@@ -214,7 +290,7 @@ def capabilities(
         missing_reasons=tuple(missing.items()),
         roots=roots or (),
         protected_names=protected_names,
-        reads_hard_links=reads_hard_links,
+        sandbox=sandbox.backend.name if sandbox.backend is not None else "none",
     )
 
 
@@ -230,6 +306,13 @@ def programs() -> list[tuple[str, Path | None, list[str], str]]:
         )
         for program in PROGRAMS
     ]
+
+
+def dead_denials(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Entries of the operator's denylist of commands that can never match, and why."""
+    from interlock.sandbox.commands import CommandJudge
+
+    return CommandJudge(settings.tool.bash_denylist, (), Path.home()).dead_entries
 
 
 def local_person() -> str:

@@ -13,13 +13,18 @@ from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
+from interlock.sandbox.choice import Choice
+from interlock.sandbox.jobs import Backend, JobLimits
 from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.programs import RG, locate
+from interlock.sandbox.landlock_backend import LandlockBackend
+from interlock.sandbox.programs import BASH, RG, locate
 from interlock.tools.builtins import FileServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk
 from interlock.tools.files.writing import WritingDesk
 from interlock.tools.result import ToolResult
+from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell.tool import ShellServices
 from interlock.wiring import build_registry, capabilities
 from tests.conftest import Store
 
@@ -41,18 +46,28 @@ class Workbench:
         self.redactor = Redactor([SECRET])
         self.kept = KeptVersions(folder / "state" / "kept", max_bytes=64 * 1024 * 1024)
         self.undo = UndoDesk(self.kept, store.log)
-        self.registry = build_registry(
-            None,
-            FileServices(
-                self.redactor,
-                WritingDesk(FileChanges(self.kept), SeenFiles(store.database.reading)),
-                locate(RG),
-            ),
-        )
-        self.runner = ToolRunner(self.registry, store.log, self.redactor)
-        self.authorities = AuthorityCache(self.registry)
+        self.outputs = KeptOutputs(folder / "state" / "outputs", max_bytes=64 * 1024 * 1024)
+        self.backend: Backend | None = None
+        self.job_limits = JobLimits()
+        self._build()
         self.progress: list[str] = []
         self._count = 0
+
+    def _build(self) -> None:
+        desk = WritingDesk(FileChanges(self.kept), SeenFiles(self.store.database.reading))
+        self.registry = build_registry(
+            None,
+            FileServices(self.redactor, desk, locate(RG)),
+            ShellServices(self.backend, locate(BASH), self.redactor, self.outputs, self.job_limits),
+        )
+        self.runner = ToolRunner(self.registry, self.store.log, self.redactor)
+        self.authorities = AuthorityCache(self.registry)
+
+    async def open_sandbox(self) -> None:
+        """Let commands run, in the real sandbox."""
+        self.backend = LandlockBackend()
+        await self.backend.start()
+        self._build()
 
     def authority(self) -> Authority:
         return self.authorities.get(
@@ -60,7 +75,7 @@ class Workbench:
                 mode=self.mode,
                 open_modes=frozenset(ToolMode),
                 environment=self.policy,
-                capabilities=capabilities(self.roots),
+                capabilities=capabilities(self.roots, sandbox=Choice(self.backend, "none here")),
                 limits=self.limits,
             ),
         )

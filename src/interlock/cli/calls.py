@@ -63,7 +63,7 @@ async def opened_calls(
     mode: ToolMode | None, roots: tuple[Path, ...] | None, session: str | None, title: str, *, ask: bool
 ) -> AsyncIterator[Calls]:
     """The calls of a session that is continued, or of a new one."""
-    async with opened_runtime(opened=[mode] if mode else [], roots=roots) as runtime:
+    async with opened_runtime(opened=[mode] if mode else [], roots=roots, sandboxed=True) as runtime:
         if session is None:
             first = mode or ToolMode.chat_safe
             session = (await runtime.sessions.create(opened_by="cli", title=title, mode=first)).id

@@ -37,7 +37,7 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
-        findings += [*_denied_nothing(settings), *_programs()]
+        findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings)]
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -98,6 +98,27 @@ def _programs() -> list[Finding]:
         else Finding("program", WARNING, f"{name} is missing: {', '.join(tools)} cannot be used; {hint}")
         for name, path, tools, hint in programs()
     ]
+
+
+def _sandbox(settings: "Settings") -> list[Finding]:
+    """What confines commands, tried out now, and what it leaves open."""
+    import asyncio
+
+    from interlock.wiring import dead_denials, tried_sandbox
+
+    choice = asyncio.run(tried_sandbox(settings))
+    state = GOOD if choice.is_confined else WARNING
+    findings = [Finding("sandbox", state, choice.reason)]
+    for report in choice.reports:
+        findings += [Finding("sandbox", WARNING, f"{row.name}: {row.detail}") for row in report.failures]
+        findings += [
+            Finding("sandbox", GOOD, f"stays open: {row.name} ({row.detail})") for row in report.open
+        ]
+    findings += [
+        Finding("settings", WARNING, f"TOOL_BASH_DENYLIST: '{entry}' can never match: {why}")
+        for entry, why in dead_denials(settings)
+    ]
+    return findings
 
 
 def _short_secrets(settings: "Settings") -> list[Finding]:

@@ -16,7 +16,7 @@ app = App(name="policy", help="What may be done in which mode, and why.", help_f
 @app.command
 async def matrix(*, json: AsJson = False) -> int:
     """Show every tool in every mode, and who decided."""
-    async with opened_runtime() as runtime:
+    async with opened_runtime(sandboxed=True) as runtime:
         every = frozenset(ToolMode)
         real = {mode: await runtime.authority(mode) for mode in ToolMode}
         opened = {mode: await runtime.authority(mode, open_modes=every) for mode in ToolMode}
@@ -88,7 +88,7 @@ async def explain(
         A folder to judge paths against, instead of the configured ones.
     """
     chosen = mode_argument(mode)
-    async with opened_runtime(opened=[chosen], roots=root_arguments(root)) as runtime:
+    async with opened_runtime(opened=[chosen], roots=root_arguments(root), sandboxed=True) as runtime:
         authority = await runtime.authority(chosen)
         answer = await _explanation(runtime, authority, tool, args)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes

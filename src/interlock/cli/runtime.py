@@ -14,16 +14,25 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def opened_runtime(
-    *, opened: Iterable[ToolMode] = (), roots: tuple[Path, ...] | None = None
+    *,
+    opened: Iterable[ToolMode] = (),
+    roots: tuple[Path, ...] | None = None,
+    sandboxed: bool = False,
 ) -> "AsyncIterator[Runtime]":
+    """With `sandboxed`, tools may run commands: what confines them is tried out first."""
     from interlock.config.settings import load_settings
-    from interlock.wiring import open_runtime
+    from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
-    runtime = open_runtime(load_settings(), opened=opened, roots=roots)
+    settings = load_settings()
+    # Without a folder to work in there is no shell, and nothing to confine.
+    has_roots = bool(roots or settings.tool.allowed_roots)
+    sandbox = await chosen_sandbox(settings) if sandboxed and has_roots else NO_SANDBOX
+    runtime = open_runtime(settings, opened=opened, roots=roots, sandbox=sandbox)
     try:
+        await record_probes(runtime)
         yield runtime
     finally:
-        runtime.close()
+        await runtime.close()
 
 
 def mode_argument(value: str) -> ToolMode:

@@ -34,7 +34,9 @@ async def list_tools(
         A folder to work in, instead of the configured ones.
     """
     chosen = mode_argument(mode) if mode else None
-    async with opened_runtime(opened=[chosen] if chosen else (), roots=root_arguments(root)) as runtime:
+    async with opened_runtime(
+        opened=[chosen] if chosen else (), roots=root_arguments(root), sandboxed=True
+    ) as runtime:
         authority = await runtime.authority(chosen) if chosen else None
         tools = [
             entry.tool
@@ -132,6 +134,10 @@ async def call(
     elif result.failure is None:
         _print_output(result)
     else:
+        if result.stdout:
+            print_text(result.stdout.removesuffix("\n"))
+        if result.stderr:
+            note(result.stderr.removesuffix("\n"))
         _print_failure(result.failure)
     note(f"recorded  interlock events tree {calls.session_id}")
     if result.failure is None:

@@ -128,6 +128,7 @@ class ToolCallStarted(ToolCallEvent):
     arguments: Any
     effect: str
     timeout_seconds: float
+    sandbox: str = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +204,16 @@ class AskUserExpired(AskUserEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxProbed(Event):
+    """What was tried against a sandbox; each row has a name, whether it holds, and a detail."""
+
+    kind = "sandbox.probed"
+    backend: str
+    holds: bool
+    rows: list[list[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStarted(Event):
     """A person takes changes of files back; `of` is the session, task or call that made them."""
 
@@ -252,6 +263,7 @@ KINDS: dict[str, type[Event]] = {
         AskUserAsked,
         AskUserAnswered,
         AskUserExpired,
+        SandboxProbed,
         UndoStarted,
         UndoFinished,
     )

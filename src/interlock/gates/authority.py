@@ -49,6 +49,9 @@ class Capabilities:
     roots: tuple[Path, ...] = ()
     protected_names: tuple[str, ...] = ()
     reads_hard_links: bool = False
+    readable_paths: tuple[Path, ...] = ()
+    denied_commands: tuple[str, ...] = ()
+    sandbox: str = "none"
 
     def why_missing(self, need: str) -> str | None:
         if need in self.present:
@@ -288,6 +291,9 @@ def _profile(situation: Situation, policy: ToolPolicy) -> SandboxProfile:
         readable_roots=here.roots,
         protected_names=here.protected_names,
         reads_hard_links=here.reads_hard_links,
+        readable_paths=here.readable_paths,
+        denied_commands=here.denied_commands,
+        sandbox=here.sandbox,
     )
     if situation.mode is not ToolMode.coding:
         return reading
@@ -327,6 +333,9 @@ def canonical_form(authority: Authority) -> dict[str, Any]:
             "network_ports": sorted(authority.profile.network_ports),
             "protected_names": list(authority.profile.protected_names),
             "reads_hard_links": authority.profile.reads_hard_links,
+            "readable_paths": [str(path) for path in authority.profile.readable_paths],
+            "denied_commands": list(authority.profile.denied_commands),
+            "sandbox": authority.profile.sandbox,
         },
         "verdicts": [_verdict_form(authority.verdicts[name]) for name in sorted(authority.verdicts)],
         "names": sorted(authority.names.items()),

@@ -139,6 +139,7 @@ class ToolRunner:
             arguments=_shortened(arguments.value),
             effect=cleared.tool.effect.value,
             timeout_seconds=cleared.timeout_seconds,
+            sandbox=cleared.authority.profile.sandbox,
         )
         intent, cancelled = await self._append(started, context)
         inside = replace(context, scope=Scope(context.scope.task, intent))
@@ -151,10 +152,12 @@ class ToolRunner:
     async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Ended:
         """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
         began = time.perf_counter()
-        running = asyncio.ensure_future(_contained(cleared, replace(cleared.context, scope=inside.scope)))
+        context = replace(cleared.context, scope=inside.scope, timeout_seconds=cleared.timeout_seconds)
+        running = asyncio.ensure_future(_contained(cleared, context))
+        patience = cleared.timeout_seconds + (GRACE_SECONDS * 2 if cleared.tool.ends_in_time else 0)
         cancelled: _Cancelled = None
         try:
-            await asyncio.wait({running}, timeout=cleared.timeout_seconds)
+            await asyncio.wait({running}, timeout=patience)
         except asyncio.CancelledError as error:
             cancelled = error
         if not running.done():

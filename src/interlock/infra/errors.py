@@ -13,6 +13,7 @@
     │   ├── QuestionNotFound
     │   ├── QuestionClosed       it was answered or closed before
     │   └── InvalidAnswer        the answer does not fit the question
+    ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
     ├── AuditUnavailable         ends the task: what cannot be recorded is not done
     └── StopsProcess             told to the operator, in one line, with a non-zero exit

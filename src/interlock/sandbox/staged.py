@@ -135,6 +135,8 @@ class StagedBackend:
     def __init__(self) -> None:
         self._children: set[StagedChild] = set()
         self._is_closed = False
+        # A start holds the loop up for a moment, so many of them take turns with everything else.
+        self._starting = asyncio.Lock()
 
     def _plan(self, job: Job, opened: ExitStack) -> Plan:
         """Beside the loop. What it opens is closed by `opened`, once the stage has started."""
@@ -185,7 +187,8 @@ class StagedBackend:
             outputs = [stdout_end, stderr_end]
             folder = [job.folder] if plan.order["folder"] is None else []
             socket.send_fds(channel, [message], [*outputs, *folder, *([] if file is None else [file])])
-            process = await self._spawn(plan, far_end.fileno(), complaints_end)
+            async with self._starting:
+                process = await self._spawn(plan, far_end.fileno(), complaints_end)
             ours.pop_all()
         child = StagedChild(stdout, stderr)
         child.follow(process, channel, complaints)

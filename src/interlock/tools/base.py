@@ -68,6 +68,7 @@ class ToolContext:
     report_progress: Callable[[str], None]
     scope: Scope = NO_SCOPE
     lease_token: int | None = None
+    timeout_seconds: float = 0.0
     cancel: CancelSignal = field(default_factory=CancelSignal)
 
 
@@ -101,6 +102,11 @@ class BaseTool(ABC):
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
         """How long this call may take; never more than the policy's maximum, whatever it answers."""
         return limits.timeout_seconds
+
+    @property
+    def ends_in_time(self) -> bool:
+        """Whether it keeps to `context.timeout_seconds` by itself, and tells what it had by then."""
+        return False
 
     @property
     def group(self) -> ToolGroup:

@@ -22,7 +22,7 @@ from tests.integration.workbench import SECRET, Workbench
 
 
 def test_search_files_group_and_modes():
-    tool = SearchFilesTool(Redactor(), None)
+    tool = SearchFilesTool(Redactor(), None, None)
     assert tool.group is ToolGroup.code
     assert tool.allowed_modes == {ToolMode.chat, ToolMode.plan, ToolMode.coding}
     assert tool.aliases == ("grep", "fs.search")

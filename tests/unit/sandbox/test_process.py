@@ -71,7 +71,7 @@ async def test_what_is_left_unread_is_closed(folder):
     script = "while :; do echo line; done"
     async with running(SH, ("-c", script), folder) as child, aclosing(child.lines()) as batches:
         assert (await anext(batches))[0] == b"line"
-    assert child.process.returncode == -9
+    assert await child.wait() == -9
     # A pipe is closed in the loop's next turn.
     await asyncio.sleep(0)
     assert open_descriptors() == before

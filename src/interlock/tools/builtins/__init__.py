@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.redaction.redactor import Redactor
+from interlock.tools.builtins.bash import BashTool
+from interlock.tools.builtins.bash_readonly import BashReadonlyTool
 from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.builtins.delete_file import DeleteFileTool
 from interlock.tools.builtins.edit_file import EditFileTool
@@ -19,6 +21,7 @@ from interlock.tools.builtins.search_files import SearchFilesTool
 from interlock.tools.builtins.write_file import WriteFileTool
 from interlock.tools.files.writing import WritingDesk
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.shell.tool import ShellServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +33,19 @@ class FileServices:
     rg: Path | None
 
 
-def register_builtins(registry: ToolRegistry, files: FileServices) -> None:
+def register_builtins(registry: ToolRegistry, files: FileServices, shell: ShellServices) -> None:
     for tool in (
         CurrentTimeTool(),
         ListFilesTool(files.redactor),
         FindFilesTool(files.redactor),
-        SearchFilesTool(files.redactor, files.rg),
+        SearchFilesTool(files.redactor, files.rg, shell.backend),
         ReadFileTool(files.redactor),
         GetProjectStructureTool(files.redactor),
         WriteFileTool(files.desk),
         EditFileTool(files.desk),
         MoveFileTool(files.desk),
         DeleteFileTool(files.desk),
+        BashTool(shell),
+        BashReadonlyTool(shell),
     ):
         registry.register(tool)

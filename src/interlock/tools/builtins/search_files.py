@@ -9,19 +9,22 @@ import stat
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
+from interlock.sandbox.jobs import Backend
 from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
+from interlock.sandbox.process import confined, running
 from interlock.tools.base import Effect, ToolContext, ToolMode
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.files.base import CURSOR, PATH, READING_MODES, FileTool, told, whole_number
 from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, subject_of
 from interlock.tools.files.lines import LineReader
-from interlock.tools.files.matches import Found, Passed, Query, find_matches
+from interlock.tools.files.matches import Found, Passed, Query, Start, find_matches
 from interlock.tools.files.nearby import missing
 from interlock.tools.files.patterns import judged_pattern
 from interlock.tools.output import LinePage
@@ -43,7 +46,8 @@ class _Plan:
 
 
 class SearchFilesTool(FileTool[_Plan]):
-    def __init__(self, redactor: Redactor, program: Path | None) -> None:
+    def __init__(self, redactor: Redactor, program: Path | None, backend: Backend | None) -> None:
+        self._backend = backend
         self._redactor = redactor
         self._program = program
 
@@ -127,6 +131,11 @@ class SearchFilesTool(FileTool[_Plan]):
     def subject(self, plan: _Plan, territory: Territory) -> str:
         return territory.shown(plan.place)
 
+    def _start(self, context: ToolContext) -> Start:
+        if self._backend is None:
+            return running
+        return partial(confined, self._backend, context.profile)
+
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         territory, plan = Territory(context.profile), prepared
         try:
@@ -135,7 +144,9 @@ class SearchFilesTool(FileTool[_Plan]):
             raise told(error, territory.shown(plan.place)) from error
         try:
             found = await find_matches(
-                *(self._program, folder, target, plan.query), limit=plan.limit, passed=plan.passed
+                *(self._start(context), self._program, folder, target, plan.query),
+                limit=plan.limit,
+                passed=plan.passed,
             )
             return await beside_the_loop(
                 context.cancel, lambda: self._page(folder, target, found, plan, territory, context)

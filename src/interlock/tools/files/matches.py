@@ -2,14 +2,15 @@
 
 import os
 import re
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
-from interlock.sandbox.process import running
+from interlock.sandbox.process import Child
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
 from interlock.tools.files.lines import Match
@@ -44,6 +45,9 @@ _BINARY = re.compile(
     rb"(\./.*): (?:WARNING: stopped searching binary file after match|binary file matches)"
     rb' \(found "\\0" byte around offset \d+\)\r?',
 )
+
+
+Start = Callable[[Path, Sequence[str], int], AbstractAsyncContextManager[Child]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,14 @@ _NOTHING_PASSED = Passed()
 
 
 async def find_matches(
-    program: Path | None, folder: int, target: str, query: Query, *, limit: int, passed: Passed
+    start: Start,
+    program: Path | None,
+    folder: int,
+    target: str,
+    query: Query,
+    *,
+    limit: int,
+    passed: Passed,
 ) -> Found:
     """At most `limit` matches behind those that were passed.
 
@@ -90,7 +101,7 @@ async def find_matches(
     """
     if program is None:
         raise _not_available("it is missing")
-    search = _Search(program, folder, target, query)
+    search = _Search(start, program, folder, target, query)
     if not passed.count:
         found = await search.run(limit)
         if not found.has_more:
@@ -101,6 +112,7 @@ async def find_matches(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
+    start: Start
     program: Path
     folder: int
     target: str
@@ -110,7 +122,7 @@ class _Search:
         output = _Output(limit, passed, None if self.target else self.query.glob)
         arguments = (*_FIXED, *options, *_types(self.query.glob), "--", self.query.pattern)
         try:
-            async with running(self.program, (*arguments, f"./{self.target}"), self.folder) as child:
+            async with self.start(self.program, (*arguments, f"./{self.target}"), self.folder) as child:
                 async with aclosing(child.lines()) as batches:
                     async for lines in batches:
                         output.take(lines)

@@ -1,0 +1,28 @@
+"""Runs a command that may change files in the opened folders, and nothing else."""
+
+from interlock.tools.base import Effect, ToolMode
+from interlock.tools.files.base import WRITING_MODES
+from interlock.tools.shell.tool import ShellTool
+
+
+class BashTool(ShellTool):
+    may_write = True
+
+    @property
+    def name(self) -> str:
+        return "bash"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Run a command line with bash in a sandbox: it may change files in the opened folders, and has "
+            "a home and a temporary folder of its own that are gone afterwards. Prefer the file tools."
+        )
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return WRITING_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.exec

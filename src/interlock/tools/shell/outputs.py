@@ -1,0 +1,121 @@
+"""The output of commands, spooled to the state folder as it comes, so that all of it can be paged.
+
+It is kept as the command wrote it and freed of secrets when it is shown, in pages that never cut one.
+"""
+
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+# Of each stream; what a command writes beyond it is read and thrown away.
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+STREAMS = ("out", "err")
+
+
+@dataclass(slots=True)
+class Stream:
+    """One stream of one command. `size` is what is kept, `total` what was written."""
+
+    descriptor: int
+    size: int = 0
+    total: int = 0
+
+    def write(self, data: bytes) -> None:
+        self.total += len(data)
+        room = data[: MAX_STREAM_BYTES - self.size]
+        while room:
+            written = os.write(self.descriptor, room)
+            self.size += written
+            room = room[written:]
+
+    def read(self, offset: int, count: int) -> bytes:
+        return os.pread(self.descriptor, count, offset)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.size == self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Both streams of one command, and the name under which they are found again."""
+
+    name: str
+    out: Stream
+    err: Stream
+
+    def close(self) -> None:
+        for stream in (self.out, self.err):
+            os.close(stream.descriptor)
+
+
+class KeptOutputs:
+    """Bounded: when all of it exceeds `max_bytes`, the oldest go."""
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    def begin(self, session_id: str) -> Output:
+        folder = self._folder_of(session_id)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._lock:
+            self._forget_oldest()
+        name = secrets.token_hex(8)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        out, err = (Stream(os.open(folder / f"{name}.{end}", flags, 0o600)) for end in STREAMS)
+        return Output(name, out, err)
+
+    def find(self, session_id: str, name: str) -> Output | None:
+        """What a command of this session wrote; None where it is not kept any more."""
+        if not name.isalnum():
+            return None
+        opened: list[Stream] = []
+        for end in STREAMS:
+            path = self._folder_of(session_id) / f"{name}.{end}"
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError:
+                for stream in opened:
+                    os.close(stream.descriptor)
+                return None
+            size = os.fstat(descriptor).st_size
+            opened.append(Stream(descriptor, size, size))
+        return Output(name, *opened)
+
+    def drop(self, session_id: str, output: Output) -> None:
+        """It was short enough to be shown whole."""
+        for end in STREAMS:
+            with suppress(OSError):
+                (self._folder_of(session_id) / f"{output.name}.{end}").unlink()
+
+    def forget(self, session_id: str) -> None:
+        shutil.rmtree(self._folder_of(session_id), ignore_errors=True)
+
+    def _folder_of(self, session_id: str) -> Path:
+        # An id is whatever somebody chose; a folder's name is not.
+        return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def _forget_oldest(self) -> None:
+        found = sorted(self._all(), key=lambda item: item[1].st_mtime_ns)
+        total = sum(status.st_size for _, status in found)
+        for path, status in found:
+            if total <= self._max_bytes:
+                return
+            with suppress(OSError):
+                path.unlink()
+            total -= status.st_size
+
+    def _all(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with suppress(OSError):
+            for folder in self._folder.iterdir():
+                for path in folder.iterdir():
+                    with suppress(OSError):
+                        yield path, path.stat()

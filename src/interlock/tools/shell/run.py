@@ -1,0 +1,110 @@
+"""Runs one command in the sandbox and spools what it writes, until it ends or its time is over."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
+from interlock.sandbox.jobs import Output as Pipe
+from interlock.tools.base import ToolContext
+from interlock.tools.shell.environment import command_environment
+from interlock.tools.shell.outputs import Output, Stream
+
+# How often a running command is told about, at most.
+TELL_SECONDS = 1.0
+_DRAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended; `in_time` is False where it had to be stopped."""
+
+    ended: Ended
+    in_time: bool
+
+
+@contextmanager
+def private_folder(*, is_wanted: bool) -> Iterator[Path | None]:
+    """A home and a temporary folder of the command's own, gone when it has ended."""
+    if not is_wanted:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="interlock-"))
+    try:
+        for name in ("home", "tmp"):
+            (folder / name).mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def run_command(
+    backend: Backend,
+    bash: Path,
+    command: str,
+    folder: int,
+    output: Output,
+    context: ToolContext,
+    private: Path | None,
+    limits: JobLimits,
+) -> Ran:
+    profile = context.profile
+    readable = (*system_paths(), *profile.readable_paths, *profile.readable_roots)
+    job = Job(
+        argv=(str(bash), "--noprofile", "--norc", "-c", "--", command),
+        folder=folder,
+        environment=command_environment(os.environ, readable, private),
+        profile=profile,
+        readable_paths=profile.readable_paths,
+        private_folders=(private,) if private else (),
+        limits=limits,
+    )
+    async with backend.running(job) as child:
+        teller = _Teller(context)
+        reading = asyncio.gather(
+            _spool(child.stdout, output.out, teller), _spool(child.stderr, output.err, teller)
+        )
+        try:
+            return await _ended(child, context.timeout_seconds, reading)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _ended(child: Child, seconds: float, reading: "asyncio.Future[Any]") -> Ran:
+    try:
+        ended, in_time = await asyncio.wait_for(child.wait(), seconds), True
+    except TimeoutError:
+        ended, in_time = await child.stop(), False
+    # It is dead; what the pipes still hold is all there will be.
+    await asyncio.wait({reading}, timeout=_DRAIN_SECONDS)
+    return Ran(ended, in_time)
+
+
+async def _spool(pipe: Pipe, stream: Stream, teller: "_Teller") -> None:
+    while data := await pipe.read():
+        stream.write(data)
+        teller.heard(data)
+
+
+class _Teller:
+    """Says now and then what the command wrote last."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._report = context.report_progress
+        self._loop = asyncio.get_running_loop()
+        self._next = self._loop.time() + TELL_SECONDS
+
+    def heard(self, data: bytes) -> None:
+        if self._loop.time() < self._next:
+            return
+        self._next = self._loop.time() + TELL_SECONDS
+        lines = data.decode("utf-8", "replace").strip().splitlines()
+        if lines:
+            self._report(lines[-1][:200])

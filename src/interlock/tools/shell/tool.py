@@ -1,0 +1,261 @@
+"""A shell tool: judges a command, runs it in the sandbox, tells how it ended and pages its output."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.guard import ProtectedGuard
+from interlock.sandbox.jobs import Backend, EndReason, JobLimits, SandboxUnavailable
+from interlock.sandbox.paths import Place, Territory
+from interlock.tools.base import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
+from interlock.tools.blocking import beside_the_loop, looked_up
+from interlock.tools.files.base import CURSOR, PATH, told
+from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, stale_cursor, subject_of
+from interlock.tools.files.listing import require_folder
+from interlock.tools.files.page import Page, PageRequest, read_page
+from interlock.tools.files.text import TextForm
+from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.shell.outputs import KeptOutputs, Output, Stream
+from interlock.tools.shell.run import Ran, private_folder, run_command
+
+if TYPE_CHECKING:
+    from interlock.sandbox.commands import CommandJudge
+
+
+@dataclass(frozen=True, slots=True)
+class ShellServices:
+    """What the shell tools need of the world. `backend` is None where nothing can confine a command."""
+
+    backend: Backend | None
+    bash: Path | None
+    redactor: Redactor
+    outputs: KeptOutputs
+    limits: JobLimits
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    place: Place
+    command: str
+    cursor: str | None
+
+    @property
+    def subject(self) -> str:
+        return subject_of("shell", self.place.path, self.command)
+
+
+class ShellTool(BaseTool):
+    """`bash` and `bash_readonly` differ in what the kernel lets them do, and in nothing else."""
+
+    may_write = False
+
+    def __init__(self, services: ShellServices) -> None:
+        self._services = services
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "cmd": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 100_000,
+                    "description": "The command line, for bash.",
+                },
+                "workdir": {**PATH, "description": "Where to run it. Default: the first opened folder."},
+                "timeout_seconds": {
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 86_400,
+                    "description": "How long it may take. Default and upper bound are the operator's.",
+                },
+                "cursor": {
+                    **CURSOR,
+                    "description": "Reads on in the output of that command; runs nothing.",
+                },
+            },
+            "required": ["cmd"],
+        }
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.code
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset({PolicySwitch.shell})
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"roots", "program:bash", "sandbox"})
+
+    @property
+    def ends_in_time(self) -> bool:
+        return True
+
+    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:
+        return float(arguments.get("timeout_seconds", limits.timeout_seconds))
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan:
+        territory, command = Territory(context.profile), arguments["cmd"]
+        if "\0" in command:
+            raise ToolError(ErrorCode.INVALID_ARGS, "cmd: must not contain a null character", "Correct it.")
+
+        def judge() -> _Plan:
+            asked = arguments.get("workdir", ".")
+            try:
+                place = territory.find(asked)
+                require_folder(territory, place)
+            except OSError as error:
+                raise told(error, asked) from error
+            profile = context.profile
+            verdict = _judge_for(profile.denied_commands, profile.protected_names).judge(
+                command, place.path
+            )
+            if verdict is not None:
+                raise ToolError(ErrorCode.COMMAND_DENIED, verdict.message, verdict.next_action)
+            return _Plan(place, command, arguments.get("cursor"))
+
+        return await looked_up(context.cancel, judge)
+
+    async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
+        if prepared.cursor is not None:
+            return await beside_the_loop(context.cancel, lambda: self._continued(prepared, context))
+        output = self._services.outputs.begin(context.session_id)
+        try:
+            ran, restored = await self._run(prepared, output, context)
+            result, is_whole = self._result(prepared, output, ran, context)
+        finally:
+            output.close()
+        if is_whole:
+            self._services.outputs.drop(context.session_id, output)
+        return _with_restored(result, restored)
+
+    async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
+        backend, bash = self._services.backend, self._services.bash
+        if backend is None or bash is None:
+            raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the person.")
+        territory = Territory(context.profile)
+        guard = ProtectedGuard(context.profile, plan.place) if self.may_write else None
+        folder = await beside_the_loop(
+            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
+        )
+        profile = context.profile
+        if not self.may_write:
+            profile = replace(profile, writable_roots=(), network_ports=frozenset())
+        try:
+            with private_folder(is_wanted=self.may_write) as private:
+                context.cancel.begin_effect()
+                ran = await run_command(
+                    *(
+                        backend,
+                        bash,
+                        plan.command,
+                        folder,
+                        output,
+                        replace(context, profile=profile),
+                        private,
+                    ),
+                    self._services.limits,
+                )
+        except SandboxUnavailable as error:
+            raise ToolError(
+                ErrorCode.TOOL_NOT_AVAILABLE,
+                f"the command could not be confined: {error}",
+                "Tell the person.",
+            ) from error
+        finally:
+            os.close(folder)
+            restored = guard.restore() if guard is not None else []
+        return ran, restored
+
+    # -- what is told of it --
+
+    def _result(
+        self, plan: _Plan, output: Output, ran: Ran, context: ToolContext
+    ) -> tuple[ToolResult, bool]:
+        result, is_whole = self._page(plan, output, (0, 0), context)
+        ended = ran.ended
+        exit_code = ended.exit_code if ended.exit_code is not None else 128 + (ended.signal or 0)
+        failure = self._failure(ran, context)
+        return replace(result, exit_code=exit_code, failure=failure), is_whole
+
+    def _failure(self, ran: Ran, context: ToolContext) -> ToolFailure | None:
+        ended = ran.ended
+        if not ran.in_time:
+            code, reason = (
+                ErrorCode.TIMEOUT,
+                f"the command did not end within {context.timeout_seconds:g} seconds",
+            )
+            reason += "; it and everything it had started were stopped"
+            step = "Give it less to do, or a longer timeout_seconds. What it wrote until then is shown."
+        elif ended.reason is EndReason.exited and ended.exit_code == 0:
+            return None
+        else:
+            code, reason = ErrorCode.EXECUTION_ERROR, f"the command failed: {ended.text}"
+            step = "Look at its output, and try another way."
+        error_class: ErrorClass = code.error_class
+        return ToolFailure(code, error_class, self.name, context.mode.value, reason, step)
+
+    def _continued(self, plan: _Plan, context: ToolContext) -> ToolResult:
+        name, position = read_cursor(str(plan.cursor), plan.subject)
+        output = self._services.outputs.find(context.session_id, name)
+        if output is None:
+            raise stale_cursor("the output is not kept any more; what was kept")
+        try:
+            where = (number_in(position, "out"), number_in(position, "err"))
+            return self._page(plan, output, where, context)[0]
+        finally:
+            output.close()
+
+    def _page(
+        self, plan: _Plan, output: Output, start: tuple[int, int], context: ToolContext
+    ) -> tuple[ToolResult, bool]:
+        """What both streams hold from there on, as much as may be shown, and whether that is all."""
+        pages = [
+            self._page_of(stream, offset, context.limits)
+            for stream, offset in zip((output.out, output.err), start, strict=True)
+        ]
+        is_whole = all(page.is_last for page in pages)
+        cursor = None
+        if not is_whole:
+            position = {"out": pages[0].end, "err": pages[1].end}
+            cursor = make_cursor(plan.subject, output.name, position)
+        lost = [stream.total - stream.size for stream in (output.out, output.err)]
+        return (
+            ToolResult(
+                stdout=pages[0].text,
+                stderr=pages[1].text,
+                truncated_lines=any(page.cut_by_lines and not page.is_last for page in pages),
+                truncated_bytes=any(not page.cut_by_lines and not page.is_last for page in pages),
+                next_page_cursor=cursor,
+                meta={"not_kept_bytes": sum(lost)} if any(lost) else {},
+            ),
+            is_whole,
+        )
+
+    def _page_of(self, stream: Stream, offset: int, limits: ToolLimits) -> Page:
+        request = PageRequest(offset, limits.max_output_bytes, limits.max_output_lines, whole_lines=True)
+        return read_page(stream.read, stream.size, TextForm(), request, self._services.redactor)
+
+
+@lru_cache(maxsize=16)
+def _judge_for(denied: tuple[str, ...], protected: tuple[str, ...]) -> "CommandJudge":
+    # A large part of the program, which only commands need.
+    from interlock.sandbox.commands import CommandJudge
+
+    return CommandJudge(denied, protected, Path.home())
+
+
+def _with_restored(result: ToolResult, restored: list[str]) -> ToolResult:
+    """What the command changed although it is protected was put back, and the model is told."""
+    if not restored:
+        return result
+    note = "".join(f"restored: {path} is protected and was put back as it was\n" for path in restored)
+    return replace(result, stderr=note + result.stderr, meta={**result.meta, "restored": restored})
