@@ -1,0 +1,170 @@
+"""The life of a child under bubblewrap: what holds under Landlock holds here, by the same tests."""
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.jobs import EndReason, SandboxUnavailable
+from tests.escape.confinement import eventually, line_of
+from tests.escape.conftest import attacked
+
+# Run once more, with the `world` below.
+from tests.escape.test_launcher_life import (  # noqa: F401
+    test_a_cancelled_caller_leaves_nothing,
+    test_a_child_nobody_reads_is_held_up_and_not_buffered,
+    test_a_file_that_grows_too_large_ends_its_writer,
+    test_a_long_command_line_and_a_large_environment_arrive_whole,
+    test_a_missing_root_starts_nothing,
+    test_address_space_and_open_files_are_bounded_and_there_is_no_core,
+    test_an_argument_list_that_is_too_long_is_told,
+    test_both_streams_are_read_apart_and_whole,
+    test_closing_kills_running_jobs,
+    test_it_has_a_session_and_a_group_of_its_own,
+    test_it_inherits_no_descriptor_but_its_three,
+    test_its_exit_code_is_told,
+    test_names_that_are_not_text_arrive_as_they_are,
+    test_no_descriptor_is_left_after_many_jobs,
+    test_no_signal_is_ignored_or_blocked,
+    test_output_can_be_read_after_the_end,
+    test_processor_time_is_bounded,
+    test_the_environment_is_exactly_the_one_given,
+    test_the_signal_that_ended_it_is_told,
+    test_thirty_jobs_run_at_once_and_the_loop_stays_free,
+)
+from tests.escape.wrapped import wrapped
+
+ROOT = Path(__file__).parents[2]
+
+SERVER = """
+import asyncio, os, sys
+from pathlib import Path
+from interlock.sandbox.bubblewrap import BubblewrapBackend
+from interlock.sandbox.jobs import Job
+from interlock.sandbox.profile import SandboxProfile
+from tests.escape.confinement import MARK, line_of
+folder, mark, code = sys.argv[1:]
+async def serve():
+    script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
+    environment = {MARK: mark, "PATH": "/bin"}
+    opened = os.open(folder, os.O_PATH)
+    job = Job(("/bin/sh", "-c", script), opened, environment, SandboxProfile((Path(folder),)))
+    async with BubblewrapBackend.found().running(job) as child:
+        await line_of(child.stdout)
+        exec(code)
+        print("on", flush=True)
+        await child.wait()
+asyncio.run(serve())
+"""
+
+
+@pytest.fixture
+async def world(tmp_path):
+    backend = wrapped()
+    with attacked(backend, tmp_path, []) as made:
+        yield made
+        await backend.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("/nonexistent/program", errno.ENOENT),
+        ("{inside}/file", errno.EACCES),
+        ("/usr", errno.EACCES),
+        ("{outside}/program", errno.ENOENT),
+        ("{inside}/not-a-program", errno.ENOEXEC),
+        ("{inside}/no-interpreter", errno.ENOENT),
+    ],
+)
+async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason(world, program, error):
+    for place, name, text in (
+        (world.outside, "program", "#!/bin/sh\n"),
+        (world.inside, "not-a-program", "just text\n"),
+        (world.inside, "no-interpreter", "#!/nonexistent/shell\n"),
+    ):
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    done = await world.run(program.format(inside=world.inside, outside=world.outside))
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, error)
+    assert os.strerror(error) in done.ended.text
+
+
+async def test_a_folder_that_was_moved_away_starts_nothing(world):
+    """It is not mounted, and what has its name now was not judged."""
+    world.inside.rename(world.place / "moved")
+    (world.place / "inside").mkdir()
+    done = await world.run("/bin/pwd")
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
+
+
+async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(world, monkeypatch):
+    """Between judging and mounting a path, somebody puts a link to the outside in its place."""
+    spawn = world.backend._spawn
+
+    async def swap_first(*arguments):
+        world.inside.rename(world.place / "moved")
+        world.inside.symlink_to(world.outside)
+        return await spawn(*arguments)
+
+    monkeypatch.setattr(world.backend, "_spawn", swap_first)
+    done = await world.shell("cat file; echo x > file")
+    assert (done.ended.reason, done.out) == (EndReason.not_started, "")
+    assert "replaced" in done.ended.text
+    assert (world.outside / "file").read_text() != "x\n"
+
+
+async def test_a_root_that_is_a_link_is_found_by_both_its_names(world):
+    link = world.place / "link"
+    link.symlink_to(world.inside)
+    done = await world.shell(f"cat file {link}/file", readable_paths=(link,))
+    assert done.out == "inside\ninside\n"
+
+
+async def test_what_bubblewrap_complains_about_is_told(world, monkeypatch):
+    monkeypatch.setattr("interlock.sandbox.bubblewrap._ALWAYS", ("--bind", "/nonexistent", "/x"))
+    done = await world.shell("true")
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
+    assert "/nonexistent" in done.ended.text
+
+
+async def test_a_missing_program_is_told(world):
+    world.backend._program = Path("/nonexistent/bwrap")
+    with pytest.raises(SandboxUnavailable, match="No such file"):
+        await world.shell("true")
+
+
+async def test_a_stage_that_is_killed_takes_everything_with_it(world):
+    job = world.job("/bin/sh", "-c", "(setsid sleep 60 &); echo on; sleep 60")
+    async with world.backend.running(job) as child:
+        assert await line_of(child.stdout) == "on"
+        (pid,) = [process.pid for process in (child._process,)]
+        os.kill(pid, 9)
+        async with asyncio.timeout(3):
+            assert (await child.wait()).reason is EndReason.launcher_lost
+        assert await eventually(lambda: not world.survivors(), 2)
+
+
+async def test_a_job_cannot_end_its_first_process(world):
+    done = await world.shell("kill -KILL 1; kill -TERM 1; kill -INT 1; sleep 0.1; echo alive")
+    assert (done.out, done.ended.exit_code) == ("alive\n", 0)
+
+
+@pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
+async def test_when_the_server_is_killed_everything_dies(world, held):
+    fork = "os.fork() or __import__('time').sleep(2) or os._exit(0)" if held != "alone" else ""
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SERVER, str(world.inside), world.mark, fork),
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{':'.join(sys.path)}"},
+    )
+    assert await server.stdout.readline() == b"on\n"
+    assert len(world.survivors()) >= 2
+    server.kill()
+    await server.wait()
+    assert await eventually(lambda: not world.survivors(), 2)
