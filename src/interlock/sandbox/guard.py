@@ -79,6 +79,8 @@ class ProtectedGuard:
 def _candidates(profile: SandboxProfile, workdir: Place) -> Iterator[Place]:
     seen: set[Path] = set()
     bases: list[tuple[Path, tuple[str, ...]]] = [(root, ()) for root in profile.writable_roots]
+    if not bases:
+        return
     bases += [(workdir.root, workdir.parts[:depth]) for depth in range(1, len(workdir.parts) + 1)]
     for root, above in bases:
         folder = root.joinpath(*above)

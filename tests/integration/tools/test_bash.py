@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import tempfile
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
 from interlock.tools.base import Effect
 from tests.integration.workbench import SECRET, Workbench
 
@@ -262,3 +264,30 @@ async def test_bad_arguments_are_refused(shell: Workbench, arguments):
 async def test_a_command_that_begins_with_a_dash_is_a_command(shell: Workbench):
     result = await shell.call("bash", cmd="-c ls")
     assert result.exit_code == 127
+
+
+async def test_only_opened_ports_are_reached_and_only_by_the_shell_that_may(shell: Workbench):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    opened, closed = (listener.getsockname()[1] for listener in listeners)
+    code = (
+        "import socket,sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 2); print('reached')"
+    )
+
+    async def reached(tool: str, port: int) -> bool:
+        result = await shell.call(tool, cmd=f'python3 -c "{code}" {port}')
+        return result.stdout == "reached\n"
+
+    assert not await reached("bash", opened)
+    shell.policy = ToolPolicy(shell=ShellPolicy(network=True, ports=frozenset({opened})))
+    assert await reached("bash", opened)
+    assert not await reached("bash", closed)
+    assert not await reached("bash_readonly", opened)
+    for listener in listeners:
+        listener.close()
+
+
+async def test_with_files_switched_off_there_is_no_shell_either(shell: Workbench):
+    """S4-T4"""
+    shell.policy = ToolPolicy(fs=FsPolicy(enabled=False))
+    assert await shell.refused("bash", cmd="true") == "TOOL_NOT_AVAILABLE"
+    assert await shell.refused("bash_readonly", cmd="true") == "TOOL_NOT_AVAILABLE"

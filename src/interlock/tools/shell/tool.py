@@ -13,7 +13,7 @@ from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.jobs import Backend, EndReason, JobLimits, SandboxUnavailable
 from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
-from interlock.tools.blocking import beside_the_loop, looked_up
+from interlock.tools.blocking import CancelSignal, beside_the_loop, looked_up
 from interlock.tools.files.base import CURSOR, PATH, told
 from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, stale_cursor, subject_of
 from interlock.tools.files.listing import require_folder
@@ -127,28 +127,29 @@ class ShellTool(BaseTool):
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         if prepared.cursor is not None:
             return await beside_the_loop(context.cancel, lambda: self._continued(prepared, context))
-        output = self._services.outputs.begin(context.session_id)
+        outputs = self._services.outputs
+        output = await beside_the_loop(context.cancel, lambda: outputs.begin(context.session_id))
         try:
             ran, restored = await self._run(prepared, output, context)
             result, is_whole = self._result(prepared, output, ran, context)
         finally:
             output.close()
         if is_whole:
-            self._services.outputs.drop(context.session_id, output)
+            outputs.drop(context.session_id, output)
         return _with_restored(result, restored)
 
     async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
         backend, bash = self._services.backend, self._services.bash
         if backend is None or bash is None:
             raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the person.")
-        territory = Territory(context.profile)
-        guard = ProtectedGuard(context.profile, plan.place) if self.may_write else None
+        territory, profile = Territory(context.profile), context.profile
+        if not self.may_write:
+            profile = replace(profile, writable_roots=(), network_ports=frozenset())
+        # With nothing to write, it has nothing to remember.
+        guard = await beside_the_loop(context.cancel, lambda: ProtectedGuard(profile, plan.place))
         folder = await beside_the_loop(
             context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
         )
-        profile = context.profile
-        if not self.may_write:
-            profile = replace(profile, writable_roots=(), network_ports=frozenset())
         try:
             with private_folder(is_wanted=self.may_write) as private:
                 context.cancel.begin_effect()
@@ -172,7 +173,8 @@ class ShellTool(BaseTool):
             ) from error
         finally:
             os.close(folder)
-            restored = guard.restore() if guard is not None else []
+            # Also after a cancellation: what the command left must not stay.
+            restored = await beside_the_loop(CancelSignal(), guard.restore)
         return ran, restored
 
     # -- what is told of it --

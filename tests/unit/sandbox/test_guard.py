@@ -1,0 +1,89 @@
+"""Protected names are put back after a command."""
+
+import pytest
+
+from interlock.sandbox.guard import ProtectedGuard
+from interlock.sandbox.paths import Territory
+from interlock.sandbox.profile import SandboxProfile
+
+NAMES = (".git/hooks", ".git/config", ".vscode", ".bashrc", ".git/modules/**/hooks")
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "root"
+    (folder / ".git" / "hooks").mkdir(parents=True)
+    (folder / ".git" / "config").write_text("[core]\n")
+    (folder / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+    (folder / ".git" / "hooks" / "pre-commit").chmod(0o755)
+    (folder / "sub").mkdir()
+    (tmp_path / "outside").mkdir()
+    return folder
+
+
+def guard(root, workdir=".") -> ProtectedGuard:
+    profile = SandboxProfile((root,), (root,), frozenset(), NAMES)
+    return ProtectedGuard(profile, Territory(profile).find(workdir))
+
+
+def test_what_was_not_touched_stays_and_nothing_is_told(root):
+    watch = guard(root)
+    (root / "other").write_text("x")
+    before = (root / ".git/config").stat().st_ino
+    assert watch.restore() == []
+    assert (root / ".git/config").stat().st_ino == before
+
+
+def test_changed_removed_and_added_files_are_put_back(root):
+    watch = guard(root)
+    (root / ".git/config").write_text("evil")
+    (root / ".git/hooks/pre-commit").unlink()
+    (root / ".git/hooks/post-commit").write_text("evil")
+    (root / ".bashrc").write_text("evil")
+    assert sorted(watch.restore()) == [".bashrc", ".git/config", ".git/hooks"]
+    assert (root / ".git/config").read_text() == "[core]\n"
+    assert [path.name for path in (root / ".git/hooks").iterdir()] == ["pre-commit"]
+    assert (root / ".git/hooks/pre-commit").stat().st_mode & 0o777 == 0o755
+    assert not (root / ".bashrc").exists()
+
+
+def test_a_changed_mode_is_put_back(root):
+    watch = guard(root)
+    (root / ".git/config").chmod(0o777)
+    assert watch.restore() == [".git/config"]
+    assert (root / ".git/config").stat().st_mode & 0o777 != 0o777
+
+
+def test_a_new_protected_folder_is_removed_whole(root):
+    watch = guard(root)
+    (root / ".vscode" / "deep").mkdir(parents=True)
+    (root / ".vscode" / "deep" / "tasks.json").write_text("evil")
+    assert watch.restore() == [".vscode"]
+    assert not (root / ".vscode").exists()
+
+
+def test_names_in_the_working_folder_are_watched_as_well(root):
+    watch = guard(root, "sub")
+    (root / "sub" / ".bashrc").write_text("evil")
+    assert watch.restore() == ["sub/.bashrc"]
+    assert not (root / "sub" / ".bashrc").exists()
+
+
+def test_a_link_put_in_its_place_leads_nowhere(root, tmp_path):
+    """What is put back is written in the root, never through a link to somewhere else."""
+    watch = guard(root)
+    (tmp_path / "outside" / "victim").write_text("as it was")
+    (root / ".git/config").unlink()
+    (root / ".git/config").symlink_to(tmp_path / "outside" / "victim")
+    assert watch.restore() == [".git/config"]
+    assert (tmp_path / "outside" / "victim").read_text() == "as it was"
+    assert not (root / ".git/config").is_symlink()
+
+
+def test_a_folder_above_that_became_a_link_out_is_told_and_not_followed(root, tmp_path):
+    watch = guard(root)
+    (root / ".git").rename(root / "moved")
+    (root / ".git").symlink_to(tmp_path / "outside")
+    told = watch.restore()
+    assert any("could not be put back" in text for text in told)
+    assert list((tmp_path / "outside").iterdir()) == []
