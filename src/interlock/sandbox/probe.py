@@ -257,6 +257,7 @@ def _what_must_fail(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRo
         any_gave("signal_server", lambda _got: True),
         any_gave("environment_of_server", lambda got: got == environment),
         any_gave("memory_of_server", lambda got: got == bait.secret),
+        any_gave("switches", lambda _got: True),
         any_gave("descriptors", bool),
         _fails("leave the process tree", bool(alive), "ended with the job"),
     ]
@@ -268,9 +269,8 @@ _TITLES = {
     "signal_server": "signal the server",
     "environment_of_server": "read the server's environment",
     "memory_of_server": "read the server's memory",
+    "switches": "change the kernel's settings",
     "descriptors": "inherit a descriptor",
-    "list_state": "list the state folder",
-    "read_state": "read the state folder",
 }
 
 

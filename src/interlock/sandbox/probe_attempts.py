@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+# Root owns it, and needs no capability to write it. Opening it changes nothing.
+_SWITCH = "/proc/sys/kernel/core_pattern"
 _SURVIVOR_SECONDS = 3
 _MAX_DESCRIPTORS = 4096
 _SOCKET_SECONDS = 1.0
@@ -48,6 +50,7 @@ def attempts(facts: "dict[str, Any]") -> "dict[str, Callable[[], object]]":
         "write_state": lambda: _write(facts["state_file"] + "-new", b"x"),
         "environment_of_server": lambda: binascii.crc32(_read(f"/proc/{server}/environ")),
         "memory_of_server": lambda: _memory(server, facts["address"], len(facts["secret"])),
+        "switches": lambda: os.close(os.open(_SWITCH, os.O_WRONLY)),
         "signal_server": lambda: _signal(server, facts["pid_namespace"]),
         "tcp": lambda: _connect(_socket.SOCK_STREAM, *facts["tcp"]),
         "udp": lambda: _connect(_socket.SOCK_DGRAM, *facts["udp"]),

@@ -149,6 +149,8 @@ class StagedBackend:
         child: StagedChild | None = None
         try:
             child = await asyncio.shield(starting)
+            if self._is_closed:
+                child.kill()
             yield child
         finally:
             # Goes on if the caller is cancelled: a stage that was half started would be lost.
