@@ -3,7 +3,8 @@
 Each job is the child of a first process of ours (`stage.py`) in a new process namespace. It sees the
 files that its profile opens, mounted read-only or not, processes of its own, and no network; or, where its
 profile opens ports, the machine's network through Landlock's rules for ports. Protected names that exist
-are read-only. The filters are those of the Landlock backend, and capabilities are given up.
+are read-only. The filters, and the judging of changed modes, are those of the Landlock backend, and
+capabilities are given up.
 
 Where a profile opens ports and the kernel has no rules for them, the job has no network.
 """
@@ -51,13 +52,13 @@ class BubblewrapBackend(StagedBackend):
         ports = sorted(profile.network_ports) if landlock.abi_version() >= landlock.NETWORK_ABI else []
         mounts = self._mounts(job)
         device, inode, folder = identity_of(job.folder)
-        writes = bool(profile.writable_roots or job.private_folders)
+        writable = (*profile.writable_roots, *job.private_folders)
         descriptor = _filter(opened)
         words = [str(self._program), *_ALWAYS, "--seccomp", str(descriptor)]
         words += ["--unshare-user"] if _needs_user_namespace() else []
         words += [] if ports else ["--unshare-net"]
         words += mounts.words
-        if not any(root == Path("/") for root in (*profile.writable_roots, *job.private_folders)):
+        if Path("/") not in writable:
             # The folders that mounts hang in.
             words += ["--remount-ro", "/"]
         return Plan(
@@ -66,7 +67,8 @@ class BubblewrapBackend(StagedBackend):
                 "is_confined": True,
                 "folder": (os.fsencode(folder), device, inode),
                 "mounted": mounts.identities,
-                "metadata": seccomp.LET if writes else seccomp.REFUSE,
+                "metadata": seccomp.JUDGE if writable else seccomp.REFUSE,
+                "writable": [os.fsencode(path.resolve()) for path in writable],
                 "ports": ports,
             },
             descriptors=(descriptor,),

@@ -14,6 +14,7 @@ import errno
 import os
 import resource
 import signal
+import sys
 from typing import cast
 
 from interlock.sandbox import landlock, seccomp
@@ -74,8 +75,8 @@ class _Stage:
         self._outputs, self._rest = descriptors[:2], descriptors[2:]
         self._fault = Fault()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        # What the watch listens to besides: nobody ever asks here.
-        self._questions, self._never = _socket.socketpair()
+        # From the job before it executes: the descriptor by which its filter asks.
+        self._questions, self._asking = _socket.socketpair()
         self._questions.setblocking(False)  # noqa: FBT003 - its only form
 
     def run(self) -> None:
@@ -95,7 +96,7 @@ class _Stage:
             self._become(folder, ruleset, parent)
         for descriptor in (folder, *self._outputs):
             os.close(descriptor)
-        watch = Watch(self._channel, alive, self._questions, order, [])
+        watch = Watch(self._channel, alive, self._questions, order, order.writable)
         self._report(*watch.until_the_end(pid))
 
     def _folder(self) -> int:
@@ -107,7 +108,7 @@ class _Stage:
     def _server(self) -> int:
         """Readable when the server has died; in new namespaces the kernel ends everything by itself."""
         parent = os.getppid()
-        return os.pidfd_open(parent) if parent > 0 else self._never.fileno()
+        return os.pidfd_open(parent) if parent > 0 else os.pidfd_open(os.getpid())
 
     def _report(self, reason: str, status: int) -> None:
         if self._fault.code:
@@ -136,7 +137,7 @@ class _Stage:
                 landlock.restrict_self(ruleset)
             step = 6
             if order.is_confined:
-                _enter_filter(order)
+                self._enter_filter()
             step = 7
             _libc.syscall(
                 ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(3), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)
@@ -148,6 +149,25 @@ class _Stage:
             self._fault.set(step, errno.ENOMEM)
         finally:
             os._exit(127)
+
+    def _enter_filter(self) -> None:
+        """Where the kernel cannot ask, changes of metadata are let through: mounts bound them as well."""
+        order = self._order
+        if order.metadata == seccomp.JUDGE:
+            try:
+                listener = seccomp.enter_asking(_job_filter(order, seccomp.JUDGE))
+            except OSError:
+                seccomp.enter(_job_filter(order, seccomp.LET))
+                return
+            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
+            self._asking.sendmsg([b"?"], [rights])
+        else:
+            seccomp.enter(_job_filter(order, order.metadata))
+
+
+def _job_filter(order: StageOrder, metadata: str) -> seccomp.Prepared:
+    code = seccomp.job_filter(os.uname().machine, has_network=bool(order.ports), metadata=metadata)
+    return seccomp.prepared(code)
 
 
 def _begin_session(parent: int) -> None:
@@ -181,11 +201,6 @@ def _ports_only(order: StageOrder) -> int:
     for port in order.ports:
         landlock.allow_port(ruleset, port)
     return ruleset
-
-
-def _enter_filter(order: StageOrder) -> None:
-    code = seccomp.job_filter(os.uname().machine, has_network=bool(order.ports), metadata=order.metadata)
-    seccomp.enter(seccomp.prepared(code))
 
 
 def _reset_signals() -> None:

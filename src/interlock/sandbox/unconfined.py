@@ -24,4 +24,6 @@ class UnconfinedBackend(StagedBackend):
         for root in job.profile.readable_roots:
             if not root.exists():
                 raise NotPlanned(errno.ENOENT, f"opening {root}")
-        return Plan(order={"is_confined": False, "folder": None, "mounted": [], "metadata": ""})
+        return Plan(
+            order={"is_confined": False, "folder": None, "mounted": [], "metadata": "", "writable": []}
+        )
