@@ -1,174 +1,241 @@
 """Puts protected names back as they were, after a command that the kernel let write beside them.
 
 Landlock opens whole folders; it cannot leave a file in them out. So what is protected is remembered before
-a command runs, where such names usually are: in each root, and from the working folder up.
+a command runs, where such names usually are: in each root, and from the working folder up. The folders
+above a protected name are watched too: another `.git`, or a link in its place, brings other hooks.
+
+Commands that run at the same time share one memory: what one of them changed must not be remembered by the
+next as the state to be kept.
 """
 
 import os
-import shutil
-import stat
-from collections.abc import Iterator
-from contextlib import suppress
+import secrets
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from interlock.infra.errors import ToolError
-from interlock.sandbox.files import look, opened_in, put
-from interlock.sandbox.kernel import open_beneath
+from interlock.sandbox.globs import Glob, expand_braces
+from interlock.sandbox.guarded import (
+    Budget,
+    CannotPutBack,
+    Snapshot,
+    put_back,
+    put_back_top,
+    snapshot_of,
+    thing_at,
+)
 from interlock.sandbox.paths import Access, Parent, Place, Territory
 from interlock.sandbox.profile import SandboxProfile
-from interlock.sandbox.tree import Kind, walk
+from interlock.sandbox.removal import remove_entry
+from interlock.sandbox.tree import walk
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-MAX_FILES = 500
-MAX_FILE_BYTES = 1024 * 1024
+MAX_SCANNED = 50_000
+_PATTERNED = frozenset("*?[")
+_OWNER_BITS = 0o700
+# As a file, it says where the repository is.
+_REPOSITORY = ".git"
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
-    """What stands at one place: nothing, a link, a file with its content, or a folder of such."""
+class _Scan:
+    """Where a pattern is looked for, and what matched; None where there was too much to look at."""
 
-    kind: str = "nothing"
-    target: str = ""
-    content: bytes = b""
-    mode: int = 0
-    inside: dict[tuple[str, ...], "_State"] = field(default_factory=dict)
+    place: Place
+    pattern: str
+    found: frozenset[Place] | None = frozenset()
+
+
+class _Memory:
+    """What running commands have to find again, each value as the first of them found it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._held: dict[object, tuple[Any, int]] = {}
+
+    def take(self, key: object, find: Callable[[], Any]) -> Any:
+        value, count = self._held[key] if key in self._held else (find(), 0)
+        self._held[key] = (value, count + 1)
+        return value
+
+    def release(self, key: object) -> None:
+        value, count = self._held.pop(key)
+        if count > 1:
+            self._held[key] = (value, count - 1)
+
+
+_MEMORY = _Memory()
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """By place: the folders above protected names, the protected themselves, and what patterns found."""
+
+    above: dict[Place, Snapshot | None] = field(default_factory=dict)
+    protected: dict[Place, Snapshot | None] = field(default_factory=dict)
+    scans: list[_Scan] = field(default_factory=list)
+    keys: list[object] = field(default_factory=list)
 
 
 class ProtectedGuard:
-    """Remembers when it is made, and restores when it is told to."""
+    """`remember` before a command and `restore` after it, whatever became of either."""
 
     def __init__(self, profile: SandboxProfile, workdir: Place) -> None:
         roots = profile.writable_roots
         # For this, nothing is protected: it is what protects.
         self._territory = Territory(SandboxProfile(roots, roots))
-        self._places = list(_candidates(profile, workdir))
-        self._before = {place: self._state(place) for place in self._places}
+        self._names = [each for name in profile.protected_names for each in expand_braces(name)]
+        self._bases = list(dict.fromkeys([*roots, *_upwards(workdir)])) if roots else []
+        self._before = _Remembered()
+        self._budget = Budget()
+        self._is_over = False
+
+    def remember(self) -> None:
+        # None may begin between another's look and its command.
+        with _MEMORY.lock:
+            if self._is_over:
+                return
+            for base in self._bases:
+                for name in self._names:
+                    self._remember_name(base, Path(name).parts)
 
     def restore(self) -> list[str]:
         """The paths that had to be put back; one that could not be is marked so."""
-        restored = []
-        for place, before in self._before.items():
-            if self._state(place) == before:
-                continue
+        with _MEMORY.lock:
+            self._is_over = True
+            before, self._before = self._before, _Remembered()
+            told: dict[str, None] = {}
             try:
-                self._put_back(place, before)
-                restored.append(self._territory.shown(place))
-            except (OSError, ToolError):
-                restored.append(f"{self._territory.shown(place)} (it could not be put back)")
-        return restored
+                for place, above in before.above.items():
+                    self._try(told, place, above, _restore_above)
+                for place, snapshot in before.protected.items():
+                    self._try(told, place, snapshot, put_back)
+                for place in [place for scan in before.scans for place in self._new_matches(scan)]:
+                    self._try(told, place, Snapshot(), put_back)
+            finally:
+                for key in before.keys:
+                    _MEMORY.release(key)
+        return list(told)
 
-    def _state(self, place: Place) -> _State:
+    # -- remembering --
+
+    def _remember_name(self, base: Path, parts: tuple[str, ...]) -> None:
+        plain = next((at for at, part in enumerate(parts) if _PATTERNED & set(part)), len(parts))
+        for length in range(1, min(plain + 1, len(parts))):
+            self._take(self._before.above, "above", base.joinpath(*parts[:length]))
+        if plain == len(parts):
+            self._take(self._before.protected, "protected", base.joinpath(*parts))
+            return
+        place = self._place(base.joinpath(*parts[:plain]))
+        if place is None:
+            return
+        pattern = "/".join(parts[plain:])
+        key = ("scan", place, pattern)
+        scan: _Scan = _MEMORY.take(key, lambda: _Scan(place, pattern, self._matches(place, pattern)))
+        self._before.keys.append(key)
+        self._before.scans.append(scan)
+        for found in scan.found or ():
+            self._take(self._before.protected, "protected", found.path)
+
+    def _take(self, places: dict[Place, Snapshot | None], kind: str, path: Path) -> None:
+        place = self._place(path)
+        if place is None or place in places:
+            return
+        key = (kind, place)
+        places[place] = _MEMORY.take(key, lambda: self._look(place, is_above=kind == "above"))
+        self._before.keys.append(key)
+
+    def _place(self, path: Path) -> Place | None:
+        """Where a path really is; None where links lead out of what can be written."""
+        try:
+            found = self._territory.find(str(path), Access.write, follow=False)
+        except (OSError, ToolError):
+            return None
+        # By one spelling, so that it is the same for everybody.
+        return Place(found.root, found.parts, str(found.path), Access.write, follow=False)
+
+    def _look(self, place: Place, *, is_above: bool) -> Snapshot | None:
+        """None where it cannot be looked at."""
         try:
             with self._territory.parent(place) as parent:
-                return _state_of(parent)
-        except FileNotFoundError:
-            return _State()
+                if is_above:
+                    return Snapshot(thing_at(parent.descriptor, parent.name, self._budget))
+                return snapshot_of(parent, self._budget)
+        except (FileNotFoundError, NotADirectoryError):
+            return Snapshot()
         except (OSError, ToolError):
-            # Something on the way is no folder, or a link: whatever it is, it is not what it should be.
-            return _State("unreachable")
+            return None
 
-    def _put_back(self, place: Place, before: _State) -> None:
-        with self._territory.parent(place, make=before.kind != "nothing") as parent:
-            _remove(parent)
-            _make(parent, before)
-
-
-def _candidates(profile: SandboxProfile, workdir: Place) -> Iterator[Place]:
-    seen: set[Path] = set()
-    bases: list[tuple[Path, tuple[str, ...]]] = [(root, ()) for root in profile.writable_roots]
-    if not bases:
-        return
-    bases += [(workdir.root, workdir.parts[:depth]) for depth in range(1, len(workdir.parts) + 1)]
-    for root, above in bases:
-        folder = root.joinpath(*above)
-        for name in profile.protected_names:
-            found = (
-                [folder / name] if not set(name) & set("*?[{") else sorted(folder.glob(name))[:MAX_FILES]
-            )
-            for path in found:
-                if path not in seen:
-                    seen.add(path)
-                    parts = path.relative_to(root).parts
-                    yield Place(root, parts, str(path), Access.write, follow=False)
-
-
-def _state_of(parent: Parent) -> _State:
-    status = look(parent)
-    if status is None:
-        return _State()
-    mode = stat.S_IMODE(status.st_mode)
-    if stat.S_ISLNK(status.st_mode):
-        return _State("link", target=os.readlink(parent.name, dir_fd=parent.descriptor))
-    if stat.S_ISREG(status.st_mode):
-        return _State("file", content=_content(parent.descriptor, parent.name), mode=mode)
-    if not stat.S_ISDIR(status.st_mode):
-        return _State("other")
-    folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        return _State("folder", mode=mode, inside=_inside(folder))
-    finally:
-        os.close(folder)
-
-
-def _inside(folder: int) -> dict[tuple[str, ...], _State]:
-    found: dict[tuple[str, ...], _State] = {}
-    for entry in walk(folder):
-        if len(found) >= MAX_FILES:
-            break
-        mode = stat.S_IMODE(os.stat(entry.name, dir_fd=entry.folder, follow_symlinks=False).st_mode)
-        if entry.kind is Kind.folder:
-            found[entry.parts] = _State("folder", mode=mode)
-        elif entry.kind is Kind.link:
-            found[entry.parts] = _State("link", target=os.readlink(entry.name, dir_fd=entry.folder))
-        elif entry.kind is Kind.file:
-            content = _content(entry.folder, entry.name)
-            found[entry.parts] = _State("file", content=content, mode=mode)
-    return found
-
-
-def _content(folder: int, name: str) -> bytes:
-    with suppress(OSError, ToolError), opened_in(folder, name, name) as file:
-        return file.read(0, MAX_FILE_BYTES)
-    return b""
-
-
-def _remove(parent: Parent) -> None:
-    status = look(parent)
-    if status is None:
-        return
-    if stat.S_ISDIR(status.st_mode):
-        shutil.rmtree(parent.name, dir_fd=parent.descriptor)
-    else:
-        os.unlink(parent.name, dir_fd=parent.descriptor)
-
-
-def _make(parent: Parent, state: _State) -> None:
-    if state.kind == "link":
-        os.symlink(state.target, parent.name, dir_fd=parent.descriptor)
-    elif state.kind == "file":
-        put(parent, iter((state.content,)), like=None, before_commit=lambda: None)
-        _set_mode(parent, state.mode)
-    elif state.kind == "folder":
-        os.mkdir(parent.name, 0o700, dir_fd=parent.descriptor)
-        folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+    def _matches(self, top: Place, pattern: str) -> frozenset[Place] | None:
+        """What matches a pattern below a place. What lies in a match belongs to it."""
+        glob, found = Glob(pattern), set()
         try:
-            for parts, inner in state.inside.items():
-                above = open_beneath(folder, "/".join(parts[:-1]) or ".", os.O_PATH | os.O_DIRECTORY)
-                try:
-                    _make(Parent(above, parts[-1], 0), inner)
-                finally:
-                    os.close(above)
-            os.fchmod(folder, state.mode)
-        finally:
-            os.close(folder)
+            with self._territory.folder(top) as folder:
+                entries = walk(folder, descend=lambda entry: not glob.matches_whole(entry.parts))
+                for count, entry in enumerate(entries):
+                    if count >= MAX_SCANNED:
+                        return None
+                    if glob.matches_whole(entry.parts):
+                        path = top.path.joinpath(*entry.parts)
+                        parts = (*top.parts, *entry.parts)
+                        found.add(Place(top.root, parts, str(path), Access.write, follow=False))
+        except (OSError, ToolError):
+            return frozenset(found)
+        return frozenset(found)
+
+    # -- restoring --
+
+    def _new_matches(self, scan: _Scan) -> list[Place]:
+        if scan.found is None:
+            return []
+        now = self._matches(scan.place, scan.pattern) or frozenset()
+        return sorted(now - scan.found, key=lambda place: place.parts)
+
+    def _try(
+        self,
+        told: dict[str, None],
+        place: Place,
+        before: Snapshot | None,
+        restored: Callable[[Parent, Snapshot], bool],
+    ) -> None:
+        shown = self._territory.shown(place)
+        if before is None:
+            if self._look(place, is_above=True) is not None:
+                told[f"{shown} (it could not be put back)"] = None
+            return
+        is_missing = before.top.kind == "nothing"
+        is_needed = not is_missing and (restored is put_back or before.top.kind != "folder")
+        try:
+            with self._territory.parent(place, make=is_needed) as parent:
+                if restored(parent, before):
+                    told[shown] = None
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if is_needed:
+                told[f"{shown} (it could not be put back: {error.strerror})"] = None
+        except (OSError, ToolError, CannotPutBack):
+            told[f"{shown} (it could not be put back)"] = None
 
 
-def _set_mode(parent: Parent, mode: int) -> None:
-    descriptor = open_beneath(parent.descriptor, parent.name, os.O_RDONLY)
-    try:
-        os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
+def _upwards(workdir: Place) -> Iterator[Path]:
+    for depth in range(1, len(workdir.parts) + 1):
+        yield workdir.root.joinpath(*workdir.parts[:depth])
+
+
+def _restore_above(parent: Parent, before: Snapshot) -> bool:
+    """A folder above may come and go. What is no folder is there only if it was."""
+    now = thing_at(parent.descriptor, parent.name)
+    if before.top.kind not in {"nothing", "folder"}:
+        if now.kind == "folder":
+            # It may hold what somebody needs.
+            aside = f"{parent.name}.{secrets.token_hex(4)}.replaced"
+            os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
+        return put_back_top(parent, before)
+    if now.kind == "folder":
+        missing = before.top.mode & _OWNER_BITS & ~now.mode
+        return bool(missing) and put_back_top(parent, before)
+    if now.kind == "nothing" or (now.kind == "file" and parent.name.casefold() != _REPOSITORY):
+        return False
+    remove_entry(parent.descriptor, parent.name)
+    return True

@@ -2,23 +2,26 @@
 
 import asyncio
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
 from interlock.sandbox.jobs import Output as Pipe
+from interlock.sandbox.removal import remove_entry
 from interlock.tools.base import ToolContext
+from interlock.tools.blocking import CancelSignal, beside_the_loop
 from interlock.tools.shell.environment import command_environment
 from interlock.tools.shell.outputs import Output, Stream
 
 # How often a running command is told about, at most.
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
+_MAX_LINE_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,8 @@ class Ran:
     in_time: bool
 
 
-@contextmanager
-def private_folder(*, is_wanted: bool) -> Iterator[Path | None]:
+@asynccontextmanager
+async def private_folder(*, is_wanted: bool) -> AsyncIterator[Path | None]:
     """A home and a temporary folder of the command's own, gone when it has ended."""
     if not is_wanted:
         yield None
@@ -41,7 +44,17 @@ def private_folder(*, is_wanted: bool) -> Iterator[Path | None]:
             (folder / name).mkdir(mode=0o700)
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # What a command left there may take long to remove.
+        await beside_the_loop(CancelSignal(), lambda: _remove(folder))
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError):
+        above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            remove_entry(above, folder.name)
+        finally:
+            os.close(above)
 
 
 async def run_command(
@@ -53,6 +66,7 @@ async def run_command(
     context: ToolContext,
     private: Path | None,
     limits: JobLimits,
+    teller: "Teller",
 ) -> Ran:
     profile = context.profile
     readable = (*system_paths(), *profile.readable_paths, *profile.readable_roots)
@@ -66,7 +80,6 @@ async def run_command(
         limits=limits,
     )
     async with backend.running(job) as child:
-        teller = _Teller(context)
         reading = asyncio.gather(
             _spool(child.stdout, output.out, teller), _spool(child.stderr, output.err, teller)
         )
@@ -87,24 +100,30 @@ async def _ended(child: Child, seconds: float, reading: "asyncio.Future[Any]") -
     return Ran(ended, in_time)
 
 
-async def _spool(pipe: Pipe, stream: Stream, teller: "_Teller") -> None:
+async def _spool(pipe: Pipe, stream: Stream, teller: "Teller") -> None:
     while data := await pipe.read():
         stream.write(data)
-        teller.heard(data)
+        teller.heard(stream, data)
 
 
-class _Teller:
-    """Says now and then what the command wrote last."""
+class Teller:
+    """Says now and then what the command wrote last: a whole line, never a piece of a secret."""
 
-    def __init__(self, context: ToolContext) -> None:
-        self._report = context.report_progress
+    def __init__(self, report: Callable[[str], None], redactor: Redactor) -> None:
+        self._report = report
+        self._redactor = redactor
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + TELL_SECONDS
+        self._rests: dict[int, bytes] = {}
 
-    def heard(self, data: bytes) -> None:
-        if self._loop.time() < self._next:
+    def heard(self, stream: Stream, data: bytes) -> None:
+        # A secret may come in two pieces, so the line is told when it has ended.
+        rest = self._rests.get(stream.descriptor, b"") + data
+        whole, end, begun = rest.rpartition(b"\n")
+        self._rests[stream.descriptor] = begun if len(begun) <= _MAX_LINE_BYTES else b""
+        if not end or self._loop.time() < self._next:
             return
         self._next = self._loop.time() + TELL_SECONDS
-        lines = data.decode("utf-8", "replace").strip().splitlines()
+        lines = whole[-_MAX_LINE_BYTES:].decode("utf-8", "replace").strip().splitlines()
         if lines:
-            self._report(lines[-1][:200])
+            self._report(self._redactor.text(lines[-1])[:200])

@@ -21,7 +21,7 @@ from interlock.tools.files.page import Page, PageRequest, read_page
 from interlock.tools.files.text import TextForm
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.shell.outputs import KeptOutputs, Output, Stream
-from interlock.tools.shell.run import Ran, private_folder, run_command
+from interlock.tools.shell.run import Ran, Teller, private_folder, run_command
 
 if TYPE_CHECKING:
     from interlock.sandbox.commands import CommandJudge
@@ -129,42 +129,30 @@ class ShellTool(BaseTool):
             return await beside_the_loop(context.cancel, lambda: self._continued(prepared, context))
         outputs = self._services.outputs
         output = await beside_the_loop(context.cancel, lambda: outputs.begin(context.session_id))
+        is_wanted = False
         try:
             ran, restored = await self._run(prepared, output, context)
             result, is_whole = self._result(prepared, output, ran, context)
+            is_wanted = not is_whole
         finally:
             output.close()
-        if is_whole:
-            outputs.drop(context.session_id, output)
+            if not is_wanted:
+                # Shown whole, or never: nobody has a cursor for it.
+                outputs.drop(context.session_id, output)
         return _with_restored(result, restored)
 
     async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
         backend, bash = self._services.backend, self._services.bash
         if backend is None or bash is None:
             raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the person.")
-        territory, profile = Territory(context.profile), context.profile
+        profile = context.profile
         if not self.may_write:
             profile = replace(profile, writable_roots=(), network_ports=frozenset())
         # With nothing to write, it has nothing to remember.
-        guard = await beside_the_loop(context.cancel, lambda: ProtectedGuard(profile, plan.place))
-        folder = await beside_the_loop(
-            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
-        )
+        guard = ProtectedGuard(profile, plan.place)
         try:
-            with private_folder(is_wanted=self.may_write) as private:
-                context.cancel.begin_effect()
-                ran = await run_command(
-                    *(
-                        backend,
-                        bash,
-                        plan.command,
-                        folder,
-                        output,
-                        replace(context, profile=profile),
-                        private,
-                    ),
-                    self._services.limits,
-                )
+            await beside_the_loop(context.cancel, guard.remember)
+            ran = await self._run_confined(plan, (backend, bash), output, replace(context, profile=profile))
         except SandboxUnavailable as error:
             raise ToolError(
                 ErrorCode.TOOL_NOT_AVAILABLE,
@@ -172,10 +160,27 @@ class ShellTool(BaseTool):
                 "Tell the person.",
             ) from error
         finally:
-            os.close(folder)
             # Also after a cancellation: what the command left must not stay.
             restored = await beside_the_loop(CancelSignal(), guard.restore)
         return ran, restored
+
+    async def _run_confined(
+        self, plan: _Plan, programs: tuple[Backend, Path], output: Output, context: ToolContext
+    ) -> Ran:
+        territory = Territory(context.profile)
+        folder = await beside_the_loop(
+            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
+        )
+        try:
+            async with private_folder(is_wanted=self.may_write) as private:
+                context.cancel.begin_effect()
+                told = Teller(context.report_progress, self._services.redactor)
+                return await run_command(
+                    *(*programs, plan.command, folder, output, context, private, self._services.limits),
+                    told,
+                )
+        finally:
+            os.close(folder)
 
     # -- what is told of it --
 

@@ -1,0 +1,201 @@
+"""What stands at a protected place: remembered within bounds, compared with what is there later, put back.
+
+Content is kept of small files only. Of what is not kept it is known whether it changed, by marks that a
+command cannot forge (the time of the last change is the kernel's), and it is never removed or overwritten.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from interlock.infra.errors import ToolError
+from interlock.sandbox.files import look, opened_in, put
+from interlock.sandbox.kernel import open_beneath
+from interlock.sandbox.paths import Parent
+from interlock.sandbox.removal import remove_entry
+from interlock.sandbox.tree import walk
+
+MAX_ENTRIES = 20_000
+MAX_FILE_BYTES = 1024 * 1024
+MAX_KEPT_BYTES = 16 * 1024 * 1024
+
+Parts = tuple[str, ...]
+
+
+class CannotPutBack(Exception):
+    """It was not remembered whole."""
+
+
+class Budget:
+    """How much content one guard may still hold in memory."""
+
+    def __init__(self, room: int = MAX_KEPT_BYTES) -> None:
+        self.room = room
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A file, folder, link, or something else. `mark` changes whenever the kernel saw it change."""
+
+    kind: str
+    mode: int = 0
+    owner: tuple[int, int] = (0, 0)
+    target: str = ""
+    mark: tuple[int, ...] = field(default=(), compare=False)
+    content: bytes | None = field(default=None, compare=False)
+
+
+NOTHING = Thing("nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The thing at a place and, where it is a folder, all in it: as far as `is_whole` says."""
+
+    top: Thing = NOTHING
+    inside: dict[Parts, Thing] = field(default_factory=dict)
+    is_whole: bool = True
+
+
+def thing_at(folder: int, name: str, budget: Budget | None = None) -> Thing:
+    """With a budget, a file's content is kept as far as there is room."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return NOTHING
+    mode, owner = stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid)
+    mark = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if stat.S_ISLNK(status.st_mode):
+        return Thing("link", 0, owner, os.readlink(name, dir_fd=folder), mark)
+    if stat.S_ISDIR(status.st_mode):
+        return Thing("folder", mode, owner, "", mark)
+    if not stat.S_ISREG(status.st_mode):
+        return Thing("other", mode, owner, str(stat.S_IFMT(status.st_mode)), mark)
+    content = None
+    if budget is not None and status.st_size <= min(MAX_FILE_BYTES, budget.room):
+        content = _content(folder, name)
+        budget.room -= len(content or b"")
+    return Thing("file", mode, owner, "", mark, content)
+
+
+def snapshot_of(parent: Parent, budget: Budget | None = None) -> Snapshot:
+    top = thing_at(parent.descriptor, parent.name, budget)
+    if top.kind != "folder":
+        return Snapshot(top)
+    inside: dict[Parts, Thing] = {}
+    folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for entry in walk(folder):
+            if len(inside) >= MAX_ENTRIES:
+                return Snapshot(top, inside, is_whole=False)
+            inside[entry.parts] = thing_at(entry.folder, entry.name, budget)
+    finally:
+        os.close(folder)
+    return Snapshot(top, inside)
+
+
+def put_back_top(parent: Parent, before: Snapshot) -> bool:
+    """The same as `put_back`, without what is in it."""
+    faults: list[str] = []
+    changed = _put_back_one(parent, before.top, faults)
+    if faults:
+        raise CannotPutBack
+    return changed
+
+
+def put_back(parent: Parent, before: Snapshot) -> bool:
+    """Whether anything had to be. `CannotPutBack` after all that could be was."""
+    faults: list[str] = []
+    changed = _put_back_one(parent, before.top, faults)
+    if before.top.kind == "folder":
+        folder = open_beneath(parent.descriptor, parent.name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            changed = _put_back_inside(folder, before, faults) or changed
+        finally:
+            os.close(folder)
+    if faults:
+        raise CannotPutBack
+    return changed
+
+
+def _put_back_inside(folder: int, before: Snapshot, faults: list[str]) -> bool:
+    changed = False
+    if before.is_whole:
+        # A removed folder takes along what is in it.
+        added = [
+            entry.parts
+            for entry in walk(folder, descend=lambda entry: entry.parts in before.inside)
+            if entry.parts not in before.inside
+        ]
+        for parts in added:
+            with _held(folder, parts) as parent:
+                remove_entry(parent.descriptor, parent.name)
+            changed = True
+    for parts, thing in before.inside.items():
+        with _held(folder, parts) as parent:
+            changed = _put_back_one(parent, thing, faults) or changed
+    return changed
+
+
+def _put_back_one(parent: Parent, before: Thing, faults: list[str]) -> bool:
+    """The thing itself, without what is in it."""
+    now = thing_at(parent.descriptor, parent.name)
+    if now == before and (now.mark == before.mark or now.kind != "file"):
+        return False
+    if now == before and before.content is not None and _has(parent, before.content):
+        return False
+    if before.kind == "other" or (before.kind == "file" and before.content is None):
+        faults.append(parent.name)
+        return True
+    if before.kind != "folder" or now.kind != "folder":
+        remove_entry(parent.descriptor, parent.name)
+        _make(parent, before)
+    if before.kind in {"file", "folder"}:
+        _restore_rights(parent, before)
+    return True
+
+
+def _make(parent: Parent, before: Thing) -> None:
+    if before.kind == "link":
+        os.symlink(before.target, parent.name, dir_fd=parent.descriptor)
+    elif before.kind == "folder":
+        os.mkdir(parent.name, 0o700, dir_fd=parent.descriptor)
+    elif before.kind == "file":
+        put(parent, iter((before.content or b"",)), like=None, before_commit=lambda: None)
+
+
+def _restore_rights(parent: Parent, before: Thing) -> None:
+    held = open_beneath(parent.descriptor, parent.name, os.O_PATH)
+    try:
+        with suppress(OSError):
+            os.chown(f"/proc/self/fd/{held}", *before.owner)
+        os.chmod(f"/proc/self/fd/{held}", before.mode)  # noqa: PTH101 - a descriptor
+    finally:
+        os.close(held)
+
+
+def _has(parent: Parent, content: bytes) -> bool:
+    status = look(parent)
+    return (
+        status is not None
+        and status.st_size == len(content)
+        and content == _content(parent.descriptor, parent.name)
+    )
+
+
+def _content(folder: int, name: str) -> bytes | None:
+    with suppress(OSError, ToolError), opened_in(folder, name, name) as file:
+        return file.read(0, MAX_FILE_BYTES)
+    return None
+
+
+@contextmanager
+def _held(folder: int, parts: Parts) -> Iterator[Parent]:
+    """The open folder that something below another one lies in."""
+    above = open_beneath(folder, "/".join(parts[:-1]) or ".", os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield Parent(above, parts[-1], 0)
+    finally:
+        os.close(above)

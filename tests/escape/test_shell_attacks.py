@@ -1,0 +1,227 @@
+"""Attacks on the shell tools by what a command can leave, hold, hide or race, through the real runner."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.jobs import JobLimits
+from tests.conftest import Store
+from tests.integration.workbench import SECRET, Workbench
+
+EVIL = "#!/bin/sh\necho evil\n"
+
+
+@pytest.fixture
+async def shell(sqlite_store: Store, tmp_path):
+    session = await sqlite_store.sessions.create(opened_by="test")
+    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench.job_limits = JobLimits(processes=64, memory_bytes=256 * 2**20, file_bytes=16 * 2**20)
+    await bench.open_sandbox()
+    yield bench
+    await bench.backend.close()
+
+
+def repository(shell: Workbench) -> None:
+    shell.write(".git/config", "[core]\n")
+    shell.write(".git/hooks/pre-commit", "#!/bin/sh\n")
+
+
+async def python(shell: Workbench, code: str, tool: str = "bash", **more):
+    """A script that the judge of commands cannot look into."""
+    shell.write("attack.py", code)
+    return await shell.call(tool, cmd="python3 attack.py", **more)
+
+
+def evil_files(root: Path) -> list[str]:
+    """What git would read by the names it knows, links followed."""
+    found = [root / ".git/config", root / ".git/commondir", *(root / ".git/hooks").glob("*")]
+    return [str(path.relative_to(root)) for path in found if path.is_file() and "evil" in path.read_text()]
+
+
+# -- the guard --
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "os.rename('.git', 'g'); os.symlink('g', '.git')",
+        "os.rename('.git', 'g'); open('.git', 'w').write('gitdir: g')",
+        "os.rename('.git/hooks', 'h'); os.symlink('../h', '.git/hooks')",
+        "os.rename('.git', 'g'); os.mkfifo('.git')",
+    ],
+)
+async def test_a_repository_that_was_moved_and_replaced_brings_no_hooks(shell: Workbench, trick):
+    repository(shell)
+    code = f"import os\nopen('.git/hooks/post-commit','w').write({EVIL!r})\n{trick}\n"
+    result = await python(shell, code)
+    assert evil_files(shell.root) == []
+    assert not (shell.root / ".git").is_symlink()
+    assert (shell.root / ".git").is_dir()
+    assert (shell.root / ".git/hooks/pre-commit").read_text() == "#!/bin/sh\n"
+    assert not any("could not" in text for text in result.meta["restored"])
+
+
+async def test_a_worktrees_file_is_put_back(shell: Workbench):
+    shell.write(".git", "gitdir: /somewhere/.git/worktrees/here\n")
+    result = await python(shell, "open('.git','w').write('gitdir: evil')")
+    assert (shell.root / ".git").read_text() == "gitdir: /somewhere/.git/worktrees/here\n"
+    assert result.meta["restored"] == [".git"]
+
+
+async def test_a_git_file_that_was_not_there_is_removed(shell: Workbench):
+    await python(shell, "open('.git','w').write('gitdir: evil')")
+    assert not (shell.root / ".git").exists()
+
+
+async def test_a_linked_repository_is_guarded_where_it_is(shell: Workbench):
+    shell.write("real/config", "[core]\n")
+    (shell.root / ".git").symlink_to("real")
+    code = "import os\nopen('real/config','w').write('evil'); os.mkdir('evil'); os.mkdir('evil/hooks')\n"
+    await python(shell, code + "os.unlink('.git'); os.symlink('evil', '.git')")
+    assert (shell.root / ".git").readlink() == Path("real")
+    assert (shell.root / "real/config").read_text() == "[core]\n"
+
+
+async def test_a_new_match_of_a_pattern_is_removed(shell: Workbench):
+    shell.write(".git/modules/sub/HEAD", "ref\n")
+    code = (
+        "import os\nos.mkdir('.git/modules/sub/hooks')\nopen('.git/modules/sub/config','w').write('evil')\n"
+    )
+    await python(shell, code + f"open('.git/modules/sub/hooks/pre-commit','w').write({EVIL!r})")
+    assert [path.name for path in (shell.root / ".git/modules/sub").iterdir()] == ["HEAD"]
+
+
+async def test_the_guard_destroys_nothing_that_it_did_not_remember(shell: Workbench):
+    repository(shell)
+    large = b"x" * (3 * 2**20)
+    shell.write(".vscode/large.bin", large)
+    for number in range(700):
+        shell.write(f".git/hooks/n{number:04}", f"hook {number}\n")
+    code = "open('.vscode/new','w').write('evil'); open('.git/hooks/n0000','w').write('evil')"
+    await python(shell, code + "; open('.git/hooks/n0699','w').write('evil')")
+    assert (shell.root / ".vscode/large.bin").read_bytes() == large
+    assert not (shell.root / ".vscode/new").exists()
+    for number in range(700):
+        assert (shell.root / f".git/hooks/n{number:04}").read_text() == f"hook {number}\n"
+
+
+async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell: Workbench):
+    shell.write(".vscode/large.bin", b"x" * (5 * 2**20))
+    result = await python(
+        shell, "f = open('.vscode/large.bin','r+'); f.seek(4500000); f.write('evil'); f.close()"
+    )
+    assert any(".vscode" in text and "could not" in text for text in result.meta["restored"])
+
+
+async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: Workbench):
+    code = "import os\nfor top in ('.vscode', os.environ['TMPDIR'], '.git/modules'):\n"
+    code += " os.makedirs(top, exist_ok=True); here = os.open(top, 0)\n os.fchdir(here)\n"
+    code += " for _ in range(1500):\n  os.mkdir('d'); os.chdir('d')\n os.chdir(ROOT)\n"
+    code += "print(os.environ['TMPDIR'])"
+    result = await python(shell, code.replace("ROOT", repr(str(shell.root))), timeout_seconds=20)
+    assert result.ok, result.failure
+    assert not (shell.root / ".vscode").exists()
+    assert not Path(result.stdout.strip()).parent.exists()
+    assert (await shell.ok("bash", cmd="echo still here")).stdout == "still here\n"
+    # Whoever clears up after the tests would recurse.
+    assert (await shell.ok("bash", cmd="rm -rf .git/modules")).ok
+
+
+async def test_two_commands_at_once_cannot_have_the_guard_keep_what_one_changed(shell: Workbench):
+    """The second begins when the hook is there, and ends after the first."""
+    repository(shell)
+    shell.write(
+        "evil.py", f"import time; open('.git/hooks/post-commit','w').write({EVIL!r}); time.sleep(1)"
+    )
+    first = asyncio.ensure_future(shell.call("bash", cmd="python3 evil.py"))
+    while not (shell.root / ".git/hooks/post-commit").exists():
+        await asyncio.sleep(0.01)
+    second = asyncio.ensure_future(shell.call("bash", cmd="sleep 2"))
+    await asyncio.gather(first, second)
+    assert evil_files(shell.root) == []
+    # And what the person changes between two commands stays.
+    shell.write(".git/config", "[person]\n")
+    await shell.ok("bash", cmd="true")
+    assert (shell.root / ".git/config").read_text() == "[person]\n"
+
+
+async def test_a_person_s_change_stays_after_commands_that_were_cancelled_at_any_moment(shell: Workbench):
+    repository(shell)
+    for step in range(12):
+        calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 5"))
+        await asyncio.sleep(step * 0.006)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+    shell.write(".git/config", "[person]\n")
+    await shell.ok("bash", cmd="true")
+    assert (shell.root / ".git/config").read_text() == "[person]\n"
+
+
+# -- what is left, held and shown --
+
+
+async def test_a_full_temporary_folder_does_not_stop_the_loop(shell: Workbench):
+    code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor n in range(30000): open(str(n),'w').close()"
+    gaps, last, is_over = [0.0], time.monotonic(), False
+
+    async def beat() -> None:
+        nonlocal last
+        while not is_over:
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+
+    beating = asyncio.ensure_future(beat())
+    await python(shell, code, timeout_seconds=20)
+    is_over = True
+    await beating
+    assert max(gaps) < 0.3
+
+
+async def test_cancelled_commands_leave_no_kept_output(shell: Workbench):
+    for _ in range(5):
+        calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 5"))
+        await asyncio.sleep(0.08)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+    kept = shell.root.parent / "state" / "outputs"
+    assert [path for path in kept.rglob("*") if path.is_file()] == []
+
+
+async def test_progress_shows_no_piece_of_a_secret(shell: Workbench):
+    line = "x" * (200 - len(SECRET) // 2)
+    shell.write("line", f"{line}{SECRET} and more\n")
+    shell.write("half", SECRET[: len(SECRET) // 2])
+    shell.write("rest", SECRET[len(SECRET) // 2 :])
+    command = "for n in 1 2 3; do sleep 0.5; cat line; done; sleep 1.1; cat half; sleep 1.1; cat rest; echo"
+    await shell.ok("bash_readonly", cmd=command, timeout_seconds=20)
+    shown = "\n".join(shell.progress)
+    assert shown
+    for length in range(8, len(SECRET)):
+        assert SECRET[:length] not in shown
+        assert SECRET[-length:] not in shown
+
+
+@pytest.mark.parametrize("command", ["echo \ud800", "#" + "\U0001f600" * 99_999])
+async def test_what_cannot_be_an_argument_is_refused_in_words(shell: Workbench, command):
+    result = await shell.call("bash", cmd=command)
+    assert result.failure is not None
+    assert "unexpectedly" not in result.failure.message
+    assert result.failure.error_class.value != "unknown"
+
+
+_SHARED = "m = mmap.mmap(-1, 400 * 2**20)\nfor at in range(0, len(m), 4096): m[at] = 1\n"
+_UNMAPPED = "files = [os.memfd_create('x') for _ in range(30)]\n"
+_UNMAPPED += "for file in files: os.write(file, bytes(15 * 2**20))\n"
+
+
+@pytest.mark.xfail(strict=True, reason="process_tree counts neither shared nor unmapped memory", run=False)
+@pytest.mark.parametrize("way", [_SHARED, _UNMAPPED], ids=["shared", "unmapped"])
+async def test_shared_memory_counts_as_memory(shell: Workbench, way):
+    code = f"import mmap, os, time\n{way}time.sleep(1); print('had it')"
+    result = await python(shell, code, timeout_seconds=20)
+    assert "had it" not in result.stdout
