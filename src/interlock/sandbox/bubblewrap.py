@@ -12,11 +12,12 @@ Where a profile opens ports and the kernel has no rules for them, the job has no
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 
 from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.jobs import Job, SandboxUnavailable, system_paths
-from interlock.sandbox.mounts import READING, WRITING, Mounts, identity_of
+from interlock.sandbox.mounts import READING, WRITING, Mounts, identity_of, system_words
 from interlock.sandbox.programs import Program, locate
 from interlock.sandbox.staged import NotPlanned, Plan, StagedBackend, package
 from interlock.sandbox.syscalls import AUDIT_ARCH
@@ -35,7 +36,7 @@ class BubblewrapBackend(StagedBackend):
     def __init__(self, program: Path, *, system: Sequence[Path] | None = None) -> None:
         super().__init__()
         self._program = program
-        self._system = system_paths() if system is None else tuple(system)
+        self._system = system_words((*(system_paths() if system is None else system), package()))
 
     @classmethod
     def found(cls) -> "BubblewrapBackend | None":
@@ -75,8 +76,7 @@ class BubblewrapBackend(StagedBackend):
         )
 
     def _mounts(self, job: Job) -> Mounts:
-        profile, mounts = job.profile, Mounts()
-        mounts.add_system((*self._system, package()))
+        profile, mounts = job.profile, Mounts(self._system)
         try:
             mounts.add(job.readable_paths, READING, may_miss=True)
             mounts.add(profile.readable_roots, READING)
@@ -90,16 +90,20 @@ class BubblewrapBackend(StagedBackend):
 
 
 def _filter(opened: ExitStack) -> int:
-    """What is the same for every job, as a file that bubblewrap reads. Namespaces do the rest."""
-    machine = os.uname().machine
-    if machine not in AUDIT_ARCH:
-        raise SandboxUnavailable(f"there is no system call filter for {machine}")
-    code = seccomp.static_filter(machine, stops_truncate=True, stops_signals=True)
+    """What is the same for every job, as a file that bubblewrap reads."""
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
     opened.callback(os.close, descriptor)
-    os.write(descriptor, seccomp.assembled(code))
+    os.write(descriptor, _program(os.uname().machine))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+@lru_cache(maxsize=1)
+def _program(machine: str) -> bytes:
+    if machine not in AUDIT_ARCH:
+        raise SandboxUnavailable(f"there is no system call filter for {machine}")
+    # Mounts stop what is emptied outside, and the namespace what is signalled.
+    return seccomp.assembled(seccomp.static_filter(machine, stops_truncate=True, stops_signals=True))
 
 
 def _needs_user_namespace() -> bool:

@@ -30,22 +30,9 @@ READING, WRITING = "--ro-bind", "--bind"
 class Mounts:
     """Later ones lie over earlier ones, so what is written comes after what is read."""
 
-    def __init__(self) -> None:
-        self.words: list[str] = []
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = list(words)
         self.identities: list[Identity] = []
-
-    def add_system(self, paths: Iterable[Path]) -> None:
-        """Not /proc, which is a new one. A link stays one, where what it leads to is there as well."""
-        chosen = sorted({path for path in paths if not path.is_relative_to(_PROC)})
-        for path in chosen:
-            above = [other for other in chosen if other != path and path.is_relative_to(other)]
-            if above and not path.is_symlink():
-                continue
-            target = path.resolve()
-            if path.is_symlink() and _is_in(target, chosen):
-                self.words += [] if above else ["--symlink", str(path.readlink()), str(path)]
-            else:
-                self.words += [f"{READING}-try", str(target), str(path)]
 
     def add(self, paths: Iterable[Path], how: str, *, may_miss: bool = False) -> None:
         """An `OSError` names what is missing."""
@@ -83,6 +70,22 @@ class Mounts:
             for path, is_protected in _protected_in(root, above, rules):
                 with suppress(OSError):
                     self._add(path, READING if is_protected else WRITING)
+
+
+def system_words(paths: Iterable[Path]) -> list[str]:
+    """Not /proc, which is a new one. A link stays one, where what it leads to is there as well."""
+    chosen = sorted({path for path in paths if not path.is_relative_to(_PROC)})
+    words: list[str] = []
+    for path in chosen:
+        above = [other for other in chosen if other != path and path.is_relative_to(other)]
+        if above and not path.is_symlink():
+            continue
+        target = path.resolve()
+        if not (path.is_symlink() and _is_in(target, chosen)):
+            words += [f"{READING}-try", str(target), str(path)]
+        elif not above:
+            words += ["--symlink", str(path.readlink()), str(path)]
+    return words
 
 
 def identified(path: Path) -> tuple[int, int, str]:
