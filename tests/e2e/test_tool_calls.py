@@ -218,7 +218,7 @@ def test_doctor_names_a_missing_program_and_the_tools_that_need_it(interlock, tm
         )
 
     findings = json.loads(without_rg("doctor", "--json").stdout)
-    (missing,) = [finding for finding in findings if finding["what"] == "program"]
+    (missing,) = [finding for finding in findings if finding["detail"].startswith("rg is")]
     assert missing["state"] == "warning"
     assert "rg is missing: search_files cannot be used" in missing["detail"]
     assert "ripgrep" in missing["detail"]

@@ -60,7 +60,9 @@ async def test_no_signal_is_ignored_or_blocked(world):
         (pid,) = world.survivors()
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
     masks = dict(line.split() for line in status if line.startswith(("SigBlk", "SigIgn")))
-    assert {int(mask, 16) for mask in masks.values()} == {0}
+    # 32 and 33 are the C library's own: nobody can reset them, and some parents leave them ignored.
+    of_the_library = 1 << 31 | 1 << 32
+    assert {int(mask, 16) & ~of_the_library for mask in masks.values()} == {0}
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 127, 255])

@@ -310,7 +310,7 @@ async def test_a_missing_file_is_told_with_names_like_it(workbench: Workbench, p
     workbench.write("src/readme.md")
     result = await workbench.call("read_file", path=path)
     assert result.failure is not None
-    assert result.failure.message == f"read_file: {said}"
+    assert result.failure.message == said
     assert "find_files" in result.failure.next_action
 
 

@@ -34,11 +34,9 @@ async def test_work_that_wants_to_end_the_process_has_failed(error):
 
 async def test_an_idle_thread_is_used_again():
     threads = WorkThreads("t")
-    first = await threads.start(threading.get_ident)
-    # The thread says that it is idle right after its work, not before.
-    for _ in range(100):
-        again = await threads.start(threading.get_ident)
-    assert again == first or threading.active_count() < 20
+    # A thread says that it is idle right after its work, so a second one may be needed, but not a hundred.
+    used = {await threads.start(threading.get_ident) for _ in range(300)}
+    assert len(used) < 30
 
 
 async def test_many_pieces_of_work_run_side_by_side():
