@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev run test test-full lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap run test test-full lint format bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,10 +47,16 @@ run: setup ## start Interlock on its embedded defaults
 	@test -d playground || cp -r examples/playground playground
 	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(BIN)/interlock policy matrix
 
-test: setup-dev ## the whole test suite
+# The second sandbox is tested where it can be had; Debian has it as a package.
+bubblewrap:
+	@command -v bwrap >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get install -y -qq bubblewrap || { apt-get update -qq && apt-get install -y -qq bubblewrap; }; } >/dev/null 2>&1; } || \
+	  echo "bubblewrap is missing and could not be installed: its tests are skipped"
+
+test: setup-dev bubblewrap ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full"
 
-test-full: setup-dev ## the whole test suite and the long matrix
+test-full: setup-dev bubblewrap ## the whole test suite and the long matrix
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
 
 lint: setup-dev ## ruff, mypy, import-linter
