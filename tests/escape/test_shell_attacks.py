@@ -1,9 +1,12 @@
 """Attacks on the shell tools by what a command can leave, hold, hide or race, through the real runner."""
 
 import asyncio
+import base64
+import itertools
 import time
 from pathlib import Path
 
+import orjson
 import pytest
 
 from interlock.sandbox.jobs import JobLimits
@@ -225,3 +228,71 @@ async def test_shared_memory_counts_as_memory(shell: Workbench, way):
     code = f"import mmap, os, time\n{way}time.sleep(1); print('had it')"
     result = await python(shell, code, timeout_seconds=20)
     assert "had it" not in result.stdout
+
+
+async def test_a_forged_cursor_shows_no_piece_of_a_secret_and_no_other_file(shell: Workbench):
+    shell.write("long", ("y" * 100 + SECRET) * 1000)
+    first = await shell.ok("bash_readonly", cmd="cat long")
+    cursor = str(first.next_page_cursor)
+    subject, name, _ = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    names = (name, f"../{name}", "*", "a" * 3000, "\u0661")
+    for start, other in itertools.product((100, 101, 110, 2**17 - 5, 2**18, 2**53, -1), names):
+        forged = orjson.dumps([subject, other, {"out": start, "err": 0}])
+        result = await shell.call(
+            "bash_readonly", cmd="cat long", cursor=base64.urlsafe_b64encode(forged).decode().rstrip("=")
+        )
+        assert result.failure is None or result.failure.error_class.value == "validation"
+        assert not any(SECRET[-length:] in result.stdout for length in range(6, len(SECRET)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "exec >&- 2>&-; sleep 60",
+        "yes >&2",
+        "(setsid sleep 60 &) ; sleep 60",
+        "kill -STOP $$",
+        'python3 -c \'while True: __import__("os").chmod("file", 0o600)\'',
+        "while true; do (setsid true &); done",
+    ],
+)
+async def test_no_command_holds_its_caller_or_the_loop(shell: Workbench, command):
+    shell.write("file", "x")
+    gaps: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            last = time.monotonic()
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - last)
+
+    beating = asyncio.ensure_future(beat())
+    began = time.monotonic()
+    result = await shell.call("bash", cmd=command, timeout_seconds=0.5)
+    assert time.monotonic() - began < 5
+    assert result.failure is not None
+    beating.cancel()
+    assert max(gaps) < 0.5
+    assert (await shell.ok("bash", cmd="echo alive")).stdout == "alive\n"
+
+
+async def test_fifty_commands_at_once_keep_their_outputs_apart(shell: Workbench):
+    calls = [shell.call("bash_readonly", cmd=f"seq {n} {n + 3000}", timeout_seconds=60) for n in range(50)]
+    for number, result in enumerate(await asyncio.gather(*calls)):
+        assert result.stdout.splitlines()[:2] == [str(number), str(number + 1)]
+
+
+async def test_every_cancelled_call_has_one_outcome_and_does_nothing_later(shell: Workbench):
+    for number in range(20):
+        calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 1; echo late >> late"))
+        await asyncio.sleep(number * 0.004)
+        calling.cancel()
+        if number % 3 == 0:
+            await asyncio.sleep(0)
+            calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+    await asyncio.sleep(1.2)
+    assert not (shell.root / "late").exists()
+    kinds = [kind for kind, _ in shell.events()]
+    assert kinds.count("tool_call.started") == kinds.count("tool_call.failed")

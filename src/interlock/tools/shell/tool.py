@@ -15,7 +15,14 @@ from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
 from interlock.tools.blocking import CancelSignal, beside_the_loop, looked_up
 from interlock.tools.files.base import CURSOR, PATH, told
-from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, stale_cursor, subject_of
+from interlock.tools.files.cursor import (
+    invalid_cursor,
+    make_cursor,
+    number_in,
+    read_cursor,
+    stale_cursor,
+    subject_of,
+)
 from interlock.tools.files.listing import require_folder
 from interlock.tools.files.page import Page, PageRequest, read_page
 from interlock.tools.files.text import TextForm
@@ -217,6 +224,8 @@ class ShellTool(BaseTool):
             raise stale_cursor("the output is not kept any more; what was kept")
         try:
             where = (number_in(position, "out"), number_in(position, "err"))
+            if where[0] > output.out.size or where[1] > output.err.size:
+                raise invalid_cursor("it points behind the end of the output")
             return self._page(plan, output, where, context)[0]
         finally:
             output.close()
