@@ -85,13 +85,13 @@ class World:
         return True
 
 
-@pytest.fixture
-async def planted(sqlite_store: Store, tmp_path, monkeypatch):
+@pytest.fixture(params=["landlock", "bubblewrap"])
+async def planted(request, sqlite_store: Store, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     session = await sqlite_store.sessions.create(opened_by="test")
     workbench = Workbench(sqlite_store, session.id, tmp_path)
     workbench.job_limits = JobLimits(processes=64, memory_bytes=512 * 2**20, file_bytes=16 * 2**20)
-    await workbench.open_sandbox()
+    await workbench.open_sandbox(request.param)
     world = World(workbench)
     yield world
     for listener in world.listeners:

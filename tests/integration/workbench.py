@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 import orjson
+import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
@@ -13,10 +14,9 @@ from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
-from interlock.sandbox.choice import Choice
+from interlock.sandbox.choice import Choice, makers
 from interlock.sandbox.jobs import Backend, JobLimits
 from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.programs import BASH, RG, locate
 from interlock.tools.builtins import FileServices
 from interlock.tools.files.seen import SeenFiles
@@ -63,10 +63,11 @@ class Workbench:
         self.runner = ToolRunner(self.registry, self.store.log, self.redactor)
         self.authorities = AuthorityCache(self.registry)
 
-    async def open_sandbox(self) -> None:
+    async def open_sandbox(self, name: str = "landlock") -> None:
         """Let commands run, in the real sandbox."""
-        self.backend = LandlockBackend()
-        await self.backend.start()
+        self.backend = makers()[name]()
+        if self.backend is None:
+            pytest.skip(f"{name} is not installed")
         self._build()
 
     def authority(self) -> Authority:
