@@ -116,6 +116,7 @@ async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell:
         shell, "f = open('.vscode/large.bin','r+'); f.seek(4500000); f.write('evil'); f.close()"
     )
     assert any(".vscode" in text and "could not" in text for text in result.meta["restored"])
+    assert "was put back" not in result.stderr
 
 
 async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: Workbench):
@@ -296,3 +297,39 @@ async def test_every_cancelled_call_has_one_outcome_and_does_nothing_later(shell
     assert not (shell.root / "late").exists()
     kinds = [kind for kind, _ in shell.events()]
     assert kinds.count("tool_call.started") == kinds.count("tool_call.failed")
+
+
+async def test_what_was_restored_takes_no_line_from_the_output(shell: Workbench):
+    code = "import sys\nopen('.bashrc','w').write('x')\nfor n in range(5000): print(n, file=sys.stderr)"
+    pages = [await python(shell, code)]
+    while cursor := pages[-1].next_page_cursor:
+        pages.append(await shell.ok("bash", cmd="python3 attack.py", cursor=cursor))
+    note, *numbers = "".join(page.stderr for page in pages).splitlines()
+    assert ".bashrc" in note
+    assert numbers == [str(number) for number in range(5000)]
+
+
+async def test_nothing_at_a_protected_name_leads_the_guard_out_or_stops_it(shell: Workbench):
+    repository(shell)
+    (shell.outside / "victim").mkdir()
+    (shell.outside / "victim" / "file").write_text("as it was")
+    out = str(shell.outside / "victim")
+    lines = [
+        "import os",
+        "os.unlink('.git/hooks/pre-commit'); os.mkdir('.git/hooks/pre-commit')",
+        f"os.symlink({out!r}, '.git/hooks/pre-commit/link'); os.symlink({out!r}, '.vscode')",
+        f"os.symlink({out + '/file'!r}, '.bashrc'); os.mkfifo('.mcp.json'); os.mkdir('.zshrc', 0)",
+        "os.unlink('.git/config'); os.mkdir('.git/config'); os.makedirs('.config/fish/a')",
+        "for n in range(500): f = open(f'.git/config/{n}', 'w'); f.truncate(15 * 2**20); f.close()",
+        "os.chmod('.config/fish/a', 0); open(b'.git/hooks/\\xff', 'w'); open('.git/hooks/a\\nb', 'w')",
+    ]
+    before = shell.outside_state()
+    result = await python(shell, "\n".join(lines))
+    assert result.ok, result
+    assert shell.outside_state() == before
+    assert [path.name for path in (shell.root / ".git/hooks").iterdir()] == ["pre-commit"]
+    assert (shell.root / ".git/hooks/pre-commit").read_text() == "#!/bin/sh\n"
+    assert (shell.root / ".git/config").read_text() == "[core]\n"
+    left = {".vscode", ".bashrc", ".mcp.json", ".zshrc"} & {path.name for path in shell.root.iterdir()}
+    assert left == set()
+    assert not (shell.root / ".config/fish").exists()

@@ -33,6 +33,7 @@ from interlock.sandbox.removal import remove_entry
 from interlock.sandbox.tree import walk
 
 MAX_SCANNED = 50_000
+NOT_PUT_BACK = " (it could not be put back)"
 _PATTERNED = frozenset("*?[")
 _OWNER_BITS = 0o700
 # As a file, it says where the repository is.
@@ -86,9 +87,11 @@ class ProtectedGuard:
         roots = profile.writable_roots
         # For this, nothing is protected: it is what protects.
         self._territory = Territory(SandboxProfile(roots, roots))
-        self._names = [each for name in profile.protected_names for each in expand_braces(name)]
-        self._bases = list(dict.fromkeys([*roots, *_upwards(workdir)])) if roots else []
+        names = [each for name in profile.protected_names for each in expand_braces(name)]
+        self._names = [Path(name).parts for name in names]
+        self._bases = list(dict.fromkeys(_bases(roots, workdir)))
         self._before = _Remembered()
+        self._found: dict[str, Place | None] = {}
         self._budget = Budget()
         self._is_over = False
 
@@ -98,8 +101,8 @@ class ProtectedGuard:
             if self._is_over:
                 return
             for base in self._bases:
-                for name in self._names:
-                    self._remember_name(base, Path(name).parts)
+                for parts in self._names:
+                    self._remember_name(base, parts)
 
     def restore(self) -> list[str]:
         """The paths that had to be put back; one that could not be is marked so."""
@@ -121,43 +124,53 @@ class ProtectedGuard:
 
     # -- remembering --
 
-    def _remember_name(self, base: Path, parts: tuple[str, ...]) -> None:
+    def _remember_name(self, base: Place, parts: tuple[str, ...]) -> None:
+        """What is above it, it itself, and where it is a pattern, all that it matches."""
         plain = next((at for at, part in enumerate(parts) if _PATTERNED & set(part)), len(parts))
         for length in range(1, min(plain + 1, len(parts))):
-            self._take(self._before.above, "above", base.joinpath(*parts[:length]))
+            self._take(self._before.above, "above", self._place(base, parts[:length]))
         if plain == len(parts):
-            self._take(self._before.protected, "protected", base.joinpath(*parts))
+            self._take(self._before.protected, "protected", self._place(base, parts))
             return
-        place = self._place(base.joinpath(*parts[:plain]))
+        place = self._place(base, parts[:plain]) if plain else base
         if place is None:
             return
         pattern = "/".join(parts[plain:])
-        key = ("scan", place, pattern)
+        key = ("scan", place.asked, pattern)
         scan: _Scan = _MEMORY.take(key, lambda: _Scan(place, pattern, self._matches(place, pattern)))
         self._before.keys.append(key)
         self._before.scans.append(scan)
         for found in scan.found or ():
-            self._take(self._before.protected, "protected", found.path)
+            self._take(self._before.protected, "protected", found)
 
-    def _take(self, places: dict[Place, Snapshot | None], kind: str, path: Path) -> None:
-        place = self._place(path)
+    def _take(self, places: dict[Place, Snapshot | None], kind: str, place: Place | None) -> None:
         if place is None or place in places:
             return
-        key = (kind, place)
+        key = (kind, place.asked)
         places[place] = _MEMORY.take(key, lambda: self._look(place, is_above=kind == "above"))
         self._before.keys.append(key)
 
-    def _place(self, path: Path) -> Place | None:
+    def _place(self, base: Place, parts: tuple[str, ...]) -> Place | None:
         """Where a path really is; None where links lead out of what can be written."""
+        path = "/".join((base.asked, *parts))
+        if path not in self._found:
+            # Most names are not there at all, and then no link is on the way.
+            begins = not _is_missing(_below(base, parts[:1]))
+            self._found[path] = self._find(path) if begins else _below(base, parts)
+        return self._found[path]
+
+    def _find(self, path: str) -> Place | None:
         try:
-            found = self._territory.find(str(path), Access.write, follow=False)
+            found = self._territory.find(path, Access.write, follow=False)
         except (OSError, ToolError):
             return None
         # By one spelling, so that it is the same for everybody.
-        return Place(found.root, found.parts, str(found.path), Access.write, follow=False)
+        return _place_of(found.root, found.parts)
 
     def _look(self, place: Place, *, is_above: bool) -> Snapshot | None:
         """None where it cannot be looked at."""
+        if _is_missing(place):
+            return Snapshot()
         try:
             with self._territory.parent(place) as parent:
                 if is_above:
@@ -170,6 +183,8 @@ class ProtectedGuard:
 
     def _matches(self, top: Place, pattern: str) -> frozenset[Place] | None:
         """What matches a pattern below a place. What lies in a match belongs to it."""
+        if _is_missing(top):
+            return frozenset()
         glob, found = Glob(pattern), set()
         try:
             with self._territory.folder(top) as folder:
@@ -178,9 +193,7 @@ class ProtectedGuard:
                     if count >= MAX_SCANNED:
                         return None
                     if glob.matches_whole(entry.parts):
-                        path = top.path.joinpath(*entry.parts)
-                        parts = (*top.parts, *entry.parts)
-                        found.add(Place(top.root, parts, str(path), Access.write, follow=False))
+                        found.add(_below(top, entry.parts))
         except (OSError, ToolError):
             return frozenset(found)
         return frozenset(found)
@@ -200,27 +213,60 @@ class ProtectedGuard:
         before: Snapshot | None,
         restored: Callable[[Parent, Snapshot], bool],
     ) -> None:
+        is_missing = before is not None and before.top.kind == "nothing"
+        if is_missing and _is_missing(place):
+            return
         shown = self._territory.shown(place)
         if before is None:
             if self._look(place, is_above=True) is not None:
-                told[f"{shown} (it could not be put back)"] = None
+                told[f"{shown}{NOT_PUT_BACK}"] = None
             return
-        is_missing = before.top.kind == "nothing"
         is_needed = not is_missing and (restored is put_back or before.top.kind != "folder")
         try:
             with self._territory.parent(place, make=is_needed) as parent:
                 if restored(parent, before):
                     told[shown] = None
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except (FileNotFoundError, NotADirectoryError):
             if is_needed:
-                told[f"{shown} (it could not be put back: {error.strerror})"] = None
+                told[f"{shown}{NOT_PUT_BACK}"] = None
         except (OSError, ToolError, CannotPutBack):
-            told[f"{shown} (it could not be put back)"] = None
+            told[f"{shown}{NOT_PUT_BACK}"] = None
 
 
-def _upwards(workdir: Place) -> Iterator[Path]:
-    for depth in range(1, len(workdir.parts) + 1):
-        yield workdir.root.joinpath(*workdir.parts[:depth])
+def _bases(roots: tuple[Path, ...], workdir: Place) -> Iterator[Place]:
+    """Each root, and the working folder with those above it, as far as they can be written."""
+    for root in roots:
+        yield _place_of(root, ())
+    whole = workdir.path
+    above = max(
+        (root for root in roots if whole.is_relative_to(root)),
+        key=lambda root: len(root.parts),
+        default=None,
+    )
+    if above is not None:
+        parts = whole.relative_to(above).parts
+        for depth in range(1, len(parts) + 1):
+            yield _place_of(above, parts[:depth])
+
+
+def _place_of(root: Path, parts: tuple[str, ...]) -> Place:
+    return Place(root, parts, str(root.joinpath(*parts)), Access.write, follow=False)
+
+
+def _below(place: Place, parts: tuple[str, ...]) -> Place:
+    path = "/".join((place.asked.rstrip("/"), *parts))
+    return Place(place.root, (*place.parts, *parts), path, Access.write, follow=False)
+
+
+def _is_missing(place: Place) -> bool:
+    """The common case, found out by one question."""
+    try:
+        os.stat(place.asked, follow_symlinks=False)  # noqa: PTH116 - much faster, and there are many
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _restore_above(parent: Parent, before: Snapshot) -> bool:

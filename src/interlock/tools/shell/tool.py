@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.guard import ProtectedGuard
+from interlock.sandbox.guard import NOT_PUT_BACK, ProtectedGuard
 from interlock.sandbox.jobs import Backend, EndReason, JobLimits, SandboxUnavailable
 from interlock.sandbox.paths import Place, Territory
 from interlock.tools.base import BaseTool, PolicySwitch, ToolContext, ToolGroup, ToolLimits
@@ -32,6 +32,10 @@ from interlock.tools.shell.run import Ran, Teller, private_folder, run_command
 
 if TYPE_CHECKING:
     from interlock.sandbox.commands import CommandJudge
+
+
+# Of the paths that were put back.
+MAX_TOLD = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class ShellTool(BaseTool):
         is_wanted = False
         try:
             ran, restored = await self._run(prepared, output, context)
-            result, is_whole = self._result(prepared, output, ran, context)
+            result, is_whole = self._result(prepared, output, ran, _with_room(context, restored))
             is_wanted = not is_whole
         finally:
             output.close()
@@ -269,9 +273,31 @@ def _judge_for(denied: tuple[str, ...], protected: tuple[str, ...]) -> "CommandJ
     return CommandJudge(denied, protected, Path.home())
 
 
+def _with_room(context: ToolContext, restored: list[str]) -> ToolContext:
+    """The page leaves room for what is said before it: what did not fit would be on no page."""
+    note, limits = _note(restored), context.limits
+    room = replace(
+        limits,
+        max_output_lines=max(1, limits.max_output_lines - note.count("\n")),
+        max_output_bytes=max(1, limits.max_output_bytes - len(note.encode("utf-8", "replace"))),
+    )
+    return replace(context, limits=room)
+
+
+def _note(restored: list[str]) -> str:
+    told = [
+        f"changed: {path} is protected; tell the person\n"
+        if path.endswith(NOT_PUT_BACK)
+        else f"restored: {path} is protected and was put back as it was\n"
+        for path in restored[:MAX_TOLD]
+    ]
+    more = len(restored) - len(told)
+    return "".join(told) + (f"restored: {more} more\n" if more else "")
+
+
 def _with_restored(result: ToolResult, restored: list[str]) -> ToolResult:
     """What the command changed although it is protected was put back, and the model is told."""
     if not restored:
         return result
-    note = "".join(f"restored: {path} is protected and was put back as it was\n" for path in restored)
-    return replace(result, stderr=note + result.stderr, meta={**result.meta, "restored": restored})
+    meta = {**result.meta, "restored": restored[:MAX_TOLD]}
+    return replace(result, stderr=_note(restored) + result.stderr, meta=meta)
