@@ -276,8 +276,11 @@ def capabilities(
         present.add("roots")
     else:
         missing["roots"] = "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
-    if sandbox.backend is not None:
+    if sandbox.is_confined:
+        present |= {"sandbox", "sandbox:walls"}
+    elif sandbox.backend is not None:
         present.add("sandbox")
+        missing["sandbox:walls"] = f"nothing would keep it from writing ({sandbox.reason})"
     else:
         missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
     for program in PROGRAMS:

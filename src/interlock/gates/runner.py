@@ -295,7 +295,11 @@ def _timed_out(cleared: ClearedCall, running: "asyncio.Future[ToolResult]") -> T
 
 
 def _stopped(cleared: ClearedCall) -> ToolResult:
-    return _failed(cleared, ErrorCode.CANCELLED, "it was cancelled", "Nothing: the task was stopped.")
+    if cleared.context.cancel.took_effect:
+        reason, step = "it was cancelled; what it had done by then stays", "Look at what it changed first."
+    else:
+        reason, step = "it was cancelled", "Nothing: the task was stopped."
+    return _failed(cleared, ErrorCode.CANCELLED, reason, step)
 
 
 def _cancelled(cleared: ClearedCall) -> _Outcome:

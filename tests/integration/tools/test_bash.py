@@ -11,6 +11,7 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
+from interlock.sandbox.unconfined import UnconfinedBackend
 from interlock.tools.base import Effect
 from tests.integration.workbench import SECRET, Workbench
 
@@ -291,3 +292,12 @@ async def test_with_files_switched_off_there_is_no_shell_either(shell: Workbench
     shell.policy = ToolPolicy(fs=FsPolicy(enabled=False))
     assert await shell.refused("bash", cmd="true") == "TOOL_NOT_AVAILABLE"
     assert await shell.refused("bash_readonly", cmd="true") == "TOOL_NOT_AVAILABLE"
+
+
+async def test_without_walls_there_is_a_shell_and_none_that_only_reads(shell: Workbench):
+    await shell.backend.close()
+    shell.backend = UnconfinedBackend()
+    shell._build()
+    assert (await shell.ok("bash", cmd="echo hi")).stdout == "hi\n"
+    assert dict(shell.events())["tool_call.started"]["sandbox"] == "off"
+    assert await shell.refused("bash_readonly", cmd="echo hi") == "TOOL_NOT_AVAILABLE"

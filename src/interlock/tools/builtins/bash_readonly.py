@@ -24,3 +24,8 @@ class BashReadonlyTool(ShellTool):
     @property
     def effect(self) -> Effect:
         return Effect.read
+
+    @property
+    def needs(self) -> frozenset[str]:
+        # Without walls it would be an ordinary shell under a name that promises more.
+        return super().needs | {"sandbox:walls"}
