@@ -5,6 +5,7 @@ what its profile opens and nothing else, and so that nothing of it is left when 
 """
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterable, Mapping
@@ -43,6 +44,16 @@ class JobLimits:
     file_bytes: int | None = 1024 * MEGABYTE
     open_files: int | None = 1024
 
+    def of_the_kernel(self) -> list[tuple[int, int]]:
+        """Those that `setrlimit` knows, by its numbers."""
+        chosen = {
+            resource.RLIMIT_CPU: self.cpu_seconds,
+            resource.RLIMIT_AS: self.address_space_bytes,
+            resource.RLIMIT_FSIZE: self.file_bytes,
+            resource.RLIMIT_NOFILE: self.open_files,
+        }
+        return [(kind, value) for kind, value in chosen.items() if value is not None]
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -70,6 +81,19 @@ class Job:
             raise ValueError("a null character would end an argument or a variable early")
         if any(not name or "=" in name for name in self.environment):
             raise ValueError("a variable's name is not empty and has no equals sign")
+
+    def order(self) -> dict[str, object]:
+        """What whoever starts it has to know, whatever confines it, in the form it is sent in."""
+        environment = self.environment.items()
+        return {
+            "argv": [os.fsencode(word) for word in self.argv],
+            "environment": {os.fsencode(name): os.fsencode(value) for name, value in environment},
+            "ports": sorted(self.profile.network_ports),
+            "limits": self.limits.of_the_kernel(),
+            "max_tasks": self.limits.processes,
+            "max_memory_bytes": self.limits.memory_bytes,
+            "linger_seconds": self.linger_seconds,
+        }
 
 
 class EndReason(StrEnum):

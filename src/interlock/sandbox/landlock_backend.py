@@ -10,7 +10,6 @@ If the launcher dies, its supervisors kill their jobs; that is told, and another
 import asyncio
 import marshal
 import os
-import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +23,6 @@ from interlock.sandbox.jobs import (
     Ended,
     EndReason,
     Job,
-    JobLimits,
     SandboxUnavailable,
     system_paths,
 )
@@ -319,25 +317,8 @@ class LandlockBackend:
 
 def _order(job: Job) -> dict[str, object]:
     profile = job.profile
-    return {
-        "argv": [os.fsencode(word) for word in job.argv],
-        "environment": {os.fsencode(name): os.fsencode(value) for name, value in job.environment.items()},
+    return job.order() | {
         "readable": [os.fsencode(path) for path in profile.readable_roots],
         "optional": [os.fsencode(path) for path in job.readable_paths],
         "writable": [os.fsencode(path) for path in (*profile.writable_roots, *job.private_folders)],
-        "ports": sorted(profile.network_ports),
-        "limits": _kernel_limits(job.limits),
-        "max_tasks": job.limits.processes,
-        "max_memory_bytes": job.limits.memory_bytes,
-        "linger_seconds": job.linger_seconds,
     }
-
-
-def _kernel_limits(limits: JobLimits) -> list[tuple[int, int]]:
-    chosen = {
-        resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_AS: limits.address_space_bytes,
-        resource.RLIMIT_FSIZE: limits.file_bytes,
-        resource.RLIMIT_NOFILE: limits.open_files,
-    }
-    return [(kind, value) for kind, value in chosen.items() if value is not None]

@@ -83,3 +83,12 @@ def tell(channel: _socket.socket, *facts: str | int | None) -> None:
         channel.send(marshal.dumps(facts), _socket.MSG_NOSIGNAL)
     except OSError:
         return
+
+
+def tell_end(channel: _socket.socket, reason: str, status: int) -> None:
+    """How a job ended: for `reason` where there was one, and with the status that `waitpid` gave."""
+    if not reason:
+        reason = "signalled" if os.WIFSIGNALED(status) else "exited"
+    code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    tell(channel, reason, code, number, 0, "")

@@ -18,7 +18,7 @@ import sys
 
 from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.confined import Fault
-from interlock.sandbox.order import STOP, Order, receive, tell, unpack
+from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
 from interlock.sandbox.supervisor import become_subreaper, fork
 from interlock.sandbox.watch import Watch
 
@@ -113,12 +113,8 @@ class _Stage:
     def _report(self, reason: str, status: int) -> None:
         if self._fault.code:
             tell(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
-            return
-        if not reason:
-            reason = "signalled" if os.WIFSIGNALED(status) else "exited"
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        tell(self._channel, reason, code, number, 0, "")
+        else:
+            tell_end(self._channel, reason, status)
 
     def _become(self, folder: int, ruleset: int | None, parent: int) -> None:
         """The forked side, which never returns. The numbers of the steps are `confined.STEPS`."""

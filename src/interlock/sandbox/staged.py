@@ -9,7 +9,6 @@ import asyncio
 import errno
 import marshal
 import os
-import resource
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -17,7 +16,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from interlock.sandbox.jobs import Ended, EndReason, Job, JobLimits, SandboxUnavailable
+from interlock.sandbox.jobs import Ended, EndReason, Job, SandboxUnavailable
 from interlock.sandbox.order import STOP, pack
 from interlock.sandbox.output import PipeOutput
 
@@ -171,7 +170,7 @@ class StagedBackend:
             (stdout, stdout_end), (stderr, stderr_end), (complaints, complaints_end) = pipes
             try:
                 plan = await asyncio.to_thread(self._plan, job, theirs)
-                message, file = pack(_order(job) | plan.order)
+                message, file = pack(job.order() | plan.order)
             except NotPlanned as error:
                 ours.pop_all()
                 os.close(complaints)
@@ -222,28 +221,6 @@ def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     theirs.callback(os.close, writing)
     os.set_blocking(reading, False)
     return reading, writing
-
-
-def _order(job: Job) -> dict[str, object]:
-    return {
-        "argv": [os.fsencode(word) for word in job.argv],
-        "environment": {os.fsencode(name): os.fsencode(value) for name, value in job.environment.items()},
-        "ports": sorted(job.profile.network_ports),
-        "limits": _kernel_limits(job.limits),
-        "max_tasks": job.limits.processes,
-        "max_memory_bytes": job.limits.memory_bytes,
-        "linger_seconds": job.linger_seconds,
-    }
-
-
-def _kernel_limits(limits: JobLimits) -> list[tuple[int, int]]:
-    chosen = {
-        resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_AS: limits.address_space_bytes,
-        resource.RLIMIT_FSIZE: limits.file_bytes,
-        resource.RLIMIT_NOFILE: limits.open_files,
-    }
-    return [(kind, value) for kind, value in chosen.items() if value is not None]
 
 
 def _reason_in(text: str) -> int:

@@ -17,7 +17,7 @@ import stat
 
 from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.confined import Confinement, Fault, become
-from interlock.sandbox.order import STOP, Order, receive, tell, unpack
+from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
 from interlock.sandbox.watch import Watch
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -148,12 +148,8 @@ class Supervisor:
     def _report(self, reason: str, status: int) -> None:
         if self._fault.code:
             tell(self._channel, "not_started", None, None, self._fault.code, self._fault.step)
-            return
-        if not reason:
-            reason = "signalled" if os.WIFSIGNALED(status) else "exited"
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        tell(self._channel, reason, code, signal, 0, "")
+        else:
+            tell_end(self._channel, reason, status)
 
     # -- starting --
 
