@@ -12,6 +12,7 @@ from tests.escape.wrapped import obstacle
 PARTS = ("test_bubblewrap_life.py", "test_bubblewrap_trees.py", "test_bubblewrap_walls.py", "test_probe.py")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.getuid() != 0, reason="the tests are run by an ordinary account already")
 @pytest.mark.parametrize("part", PARTS)
 def test_an_ordinary_account_is_as_confined_as_root(part):
