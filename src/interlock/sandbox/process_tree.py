@@ -5,12 +5,10 @@ nothing of Interlock: it is loaded into the launcher.
 """
 
 import os
-import resource
 import signal
 import time
 
 _WALL = 0x40000000  # also children that announce their end by another signal
-_PAGE_BYTES = resource.getpagesize()
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
@@ -103,15 +101,18 @@ def count_tasks(limit: int | None, memory_bytes: int | None) -> tuple[int, int]:
 
 
 def _own_bytes(pid: int) -> int:
-    fields = _content(f"/proc/{pid}/statm").split()
-    return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES if len(fields) > 2 else 0
+    return _kilobytes(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:")) * 1024
 
 
 def _exact_bytes(pid: int) -> int:
-    for line in _content(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith(b"Pss_Anon:"):
-            return int(line.split()[1]) * 1024
-    return _own_bytes(pid)
+    exact = _kilobytes(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) * 1024
+    return exact or _own_bytes(pid)
+
+
+def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
+    """The sum of these lines. What is not backed by a file counts, also where it is shared."""
+    lines = _content(path).splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(names))
 
 
 def _content(path: str) -> bytes:
