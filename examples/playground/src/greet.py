@@ -1,0 +1,5 @@
+"""A greeting, to be read, searched and edited."""
+
+
+def greet(name: str) -> str:
+    return f"Hello, {name}"
