@@ -1,6 +1,7 @@
 """The attacks of the launcher's walls, once more under bubblewrap: what is not opened does not exist."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -201,6 +202,8 @@ async def protected_shell(world, script: str):
 def repository(world):
     folder = world.inside / "deep" / "project"
     folder.mkdir(parents=True)
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     (folder / ".git" / "hooks").mkdir(exist_ok=True)
     (folder / ".git" / "modules" / "a" / "b" / "hooks").mkdir(parents=True)
