@@ -11,6 +11,7 @@ import pytest_asyncio
 from interlock.sandbox.landlock import abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
 from tests.escape.confinement import World
+from tests.escape.trying import Listener
 
 
 @pytest.fixture
@@ -37,6 +38,22 @@ async def launched() -> AsyncIterator[LandlockBackend]:
 async def shared_world(launched, tmp_path) -> AsyncIterator[World]:
     with attacked(launched, tmp_path, []) as made:
         yield made
+
+
+@pytest.fixture
+def listener(world) -> Iterator[Listener]:
+    opened = Listener(world.outside)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def linked(world: World) -> World:
+    """Inside and outside, each with a link to either's file."""
+    for place in (world.inside, world.outside):
+        for name in ("inside", "outside"):
+            (place / f"link-{name}").symlink_to(world.place / name / "file")
+    return world
 
 
 async def started(losses: list[str]) -> LandlockBackend:

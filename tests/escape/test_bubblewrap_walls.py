@@ -17,25 +17,25 @@ from tests.escape.confinement import SECRET, finished
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
-from tests.escape.test_launcher_walls import (  # noqa: F401
-    KINDS,
-    attempt,
-    linked,
-    listener,
-    snapshot,
+from tests.escape.test_launcher_metadata import (  # noqa: F401
     test_a_bad_pointer_or_descriptor_is_the_callers_own_mistake,
-    test_a_job_may_signal_and_list_what_it_started_itself,
     test_a_profile_that_writes_changes_metadata_inside_in_every_form,
-    test_a_setuid_program_gives_nothing,
-    test_as_root_the_owners_of_other_files_keep_them,
-    test_calls_by_the_old_32_bit_door_end_the_process,
+    test_no_file_is_made_that_runs_as_its_owner,
+)
+from tests.escape.test_launcher_openings import (  # noqa: F401
     test_devices_that_harm_nobody_work,
     test_extra_readable_paths_are_read_and_missing_ones_are_no_error,
     test_git_commits_where_it_may_write,
-    test_no_file_is_made_that_runs_as_its_owner,
     test_open_without_a_quota_many_files_can_fill_the_disk_but_each_is_bounded,
     test_ordinary_programs_work_where_nothing_may_be_written,
 )
+from tests.escape.test_launcher_walls import (  # noqa: F401
+    test_a_job_may_signal_and_list_what_it_started_itself,
+    test_a_setuid_program_gives_nothing,
+    test_as_root_the_owners_of_other_files_keep_them,
+    test_calls_by_the_old_32_bit_door_end_the_process,
+)
+from tests.escape.trying import KINDS, attempt, snapshot
 from tests.escape.wrapped import wrapped
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -124,13 +124,13 @@ async def test_the_first_process_keeps_its_memory_and_its_descriptors(world):
 
 @pytest.mark.parametrize("reach", ["offline", "another port is open"])
 @pytest.mark.parametrize("name", SOCKETS)
-async def test_nobody_is_reached_by_any_socket(world, listener, name, reach):  # noqa: F811
+async def test_nobody_is_reached_by_any_socket(world, listener, name, reach):
     body, refusals = SOCKETS[name]
     ports = frozenset() if reach == "offline" else frozenset({1})
     assert await attempt(world, body, kind="coding", listener=listener, ports=ports) in (*refusals, *ABSENT)
 
 
-async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(world, listener):  # noqa: F811
+async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(world, listener):
     if abi_version() < NETWORK_ABI:
         pytest.skip("this kernel has no rules for ports")
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
@@ -139,7 +139,7 @@ async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(world, listen
         assert await attempt(world, SOCKETS[name][0], **opened) == "EACCES", name
 
 
-async def test_without_rules_for_ports_there_is_no_network_at_all(world, listener, monkeypatch):  # noqa: F811
+async def test_without_rules_for_ports_there_is_no_network_at_all(world, listener, monkeypatch):
     monkeypatch.setattr("interlock.sandbox.landlock.abi_version", lambda: NETWORK_ABI - 1)
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
     assert await attempt(world, SOCKETS["tcp"][0], **opened) == "EACCES"
@@ -171,7 +171,7 @@ async def test_each_job_has_namespaces_of_its_own(world):
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
 @pytest.mark.parametrize("name", METADATA)
-async def test_a_profile_that_writes_nothing_changes_no_metadata(linked, name, place):  # noqa: F811
+async def test_a_profile_that_writes_nothing_changes_no_metadata(linked, name, place):
     before = snapshot(linked.place)
     body = METADATA[name].replace("{place}", place)
     assert not (await attempt(linked, body, kind="chat")).startswith("reached")
@@ -179,7 +179,7 @@ async def test_a_profile_that_writes_nothing_changes_no_metadata(linked, name, p
 
 
 @pytest.mark.parametrize("name", METADATA)
-async def test_a_profile_that_writes_changes_no_metadata_outside(linked, name):  # noqa: F811
+async def test_a_profile_that_writes_changes_no_metadata_outside(linked, name):
     before = snapshot(linked.outside)
     body = METADATA[name].replace("{place}", "outside")
     assert not (await attempt(linked, body, kind="coding")).startswith("reached")
