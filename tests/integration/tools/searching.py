@@ -1,0 +1,30 @@
+"""A search that must succeed, and one by a runner with a redactor or a program of its own."""
+
+from pathlib import Path
+
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.redaction.redactor import Redactor
+from interlock.tools.builtins import FileServices
+from interlock.tools.result import ToolResult
+from interlock.wiring import build_registry
+from tests.integration.workbench import Workbench
+
+
+async def found(workbench: Workbench, pattern: str, **arguments) -> list[str]:
+    return (await workbench.ok("search_files", pattern=pattern, **arguments)).stdout.splitlines()
+
+
+async def searched_with(
+    workbench: Workbench,
+    program: Path | None,
+    pattern: str,
+    *,
+    redactor: Redactor | None = None,
+    timeout: float | None = None,
+) -> ToolResult:
+    redactor = redactor or Redactor()
+    registry = build_registry(None, FileServices(redactor, None, program))  # type: ignore[arg-type]
+    runner = ToolRunner(registry, workbench.store.log, redactor)
+    call = ToolCall("c", "search_files", {"pattern": pattern}, timeout)
+    return await runner.call(call, workbench.authority(), CallContext(workbench.session_id))

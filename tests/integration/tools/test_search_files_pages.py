@@ -1,0 +1,118 @@
+"""`search_files` where there is much to show: long lines, secrets in them, pages (S3-12.13)."""
+
+import codecs
+
+import pytest
+
+from interlock.gates.authority import CallLimits
+from interlock.redaction.redactor import MARK, Redactor
+from interlock.sandbox.programs import RG, locate
+from tests.integration.tools.searching import found, searched_with
+from tests.integration.workbench import SECRET, Workbench
+
+# -- long lines --
+
+
+@pytest.mark.parametrize("at", [0, 100, 400, 5000, 99_000, 99_994])
+async def test_a_long_line_is_shown_around_the_match(workbench: Workbench, at):
+    line = "ü" * at + "needle" + "ü" * (99_994 - at)
+    workbench.write("a.txt", f"first\n{line}\nlast\n")
+    (shown,) = await found(workbench, "needle")
+    assert shown.startswith("a.txt:2:")
+    assert "needle" in shown
+    assert 200 < len(shown) < 600
+    assert "\ufffd" not in shown
+    assert shown.endswith("…") == (at < 99_994)
+    assert shown.startswith("a.txt:2:…") == (at > 200)
+
+
+async def test_a_long_utf_16_line_is_shown_around_the_match(workbench: Workbench):
+    line = "é😀" * 20_000 + "needle" + "é" * 20_000
+    workbench.write("a.txt", codecs.BOM_UTF16_LE + f"x\n{line}\n".encode("utf-16-le"))
+    (shown,) = await found(workbench, "needle")
+    assert "é😀needleé" in shown
+    assert len(shown) < 600
+
+
+async def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(workbench: Workbench):
+    lines = [
+        f"{'a' * before}{SECRET}{'b' * 200}needle{'c' * 330}{SECRET}{'d' * 900}" for before in range(90)
+    ]
+    lines += [f"needle{'x' * behind}{SECRET}{'y' * 900}" for behind in range(460, 510)]
+    workbench.write("a.txt", "\n".join(lines))
+    pages = await workbench.pages("search_files", pattern="needle")
+    shown = "".join(page.stdout for page in pages).splitlines()
+    assert len(shown) == 140
+    for line in shown:
+        assert not any(SECRET[at : at + 6] in line for at in range(len(SECRET) - 5))
+        assert line.count("***") == 2 * line.count(MARK)
+
+
+async def test_a_secret_over_several_lines_is_never_shown_line_by_line(workbench: Workbench):
+    key = "-----BEGIN KEY-----\nabcdefgh\nijklmnop\n-----END KEY-----"
+    workbench.write("key.pem", f"# key\n{key}\n# end\n")
+    result = await searched_with(workbench, locate(RG), ".", redactor=Redactor([key]))
+    assert result.stdout == "".join(
+        [
+            "key.pem:1:# key\n",
+            *(f"key.pem:{number}:{MARK}\n" for number in range(2, 6)),
+            "key.pem:6:# end\n",
+        ]
+    )
+
+
+# -- pages --
+
+
+async def many(workbench: Workbench, files: int = 40, lines: int = 30) -> str:
+    for number in range(files):
+        workbench.write(f"d{number % 7}/f{number}.txt", f"needle {number}\nhay\n" * lines)
+    workbench.limits = CallLimits(max_output_lines=100_000, max_output_bytes=10_000_000)
+    whole = await workbench.ok("search_files", pattern="needle", limit=100_000)
+    workbench.limits = CallLimits()
+    assert whole.stdout.count("\n") == files * lines
+    return whole.stdout
+
+
+@pytest.mark.parametrize("limit", [100, 499, 2000, None])
+async def test_pages_joined_are_everything_in_one_order(workbench: Workbench, limit):
+    whole = await many(workbench)
+    arguments = {} if limit is None else {"limit": limit}
+    pages = await workbench.pages("search_files", pattern="needle", **arguments)
+    assert "".join(page.stdout for page in pages) == whole
+    assert len(pages) == -(-1200 // (limit or 500))
+    assert all(page.truncated_lines for page in pages[:-1])
+    assert not pages[-1].truncated_lines
+
+
+async def test_large_output_is_cut_by_bytes_and_goes_on(workbench: Workbench):
+    whole = await many(workbench)
+    workbench.limits = CallLimits(max_output_bytes=2000)
+    pages = await workbench.pages("search_files", pattern="needle")
+    assert "".join(page.stdout for page in pages) == whole
+    assert all(len(page.stdout.encode()) <= 2000 for page in pages)
+    assert all(page.truncated_bytes for page in pages[:-1])
+
+
+async def test_a_cursor_is_stale_once_what_was_shown_changed(workbench: Workbench):
+    await many(workbench, 5, 5)
+    first = await workbench.ok("search_files", pattern="needle", limit=7)
+    workbench.write("d0/f0.txt", "hay\n" + "needle 0\nhay\n" * 5)
+    code = await workbench.refused("search_files", pattern="needle", cursor=first.next_page_cursor)
+    assert code == "STALE_CURSOR"
+    for path in workbench.root.rglob("*.txt"):
+        path.unlink()
+    code = await workbench.refused("search_files", pattern="needle", cursor=first.next_page_cursor)
+    assert code == "STALE_CURSOR"
+
+
+async def test_a_cursor_belongs_to_its_search(workbench: Workbench):
+    await many(workbench, 5, 5)
+    cursor = (await workbench.ok("search_files", pattern="needle", limit=7)).next_page_cursor
+    for other in (
+        {"pattern": "hay"},
+        {"pattern": "needle", "glob": "*"},
+        {"pattern": "needle", "path": "d1"},
+    ):
+        assert await workbench.refused("search_files", cursor=cursor, **other) == "INVALID_ARGS"
+    assert await workbench.refused("search_files", pattern="needle", cursor="x") == "INVALID_ARGS"

@@ -1,0 +1,164 @@
+"""A write happens whole or not at all: full disks, kills, time-outs, cancelled calls."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.kept import KeptVersions
+from tests.integration.tools.mounts import tmpfs
+from tests.integration.tools.writing import leftovers, read_then
+from tests.integration.workbench import Workbench
+from tests.unit.sandbox.conftest import open_descriptors
+
+# -- all or nothing --
+
+
+async def test_a_full_disk_leaves_the_old_file_whole(workbench: Workbench):
+    with tmpfs(workbench.root / "small", "64k"):
+        file = workbench.write("small/f", "old")
+        await workbench.ok("read_file", path="small/f")
+        result = await workbench.call("write_file", path="small/f", content="x" * 100_000)
+        assert "disk is full" in result.failure.message
+        assert await workbench.refused("write_file", path="small/f", content="x" * 100_000, mode="append")
+        assert await workbench.refused("write_file", path="small/a/b/n", content="x" * 100_000)
+        assert file.read_text() == "old"
+        assert [path.name for path in (workbench.root / "small").iterdir()] == ["f"]
+        assert not list(workbench.kept.entries(workbench.session_id))
+
+
+async def test_a_full_state_disk_stops_the_change(workbench: Workbench, tmp_path):
+    """What cannot be kept is not changed."""
+    file = workbench.write("f", "old" * 30_000)
+    await workbench.pages("read_file", path="f")
+    with tmpfs(tmp_path / "state" / "kept", "64k"):
+        assert await workbench.refused("write_file", path="f", content="new")
+        assert file.read_text() == "old" * 30_000
+        assert not list((tmp_path / "state" / "kept").rglob("*.kept"))
+        assert not list((tmp_path / "state" / "kept").rglob("*.part"))
+
+
+WRITER = """
+import sys
+from contextlib import suppress
+from pathlib import Path
+from interlock.sandbox.changes import FileChanges, NewContent, Origin
+from interlock.sandbox.files import opened_in
+from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox.profile import SandboxProfile
+import hashlib, itertools, os
+
+root, state = Path(sys.argv[1]), Path(sys.argv[2])
+territory = Territory(SandboxProfile((root,), (root,)))
+changes = FileChanges(KeptVersions(state, max_bytes=1 << 20))
+place = territory.find("f", Access.write)
+sys.stdout.write("up\\n")
+sys.stdout.flush()
+for number in itertools.count():
+    data = (b"%08d" % number) * 4000
+    with territory.parent(place) as parent, opened_in(parent.descriptor, "f", "f") as file:
+        changes.replace(
+            parent, place, file, iter((data[:7000], data[7000:])),
+            before_sha256=file.sha256(lambda: None), after_sha256=hashlib.sha256(data).hexdigest(),
+            origin=Origin("s", f"call_{number}", None), commit=lambda: None,
+        )
+"""
+
+
+def kill_writers(root: Path, state: Path, times: int) -> None:
+    file = root / "f"
+    file.write_bytes(b"00000000" * 4000)
+    for round_number in range(times):
+        child = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(root), str(state)], stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
+        was = file.stat().st_ino
+        # After a different number of changes each time, at whatever point the child is by then.
+        for _ in range(round_number % 7 * 200):
+            if file.stat().st_ino != was:
+                break
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        data = file.read_bytes()
+        assert data == data[:8] * 4000
+        for entry in KeptVersions(state, max_bytes=1 << 20).entries("s"):
+            with entry.content() as content:
+                kept = content.read()
+            assert kept == kept[:8] * 4000
+
+
+def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path):
+    (tmp_path / "root").mkdir()
+    kill_writers(tmp_path / "root", tmp_path / "kept", 12)
+
+
+@pytest.mark.full
+def test_hundreds_of_kills_leave_the_old_file_or_the_new_one(tmp_path):
+    (tmp_path / "root").mkdir()
+    kill_writers(tmp_path / "root", tmp_path / "kept", 400)
+
+
+# -- time-out and cancel --
+
+
+async def test_a_call_that_runs_out_of_time_has_no_effect_afterwards(workbench: Workbench):
+    file = workbench.write("big", b"x" * 60_000_000)
+    result = await workbench.call("write_file", path="big", content="end", mode="append", timeout=0.01)
+    assert result.failure is not None
+    assert result.failure.error_code.value == "TIMEOUT"
+    assert file.stat().st_size == 60_000_000
+    assert not leftovers(workbench)
+    assert not list(workbench.kept.entries(workbench.session_id))
+
+
+async def test_a_cancelled_call_happened_or_did_not(workbench: Workbench):
+    """Whenever the cancellation comes, the log tells the truth about the file."""
+    file = workbench.write("f", b"x" * 3_000_000)
+    outcomes = set()
+    for attempt in range(30):
+        size = file.stat().st_size
+        task = asyncio.ensure_future(workbench.call("write_file", path="f", content="e", mode="append"))
+        for _ in range(attempt):
+            await asyncio.sleep(0)
+            await asyncio.to_thread(int)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        kind, _ = workbench.last_event()
+        happened = kind == "tool_call.completed"
+        outcomes.add(happened)
+        assert file.stat().st_size == size + happened
+    assert not leftovers(workbench)
+
+
+async def test_additions_at_the_same_time_are_all_there(workbench: Workbench):
+    file = workbench.write("log", "")
+    calls = [
+        workbench.call("write_file", path="log", content=f"{number}\n", mode="append")
+        for number in range(40)
+    ]
+    results = await asyncio.gather(*calls)
+    assert [result.failure for result in results if result.failure] == []
+    assert sorted(map(int, file.read_text().split())) == list(range(40))
+
+
+async def test_no_descriptor_stays_open(workbench: Workbench):
+    workbench.write("f", "x")
+    await read_then(workbench, "f", "y")
+    before = open_descriptors()
+    for _ in range(5):
+        await read_then(workbench, "f", "z")
+        await workbench.ok("write_file", path="f", content="z", mode="append")
+        await workbench.refused("write_file", path="f/g", content="z")
+        await workbench.refused("write_file", path=".", content="z")
+        (workbench.root / "n").unlink(missing_ok=True)
+        await workbench.ok("write_file", path="n", content="z")
+    assert open_descriptors() == before
