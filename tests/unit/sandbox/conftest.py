@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.settings import PROTECTED_NAMES
-from interlock.sandbox import kernel
+from interlock.sandbox import files, kernel
 from interlock.sandbox.paths import Territory
 from interlock.sandbox.profile import SandboxProfile
 
@@ -33,6 +33,13 @@ def both_ways(request, monkeypatch) -> Iterator[str]:
     before = open_descriptors()
     yield request.param
     assert open_descriptors() == before
+
+
+@pytest.fixture(params=["without a name", "with a name of ours"])
+def unseen(request, monkeypatch) -> None:
+    """Both ways to write a file before anybody sees it."""
+    if request.param == "with a name of ours":
+        monkeypatch.setattr(files, "_open_unnamed", lambda _folder, _mode: None)
 
 
 @dataclass(frozen=True)

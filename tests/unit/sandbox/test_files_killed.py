@@ -1,0 +1,51 @@
+"""A process that is killed while it writes a file."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.sandbox.putting import names
+
+pytestmark = pytest.mark.usefixtures("both_ways")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from interlock.sandbox.files import opened_file, put
+from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox.profile import SandboxProfile
+
+root = Path(sys.argv[1])
+territory = Territory(SandboxProfile((root,), (root,)))
+place = territory.find("f", Access.write)
+
+def pieces():
+    yield b"x" * 1_000_000
+    if sys.argv[2] == "pieces":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def commit():
+    if sys.argv[2] == "commit":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with opened_file(territory, place) as like, territory.parent(place) as parent:
+    put(parent, pieces(), like=like, before_commit=commit)
+"""
+
+
+@pytest.mark.parametrize("where", ["pieces", "commit"])
+def test_a_process_that_is_killed_leaves_the_old_file_and_nothing_else(world, where):
+    folder = world.inside / "empty"
+    (folder / "f").write_text("old")
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        pytest.skip("this file system has no files without a name")
+    done = subprocess.run([sys.executable, "-c", KILLED, folder, where], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert names(folder) == ["f"]
+    assert (folder / "f").read_text() == "old"
