@@ -11,6 +11,7 @@ from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 
 if TYPE_CHECKING:
+    from interlock.cli.calls import Calls, Done
     from interlock.gates.authority import Authority
     from interlock.tools.result import ToolFailure, ToolResult
 
@@ -122,29 +123,14 @@ async def call(
     async with opened_calls(chosen, root_arguments(root), session, title, ask=ask) as calls:
         if jsonl:
             await call_each_line(calls, timeout_seconds)
-            note(f"recorded  interlock events tree {calls.session_id}")
-            return Exit.ok
-        done = await calls.call(str(name), args, timeout_seconds)
-        nobody = done.result.failure is not None and await calls.lacks_only_a_person(done.tool_name)
-    result = done.result
-    if json:
-        # The id is for undo; a refusal keeps to the fields that a model is given.
-        identity = {"call_id": done.call_id} if result.ok else {}
-        print_json({"session_id": calls.session_id, **identity, **result.as_dict()})
-    elif result.failure is None:
-        _print_output(result)
-    else:
-        if result.stdout:
-            print_text(result.stdout.removesuffix("\n"))
-        if result.stderr:
-            note(result.stderr.removesuffix("\n"))
-        _print_failure(result.failure)
+            done, code = None, Exit.ok
+        else:
+            done = await calls.call(str(name), args, timeout_seconds)
+            code = await _exit_of(done, calls)
+    if done is not None:
+        _print_done(done, calls.session_id, json=json)
     note(f"recorded  interlock events tree {calls.session_id}")
-    if result.failure is None:
-        return Exit.ok
-    if nobody:
-        return Exit.nobody_to_answer
-    return Exit.denied if result.failure.is_denial else Exit.failed
+    return code
 
 
 def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
@@ -154,6 +140,27 @@ def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
         raise BadUsage("with --jsonl the names and arguments come from the input, not from the command")
     if not jsonl and name is None:
         raise BadUsage("name the tool to call, or give calls on the input with --jsonl")
+
+
+async def _exit_of(done: "Done", calls: "Calls") -> Exit:
+    """Where only a person is missing the code says so: with --ask the same call would be put to one."""
+    if done.result.failure is None:
+        return Exit.ok
+    if await calls.lacks_only_a_person(done.tool_name):
+        return Exit.nobody_to_answer
+    return Exit.denied if done.result.failure.is_denial else Exit.failed
+
+
+def _print_done(done: "Done", session_id: str, *, json: bool) -> None:
+    result = done.result
+    if json:
+        # The id is for undo; a refusal keeps to the fields that a model is given.
+        identity = {"call_id": done.call_id} if result.ok else {}
+        print_json({"session_id": session_id, **identity, **result.as_dict()})
+    elif result.failure is None:
+        _print_output(result)
+    else:
+        _print_failed(result, result.failure)
 
 
 def _print_output(result: "ToolResult") -> None:
@@ -169,7 +176,11 @@ def _print_output(result: "ToolResult") -> None:
         note("more      there is more than is shown")
 
 
-def _print_failure(failure: "ToolFailure") -> None:
+def _print_failed(result: "ToolResult", failure: "ToolFailure") -> None:
+    if result.stdout:
+        print_text(result.stdout.removesuffix("\n"))
+    if result.stderr:
+        note(result.stderr.removesuffix("\n"))
     print_line(f"{'denied' if failure.is_denial else 'failed'}    {failure.message}")
     print_line(f"code      {failure.error_code.value} ({failure.error_class.value})")
     print_line(f"next      {failure.next_action}")
