@@ -11,6 +11,7 @@ import marshal
 import os
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -128,7 +129,7 @@ class StagedChild:
                 self._process.kill()
 
 
-class StagedBackend:
+class StagedBackend(ABC):
     """What both have in common. `_plan` is what they differ in."""
 
     def __init__(self) -> None:
@@ -137,9 +138,9 @@ class StagedBackend:
         # A start holds the loop up for a moment, so many of them take turns with everything else.
         self._starting = asyncio.Lock()
 
+    @abstractmethod
     def _plan(self, job: Job, opened: ExitStack) -> Plan:
         """Beside the loop. What it opens is closed by `opened`, once the stage has started."""
-        raise NotImplementedError
 
     @asynccontextmanager
     async def running(self, job: Job) -> AsyncIterator[StagedChild]:
