@@ -34,7 +34,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No test sees the developer's settings or state, nor leaves its own log configuration behind."""
     for name in list(os.environ):
-        if name.startswith((*OWN_PREFIXES, "OPENAI_", "WORKSPACE_", "MODEL", "LOG_LEVEL")):
+        if name.startswith((*OWN_PREFIXES, "OPENAI_", "IMAGE_", "WORKSPACE_", "MODEL", "LOG_LEVEL")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
     yield

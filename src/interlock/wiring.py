@@ -161,7 +161,7 @@ def open_runtime(
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
         sandbox=sandbox,
-        situation=_situation(settings.tool, open_modes, roots or settings.tool.allowed_roots, sandbox),
+        situation=_situation(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
     )
 
 
@@ -194,11 +194,12 @@ def _sessions(
 
 
 def _situation(
-    tool: ToolSettings,
+    settings: Settings,
     open_modes: frozenset[ToolMode],
     roots: tuple[Path, ...] | None,
     sandbox: Choice,
 ) -> Situation:
+    tool = settings.tool
     here = replace(
         capabilities(roots, tool.protected_names, sandbox=sandbox),
         reads_hard_links=tool.hard_links,
@@ -208,7 +209,7 @@ def _situation(
     return Situation(
         mode=ToolMode.chat_safe,
         open_modes=open_modes,
-        environment=ceiling(tool),
+        environment=ceiling(settings),
         capabilities=here,
         limits=_call_limits(tool),
     )
@@ -247,8 +248,9 @@ def store_config(settings: Settings) -> StoreConfig:
     )
 
 
-def ceiling(tool: ToolSettings) -> ToolPolicy:
+def ceiling(settings: Settings) -> ToolPolicy:
     """The operator's environment as the first policy layer."""
+    tool = settings.tool
     return ToolPolicy(
         fs=FsPolicy(
             enabled=tool.fs_enabled,
@@ -258,7 +260,7 @@ def ceiling(tool: ToolSettings) -> ToolPolicy:
         shell=ShellPolicy(enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports),
         mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
         memory=MemoryPolicy(enabled=tool.memory_enabled),
-        image=ImagePolicy(enabled=tool.image_enabled),
+        image=ImagePolicy(enabled=tool.image_enabled, max_bytes=settings.image.max_bytes),
         max_timeout_seconds=tool.max_timeout_seconds,
         denied_tools=tool.denied,
     )

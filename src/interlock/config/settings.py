@@ -19,6 +19,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.environment import EnvironmentSource, is_secret, variable_name
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import ConfigurationError
@@ -110,6 +111,24 @@ class OpenAISettings(SettingsGroup):
     api_key: SecretStr | None = None
     base_url: str = "https://api.openai.com/v1"
     model: str | None = None
+
+
+class ImageSettings(SettingsGroup):
+    """The endpoint that makes images. Naming a model switches it on (`config/endpoints.py`)."""
+
+    model_config = SettingsConfigDict(env_prefix="IMAGE_")
+
+    model: str | None = None
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    plain_http: bool = False
+    timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] = 180.0
+    max_bytes: Annotated[int, Field(gt=0, le=64 * 1024 * 1024)] | None = None
+
+    @field_validator("model", "base_url", "api_key", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: Any) -> Any:
+        return (value.strip() or None) if isinstance(value, str) else value
 
 
 class GatewaySettings(SettingsGroup):
@@ -250,6 +269,7 @@ class Settings(SettingsGroup):
 
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
+    image: ImageSettings = Field(default_factory=ImageSettings)
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
@@ -280,6 +300,17 @@ class Settings(SettingsGroup):
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
         self.refuse_precious(self.tool.allowed_roots or (), "TOOL_ALLOWED_ROOTS")
+        return self
+
+    @model_validator(mode="after")
+    def _images_travel_safely(self) -> "Settings":
+        allowing = "" if self.image.plain_http else "IMAGE_PLAIN_HTTP"
+        refuse_unsafe(self.image.base_url, "IMAGE_BASE_URL", plain_http=allowing)
+        refuse_unfit_key(self.image.api_key, "IMAGE_API_KEY")
+        if self.image.model is not None:
+            refuse_unfit_key(self.openai.api_key, "OPENAI_API_KEY")
+            if self.image.base_url is None:
+                refuse_unsafe(self.openai.base_url, "OPENAI_BASE_URL", plain_http=allowing)
         return self
 
     def refuse_precious(self, roots: Iterable[Path], named: str) -> None:
@@ -324,6 +355,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         Settings,
         DatabaseSettings,
         OpenAISettings,
+        ImageSettings,
         GatewaySettings,
         SessionSettings,
         ToolSettings,

@@ -16,6 +16,7 @@ import structlog
 
 from interlock.config.modes import ToolMode
 from interlock.gates.policy import (
+    DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
     NO_RESTRICTION,
@@ -175,6 +176,9 @@ def effective_policy(situation: Situation) -> ToolPolicy:
             "mcp": system.mcp.model_copy(
                 update={"allowed_servers": system.mcp.allowed_servers or frozenset()}
             ),
+            "image": system.image.model_copy(
+                update={"max_bytes": system.image.max_bytes or DEFAULT_MAX_IMAGE_BYTES}
+            ),
         }
     )
     return merge_tool_policies(closed, situation.agent, situation.node)
@@ -280,7 +284,15 @@ def _limits(policy: ToolPolicy, base: CallLimits) -> ToolLimits:
         max_output_bytes=base.max_output_bytes,
         timeout_seconds=float(min(base.timeout_seconds, longest)),
         max_timeout_seconds=float(longest),
+        max_image_bytes=_image_bytes(policy),
     )
+
+
+def _image_bytes(policy: ToolPolicy) -> int:
+    """The default write limit is made for text. A lower one was set on purpose: it holds for images too."""
+    images = policy.image.max_bytes or DEFAULT_MAX_IMAGE_BYTES
+    writes = policy.fs.max_write_bytes or DEFAULT_MAX_WRITE_BYTES
+    return min(images, writes) if writes < DEFAULT_MAX_WRITE_BYTES else images
 
 
 def _profile(situation: Situation, policy: ToolPolicy) -> SandboxProfile:

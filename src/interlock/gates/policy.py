@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 DEFAULT_MAX_READ_BYTES = 524_288
 DEFAULT_MAX_WRITE_BYTES = 2_097_152
+DEFAULT_MAX_IMAGE_BYTES = 16_777_216
 
 ByteLimit = Annotated[int, Field(gt=0, le=2**40, strict=True)]
+# An image is held in memory while it is looked at.
+ImageBytes = Annotated[int, Field(gt=0, le=2**26, strict=True)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=True)]
 Switch = Annotated[bool, Field(strict=True)]
 Port = Annotated[int, Field(gt=0, lt=65_536, strict=True)]
@@ -49,6 +52,7 @@ class MemoryPolicy(PolicyPart):
 
 class ImagePolicy(PolicyPart):
     enabled: Switch | None = None
+    max_bytes: ImageBytes | None = None
 
 
 class ToolPolicy(PolicyPart):
@@ -87,7 +91,10 @@ def _meet(a: ToolPolicy, b: ToolPolicy) -> ToolPolicy:
             allowed_servers=_common(a.mcp.allowed_servers, b.mcp.allowed_servers),
         ),
         memory=MemoryPolicy(enabled=_both(a.memory.enabled, b.memory.enabled)),
-        image=ImagePolicy(enabled=_both(a.image.enabled, b.image.enabled)),
+        image=ImagePolicy(
+            enabled=_both(a.image.enabled, b.image.enabled),
+            max_bytes=_least(a.image.max_bytes, b.image.max_bytes),
+        ),
         max_timeout_seconds=_least(a.max_timeout_seconds, b.max_timeout_seconds),
         denied_tools=a.denied_tools | b.denied_tools,
     )

@@ -17,6 +17,7 @@ from interlock.events.catalog import SYSTEM_STREAM, SettingsChanged
 from interlock.events.chain import now_us
 from interlock.events.log import EventLog, Transaction
 from interlock.gates.policy import (
+    DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
     FsPolicy,
@@ -53,7 +54,7 @@ class StoredSettings(BaseModel):
         shell=ShellPolicy(enabled=True, network=True),
         mcp=McpPolicy(enabled=False),
         memory=MemoryPolicy(enabled=True),
-        image=ImagePolicy(enabled=True),
+        image=ImagePolicy(enabled=True, max_bytes=DEFAULT_MAX_IMAGE_BYTES),
     )
 
 

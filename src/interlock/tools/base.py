@@ -53,6 +53,7 @@ class ToolLimits:
     max_output_bytes: int
     timeout_seconds: float
     max_timeout_seconds: float
+    max_image_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,20 +22,20 @@ switches = st.none() | st.booleans()
 limits = st.none() | st.integers(1, 5) | st.integers(600_000, 600_005)
 names = st.frozensets(st.sampled_from(["a", "b", "c"]))
 policies = st.builds(
-    lambda fs, read, write, shell, net, ports, mcp, servers, memory, image, seconds, denied: ToolPolicy(
+    lambda fs, read, write, shell, net, ports, mcp, servers, memory, image, size, time, denied: ToolPolicy(
         fs={"enabled": fs, "max_read_bytes": read, "max_write_bytes": write},
         shell={"enabled": shell, "network": net, "ports": ports},
         mcp={"enabled": mcp, "allowed_servers": servers},
         memory={"enabled": memory},
-        image={"enabled": image},
-        max_timeout_seconds=seconds,
+        image={"enabled": image, "max_bytes": size},
+        max_timeout_seconds=time,
         denied_tools=denied,
     ),
     *(switches, limits, limits, switches, switches),
     st.none() | st.frozensets(st.integers(1, 3)),
     switches,
     st.none() | names,
-    *(switches, switches, st.none() | st.integers(1, 5), names),
+    *(switches, switches, limits, st.none() | st.integers(1, 5), names),
 )
 
 
@@ -101,7 +101,7 @@ def test_every_field_takes_part_in_the_merge():
         shell={"enabled": True, "network": True, "ports": [1]},
         mcp={"enabled": True, "allowed_servers": ["a"]},
         memory={"enabled": True},
-        image={"enabled": True},
+        image={"enabled": True, "max_bytes": 4},
         max_timeout_seconds=3,
         denied_tools=["a"],
     )
@@ -137,6 +137,8 @@ def test_an_agent_cannot_switch_on_what_the_system_switched_off():
         {"fs": {"max_read_bytes": "5"}},
         {"fs": {"max_read_bytes": True}},
         {"fs": {"unknown": 1}},
+        {"image": {"max_bytes": 0}},
+        {"image": {"max_bytes": 2**26 + 1}},
         {"unknown": {}},
         {"denied_tools": "bash"},
     ],
