@@ -17,7 +17,7 @@ from interlock.store.upgrade import alembic_config, engine_for, upgrade
 from tests.conftest import open_store
 
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006"]
+REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -45,7 +45,13 @@ def test_the_steps_lead_exactly_to_the_schema(empty):
     with engine.connect() as connection:
         # Only PostgreSQL needs this index; elsewhere the rows' own order serves.
         leave_out = {"events_txid_position"} if empty.is_sqlite else set()
-        options = {"compare_type": True, "include_name": lambda name, *_: name not in leave_out}
+        # Each database has its own kind of word index, of which SQLAlchemy knows nothing.
+        options = {
+            "compare_type": True,
+            "include_name": lambda name, *_: (
+                name not in leave_out and not (name or "").startswith("memory_fts")
+            ),
+        }
         options["include_object"] = lambda _object, name, *_: name not in leave_out
         context = MigrationContext.configure(connection, opts=options)
         differences = compare_metadata(context, metadata)

@@ -73,7 +73,7 @@ def back_up(database: Database, target: Path) -> list[TableEntry]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, database.reading() as db:
-                entries = [_write_table(archive, db, table) for table in metadata.sorted_tables]
+                entries = [_write_table(archive, db, table) for table in _kept_tables()]
                 archive.writestr(MANIFEST, orjson.dumps(_manifest(entries)))
             file.flush()
             os.fsync(file.fileno())
@@ -82,6 +82,11 @@ def back_up(database: Database, target: Path) -> list[TableEntry]:
         part.unlink(missing_ok=True)
         raise
     return entries
+
+
+def _kept_tables() -> list[Table]:
+    """All but those that are made from something else, and can be made again."""
+    return [table for table in metadata.sorted_tables if not table.info.get("derived")]
 
 
 def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check: Check) -> Path | None:
@@ -143,7 +148,7 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         raise PersonError("that is not a backup this version of Interlock can read")
     if schema > SCHEMA_REVISION:
         raise StoreTooNew(f"the backup has schema {schema}, newer than this program's {SCHEMA_REVISION}")
-    needed = set(metadata.tables) if schema == SCHEMA_REVISION else ALWAYS_THERE
+    needed = {table.name for table in _kept_tables()} if schema == SCHEMA_REVISION else ALWAYS_THERE
     if not isinstance(tables, dict) or not needed <= set(tables):
         raise PersonError("the backup is damaged: a table is missing")
     return manifest
@@ -233,7 +238,7 @@ def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any
     connection = config.connect()
     try:
         connection.begin(write=True)
-        for table in metadata.sorted_tables:
+        for table in _kept_tables():
             if table.name in manifest["tables"]:
                 _fill_table(connection, archive, table, manifest["tables"][table.name])
         if "session_leases" in manifest["tables"]:

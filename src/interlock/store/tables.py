@@ -130,3 +130,62 @@ settings_versions = Table(
     Column("changed_by", Text, nullable=False),
     Column("time_us", BigInteger, nullable=False),
 )
+
+# What can be made again from the notes in the memory folder; a backup leaves it out. The searchable words
+# are in `memory_fts`, which each database has in a form of its own (migration 0007).
+DERIVED = {"derived": True}
+
+# So that words sort by their characters' numbers, as they do in SQLite.
+PlainText = Text().with_variant(Text(collation="C"), "postgresql")
+
+memory_folders = Table(
+    "memory_folders",
+    metadata,
+    Column("id", RowNumber, primary_key=True, autoincrement=True),
+    Column("place", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("used_us", BigInteger, nullable=False),
+    UniqueConstraint("place", name="memory_folders_place"),
+    info=DERIVED,
+)
+
+memory_notes = Table(
+    "memory_notes",
+    metadata,
+    Column("id", RowNumber, primary_key=True, autoincrement=True),
+    Column("folder_id", BigInteger, nullable=False),
+    Column("path", PlainText, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    UniqueConstraint("folder_id", "path", name="memory_notes_path"),
+    info=DERIVED,
+)
+
+memory_passages = Table(
+    "memory_passages",
+    metadata,
+    Column("id", RowNumber, primary_key=True, autoincrement=False),
+    Column("folder_id", BigInteger, nullable=False),
+    Column("note_id", BigInteger, nullable=False),
+    Column("line", Integer, nullable=False),
+    Column("heading", Text, nullable=False),
+    Column("day", Text),
+    Column("text", Text, nullable=False),
+    Column("head_words", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Index("memory_passages_note", "note_id"),
+    info=DERIVED,
+)
+
+memory_words = Table(
+    "memory_words",
+    metadata,
+    Column("folder_id", BigInteger, primary_key=True),
+    Column("word", PlainText, primary_key=True),
+    Column("backwards", PlainText, nullable=False),
+    Column("passages", BigInteger, nullable=False),
+    Index("memory_words_backwards", "folder_id", "backwards"),
+    info=DERIVED,
+)

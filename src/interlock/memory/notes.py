@@ -1,0 +1,161 @@
+"""The folder of notes: which there are, what is in them. Links are never followed, hidden names left out."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+SUFFIXES = (".md", ".markdown", ".txt")
+MAX_NOTES = 50_000
+MAX_DEPTH = 32
+MAX_NOTE_BYTES = 1024 * 1024
+
+# Read beyond the bound and cut off again after redaction, so that no half of a secret is left at the end.
+_MARGIN_BYTES = 64 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+Check = Callable[[], None]
+Redact = Callable[[str], str]
+
+
+class NoteState(NamedTuple):
+    """What changes whenever a file does, as far as the file system tells."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "NoteState":
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteText:
+    """A note as it was read: its bytes up to the bound, and whether it was longer."""
+
+    state: NoteState
+    data: bytes
+    is_cut: bool
+
+    def text(self, redact: Redact) -> str:
+        """What it says, free of secrets. What is no text says nothing."""
+        decoded = _decoded(self.data)
+        safe = redact(decoded)
+        return safe[:-_MARGIN_BYTES] if self.is_cut else safe
+
+
+class NoteFolder:
+    """`WORKSPACE_DIR/memory`. It may itself be a link that the operator made; nothing in it may be."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def opened(self) -> Iterator[int | None]:
+        """A descriptor of the folder; None where there is none yet."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def notes(self, check: Check) -> dict[str, NoteState]:
+        """Every note by its path below the folder, as it is now. What cannot be looked into is left out."""
+        found: dict[str, NoteState] = {}
+        with self.opened() as folder:
+            if folder is not None:
+                _walk(folder, "", 0, found, check)
+        return found
+
+    def read(self, path: str) -> NoteText | None:
+        """A note; None when it is gone, or is no file of its own any more."""
+        with self.opened() as folder, suppress(OSError):
+            if folder is not None:
+                with _opened_beneath(folder, path) as descriptor:
+                    return _read(descriptor)
+        return None
+
+
+def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], check: Check) -> None:
+    check()
+    below: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name[0] == ".":
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                below.append(name)
+            elif name.lower().endswith(SUFFIXES) and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    found[prefix + name] = NoteState.of(entry.stat(follow_symlinks=False))
+            if len(found) >= MAX_NOTES:
+                return
+    if depth == MAX_DEPTH:
+        return
+    for name in sorted(below):
+        with suppress(OSError), _opened(folder, name, _FOLDER) as inner:
+            _walk(inner, f"{prefix}{name}/", depth + 1, found, check)
+
+
+@contextmanager
+def _opened(folder: int, name: str, flags: int) -> Iterator[int]:
+    descriptor = os.open(name, flags, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _opened_beneath(folder: int, path: str) -> Iterator[int]:
+    """A file some folders down, step by step: a link on the way, or at its end, is an error."""
+    first, slash, rest = path.partition("/")
+    if not slash:
+        with _opened(folder, first, _FILE) as descriptor:
+            yield descriptor
+        return
+    with _opened(folder, first, _FOLDER) as inner, _opened_beneath(inner, rest) as descriptor:
+        yield descriptor
+
+
+def _read(descriptor: int) -> NoteText | None:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    data = read_up_to(descriptor, MAX_NOTE_BYTES + _MARGIN_BYTES)
+    is_cut = status.st_size > len(data)
+    return NoteText(NoteState.of(status), data, is_cut)
+
+
+def read_up_to(descriptor: int, count: int) -> bytes:
+    pieces: list[bytes] = []
+    while count > 0 and (piece := os.read(descriptor, count)):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+def _decoded(data: bytes) -> str:
+    """Text in UTF-8, UTF-16 with its mark, or the encoding of old western notes; nothing if it is binary."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data:
+        return ""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The end may have been cut inside a character.
+        if error.start >= len(data) - 3:
+            return data.decode("utf-8-sig", "ignore")
+        return data.decode("cp1252", "replace")

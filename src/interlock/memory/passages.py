@@ -1,0 +1,132 @@
+"""Cuts a note into passages: at its headings, and where a section is long, between paragraphs."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from interlock.memory.words import words_of
+
+MAX_PASSAGE_CHARS = 1200
+MAX_PASSAGES = 2000
+_MAX_TITLE_CHARS = 200
+_MAX_LEVELS = 6
+
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_DAY = re.compile(r"(?<!\d)(\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a note: where it begins, the headings above it, and its words, ready to be found."""
+
+    line: int
+    heading: str
+    day: str | None
+    text: str
+    head_words: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutNote:
+    title: str
+    passages: tuple[Passage, ...]
+
+
+@dataclass(slots=True)
+class _Section:
+    """Lines under one heading, while they are gathered."""
+
+    line: int
+    headings: tuple[str, ...]
+    lines: list[str]
+
+    def is_only_above(self, following: "_Section") -> bool:
+        """Whether it has no text of its own, and its headings stand above the next section as well."""
+        depth = len(self.headings)
+        return following.headings[:depth] == self.headings and not any(map(str.strip, self.lines))
+
+
+def cut_note(path: str, text: str) -> CutNote:
+    """The passages of a note. Its name alone makes one where there is nothing else to find."""
+    sections = list(_sections(text))
+    name = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    title = next((section.headings[0] for section in sections if section.headings), name)
+    path_words = words_of(path.rsplit(".", 1)[0])
+    file_day = _day_in(path)
+    passages: list[Passage] = []
+    for section, following in zip_longest(sections, sections[1:]):
+        if following is not None and section.is_only_above(following):
+            continue
+        heading = " › ".join(section.headings)
+        head = (*path_words, *words_of(title), *(words_of(heading) if heading != title else ()))
+        day = _day_in(heading) or file_day
+        for line, piece in _pieces(section):
+            passages.append(Passage(line, heading, day, piece, head, tuple(words_of(piece))))
+            if len(passages) == MAX_PASSAGES:
+                return CutNote(title, tuple(passages))
+    if not passages:
+        passages.append(Passage(1, "", file_day, "", tuple(path_words), ()))
+    return CutNote(title, tuple(passages))
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    headings: list[str] = []
+    current = _Section(1, (), [])
+    fence = ""
+    for number, line in enumerate(_LINE_END.split(text), start=1):
+        if mark := _FENCE.match(line):
+            fence = "" if fence == mark[1] else fence or mark[1]
+        found = None if fence else _HEADING.match(line)
+        if found is None:
+            current.lines.append(line)
+            continue
+        if current.headings or any(map(str.strip, current.lines)):
+            yield current
+        level = len(found[1])
+        headings[level - 1 :] = [""] * max(0, level - 1 - len(headings)) + [found[2][:_MAX_TITLE_CHARS]]
+        shown = tuple(heading for heading in headings[:_MAX_LEVELS] if heading)
+        current = _Section(number, shown, [])
+    if current.headings or any(map(str.strip, current.lines)):
+        yield current
+
+
+def _pieces(section: _Section) -> Iterator[tuple[int, str]]:
+    """The section in pieces of bounded size, each with the line it begins at."""
+    gathered: list[str] = []
+    size = begins = 0
+    for number, line in enumerate(section.lines, start=section.line + bool(section.headings)):
+        for part in _cut_line(line):
+            is_blank = not part.strip()
+            too_long = size + len(part) > MAX_PASSAGE_CHARS or (is_blank and size > MAX_PASSAGE_CHARS // 2)
+            if gathered and too_long:
+                yield begins, "\n".join(gathered).rstrip()
+                gathered, size = [], 0
+            if not gathered:
+                if is_blank:
+                    continue
+                begins = number
+            gathered.append(part)
+            size += len(part) + 1
+    if gathered:
+        yield begins, "\n".join(gathered).rstrip()
+    elif not begins:
+        yield section.line, ""
+
+
+def _cut_line(line: str) -> Iterator[str]:
+    """A line that is longer than a passage, in pieces; between words where there are any."""
+    while len(line) > MAX_PASSAGE_CHARS:
+        cut = line.rfind(" ", MAX_PASSAGE_CHARS // 2, MAX_PASSAGE_CHARS)
+        cut = MAX_PASSAGE_CHARS if cut < 0 else cut
+        yield line[:cut]
+        line = line[cut:]
+    yield line
+
+
+def _day_in(text: str) -> str | None:
+    found = _DAY.search(text)
+    return found[1] if found else None
