@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from interlock.config.describe import secrets_of
+from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
 from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
@@ -39,6 +40,7 @@ from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.tools.builtins import FileServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk
 from interlock.tools.files.writing import WritingDesk
@@ -140,11 +142,13 @@ def open_runtime(
     questions = QuestionDesk(database, log, redactor)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
+    images = image_endpoint(settings)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
     registry = build_registry(
         questions,
         FileServices(redactor, desk, locate(RG)),
         ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits()),
+        ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, desk),
     )
     return Runtime(
         settings=settings,
@@ -201,7 +205,7 @@ def _situation(
 ) -> Situation:
     tool = settings.tool
     here = replace(
-        capabilities(roots, tool.protected_names, sandbox=sandbox),
+        capabilities(roots, tool.protected_names, sandbox=sandbox, images=image_endpoint(settings)),
         reads_hard_links=tool.hard_links,
         readable_paths=tool.readable_paths,
         denied_commands=tool.bash_denylist,
@@ -219,17 +223,25 @@ def build_registry(
     questions: QuestionDesk | None = None,
     files: FileServices | None = None,
     shell: ShellServices | None = None,
+    images: ImageServices | None = None,
 ) -> ToolRegistry:
     """Every tool there is. Without what they need of the world they can be looked at, and not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
-    register_builtins(registry, files or _no_files(), shell or _no_shell())
+    register_builtins(registry, files or _no_files(), shell or _no_shell(), images or _no_images())
     return registry
 
 
 def _no_files() -> FileServices:
-    nothing = WritingDesk(FileChanges(KeptVersions(Path(os.devnull), max_bytes=0)), SeenFiles(_no_log))
-    return FileServices(Redactor(), nothing, None)
+    return FileServices(Redactor(), _no_desk(), None)
+
+
+def _no_images() -> ImageServices:
+    return ImageServices(None, Redactor(), _no_desk())
+
+
+def _no_desk() -> WritingDesk:
+    return WritingDesk(FileChanges(KeptVersions(Path(os.devnull), max_bytes=0)), SeenFiles(_no_log))
 
 
 def _no_shell() -> ShellServices:
@@ -271,9 +283,14 @@ def capabilities(
     protected_names: tuple[str, ...] = PROTECTED_NAMES,
     *,
     sandbox: Choice = NO_SANDBOX,
+    images: ImageEndpoint | str = "no endpoint for images is configured",
 ) -> Capabilities:
     """What works here, and for everything that does not, why and what would help."""
     present, missing = {"person"}, {}
+    if isinstance(images, ImageEndpoint):
+        present.add("endpoint:images")
+    else:
+        missing["endpoint:images"] = images
     if roots:
         present.add("roots")
     else:

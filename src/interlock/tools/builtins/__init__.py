@@ -13,6 +13,7 @@ from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.builtins.delete_file import DeleteFileTool
 from interlock.tools.builtins.edit_file import EditFileTool
 from interlock.tools.builtins.find_files import FindFilesTool
+from interlock.tools.builtins.generate_image import GenerateImageTool, ImageServices
 from interlock.tools.builtins.get_project_structure import GetProjectStructureTool
 from interlock.tools.builtins.list_files import ListFilesTool
 from interlock.tools.builtins.move_file import MoveFileTool
@@ -33,7 +34,9 @@ class FileServices:
     rg: Path | None
 
 
-def register_builtins(registry: ToolRegistry, files: FileServices, shell: ShellServices) -> None:
+def register_builtins(
+    registry: ToolRegistry, files: FileServices, shell: ShellServices, images: ImageServices
+) -> None:
     for tool in (
         CurrentTimeTool(),
         ListFilesTool(files.redactor),
@@ -47,5 +50,6 @@ def register_builtins(registry: ToolRegistry, files: FileServices, shell: ShellS
         DeleteFileTool(files.desk),
         BashTool(shell),
         BashReadonlyTool(shell),
+        GenerateImageTool(images),
     ):
         registry.register(tool)

@@ -1,0 +1,111 @@
+"""Fetches an image from the address that an endpoint gave, without being led to where it should not go.
+
+The address is data from outside. It is fetched from the endpoint's own origin, or else by https from a
+public address of the internet, without the key. What is judged is what is connected to: the addresses
+that the name has are looked up once, all of them must be public, and those are used.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Callable
+
+from aiohttp import ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import visible
+from interlock.tools.media.answers import NOT_REPEATED, no_image, too_large
+from interlock.tools.media.exchange import opened_session, read_up_to, told_plainly
+
+MAX_ADDRESS_CHARS = 8192
+_OK = 200
+
+# Addresses that carry another one inside them: what they lead to is that other one.
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+async def fetch_image(
+    address: str, base_url: str, headers: dict[str, str], max_bytes: int, heard: Callable[[int], None]
+) -> bytes:
+    """`headers` carry the key, so they go to the endpoint's own origin alone."""
+    url = _parsed(address)
+    is_own = url.origin() == URL(base_url).origin()
+    if not is_own:
+        _refuse_unsafe(url)
+    resolver = None if is_own else PublicOnly(ThreadedResolver())
+    who = "the endpoint" if is_own else f"the server {visible(str(url.host))[:100]}, which has the image,"
+    async with opened_session(headers if is_own else {}, resolver) as session:
+        with told_plainly(who):
+            async with session.get(url, allow_redirects=False) as response:
+                if response.status != _OK:
+                    raise no_image(f"{who} did not give it (status {response.status})")
+                image = await read_up_to(response, max_bytes, heard)
+    if image is None:
+        raise too_large(max_bytes)
+    return image
+
+
+def _parsed(address: str) -> URL:
+    """Parsed once, by the library that connects to it: two parsers may see two hosts."""
+    fits = address.isascii() and address.isprintable() and " " not in address
+    try:
+        # As it is: a signature in it covers how it is written.
+        url = URL(address, encoded=True) if fits and len(address) <= MAX_ADDRESS_CHARS else None
+        if url is not None and url.host and url.scheme in {"http", "https"} and url.user is None:
+            return url.with_fragment(None)
+    except ValueError:
+        pass
+    raise no_image("the address it gave for it is not valid")
+
+
+def _refuse_unsafe(url: URL) -> None:
+    host = str(url.host)
+    if url.scheme != "https":
+        raise _refused(host, "by plain http")
+    # A name made of digits is an address to the library: no resolver is asked for it.
+    if (":" in host or host.replace(".", "").isdigit()) and not is_public(host):
+        raise _refused(host, "from an address that is not public")
+
+
+def is_public(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.sixtofour or found.teredo or found.is_site_local:
+            return False
+        inner = found.ipv4_mapped
+        if inner is None and found in _TRANSLATED:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if inner is not None:
+            return inner.is_global and not inner.is_multicast
+    return found.is_global and not found.is_multicast
+
+
+class PublicOnly(AbstractResolver):
+    """Finds names whose addresses are all public; a name that also leads inside is refused."""
+
+    def __init__(self, inner: AbstractResolver) -> None:
+        self._inner = inner
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        if not all(is_public(each["host"]) for each in found):
+            raise _refused(host, "from an address that is not public")
+        return found
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _refused(host: str, how: str) -> ToolError:
+    return ToolError(
+        ErrorCode.EXECUTION_ERROR,
+        f"the endpoint made the image, and wants it fetched {how} ({visible(host)[:100]}); "
+        "that is not done, since it could lead inside this network",
+        "Tell the person: the endpoint should answer with b64_json. " + NOT_REPEATED,
+    )
