@@ -3,6 +3,8 @@
 Written without accents, as `words.fold` leaves them.
 """
 
+# ruff: noqa: E501, RUF001, SIM905 - words of many languages
+
 _ENGLISH = """
 a about after again all also am an and any are as at be because been before being between both but by can
 could did do does doing done down during each either every few find for from further get give had has have
@@ -10,7 +12,7 @@ having he her here hers him his how i if in into is it its itself just know like
 more most much must my need no nor not now of off on once only or other our out over own please remember
 same say said shall she should show so some such tell than that the their them then there these they this
 those through to too under until up use us very was we were what whats when where which while who whom whose
-why will with would you your yours note notes anything something someone ever did does dont im ive
+why will with would you your yours anything something someone ever did does dont im ive
 """
 _GERMAN = """
 aber alle als am an auch auf aus bei bin bis bist da damit dann das dass dein dem den der des die dies diese
@@ -52,33 +54,86 @@ ik in is ja je kan kunnen maar me meer men met mij mijn moet na naar niet nog nu
 ook op over te tegen toch toen tot uit van veel voor waar waarom wanneer want waren was wat we welke wel werd
 wie wij worden wordt zal ze zelf zich zij zijn zo zonder zou
 """
-_NORTHERN = """
-och att det som en ett ar av for pa med den till inte om har de jag vi var hur vad nar vilken vilket vilka
-fran eller men sa min mitt mina han hon ska kan og ikke er jeg hva hvor nar hvem hvilken hvilke hvad hvornar
-til fra der blev blir skal vil ja ei se on ja joka mika missa milloin miten kuka mita oli ovat tai
+_SWEDISH = """
+och att det som en ett ar av for pa med den till inte om har de jag vi var hur vad nar vilken vilket
+vilka fran eller men sa min mitt mina han hon ska kan
 """
-_SLAVIC = """
-а без бы был была были было быть в вам вас весь во вот все всего всех вы где да для до его ее если есть еще
-же за здесь и из или им их к как какая какие какой какое когда кто ли мне мои мой моя мы на над нам нас наш
-наша не нет ни но ну о об он она они оно от по под при про с сколько со так также там тебя то того тоже той
-только том ты у уже что чтобы чего чем чей это этого этом этот эта эти я який яка як де коли що та це був
-i w we z ze na do o od po za dla nie sie jest sa byl byla bylo co jak gdzie kiedy kto ktory ktora ktore czy
-oraz ale lub tak to ten ta te moj moja moje jaki jaka jakie ile dlaczego u
+_NORWEGIAN = """
+og at det som en et er av for pa med den til ikke om har de jeg vi var hvordan hva nar hvem hvilken
+hvilke fra eller men sa min mitt mine han hun skal kan hvad hvornar hvor der blev
 """
-_OTHERS = """
-ve bir bu da de ile icin ne nasil nerede zaman hangi kim mi mu cok daha gibi kadar olan olarak var yok ben
-sen biz siz o su her ama veya
-في من على الى عن ما ماذا متي متى اين كيف هل هذا هذه ذلك التي الذي كان كانت هو هي ان او و لا مع كم اي لم
+_FINNISH = """
+ja ei se on joka mika missa milloin miten kuka mita oli ovat tai etta kun niin myos mutta
+"""
+_RUSSIAN = """
+а без бы был была были было быть в вам вас весь во вот все всего всех вы где да для до его ее если
+есть еще же за здесь и из или им их к как какая какие какой какое когда кто ли мне мои мой моя мы на
+над нам нас наш наша не нет ни но ну о об он она они оно от по под при про с сколько со так также
+там тебя то того тоже той только том ты у уже что чтобы чего чем чей это этого этом этот эта эти я
+"""
+_UKRAINIAN = """
+який яка яке які як де коли що та це був була було є і в на до з за по не та у чи хто скільки
+"""
+_POLISH = """
+i w we z ze na do o od po za dla nie sie jest sa byl byla bylo co jak gdzie kiedy kto ktory ktora
+ktore czy oraz ale lub tak to ten ta te moj moja moje jaki jaka jakie ile dlaczego u
+"""
+_TURKISH = """
+ve bir bu da de ile icin ne nasil nerede zaman hangi kim mi mu cok daha gibi kadar olan olarak var
+yok ben sen biz siz o su her ama veya
+"""
+_ARABIC = """
+في من علي الي عن ما ماذا متي متي اين كيف هل هذا هذه ذلك التي الذي كان كانت هو هي ان او و لا مع كم اي
+لم
+"""
+_HEBREW = """
 של את על עם אל לא כן הוא היא זה זו מה מי איפה מתי איך כמה למה או גם כי אם יש אין אני אנחנו היה
-का की के को में से पर है हैं था थी थे और या यह वह क्या कब कहां कहाँ कैसे कौन किस कितना कितने मेरा मेरी हमारा
-và của là có cho các một những này đó không được trong với khi nào ở đâu gì như thế ai bao nhiêu tôi chúng ta
-yang dan di ke dari untuk dengan ini itu apa siapa kapan mana bagaimana adalah tidak pada saya kami kita
-ο η το οι τα του της των και σε με για απο που πως ποτε τι ποιος ποια ειναι ηταν να θα δεν μου μας
+"""
+_HINDI = """
+का की के को में से पर है हैं था थी थे और या यह वह क्या कब कहां कहाँ कैसे कौन किस कितना कितने मेरा
+मेरी हमारा
+"""
+_VIETNAMESE = """
+va cua la co cho cac mot nhung nay do khong duoc trong voi khi nao o dau gi nhu the ai bao nhieu toi
+chung ta
+"""
+_INDONESIAN = """
+yang dan di ke dari untuk dengan ini itu apa siapa kapan mana bagaimana adalah tidak pada saya kami
+kita
+"""
+_GREEK = """
+ο η το οι τα του τησ των και σε με για απο που πωσ ποτε τι ποιοσ ποια ειναι ηταν να θα δεν μου μασ
+"""
+_KOREAN = """
 무엇 언제 어디 누가 어떻게 왜 얼마 몇 그 이 저 것 수 및 는 은 를 을 가 에 의
 """
 
-COMMON_WORDS = frozenset(
-    f"{_ENGLISH}{_GERMAN}{_FRENCH}{_SPANISH}{_ITALIAN}{_PORTUGUESE}{_DUTCH}{_NORTHERN}{_SLAVIC}{_OTHERS}".split()
+# By language, since a word that says nothing in one may mean something in another.
+COMMON_WORDS = tuple(
+    frozenset(words.split())
+    for words in (
+        _ENGLISH,
+        _GERMAN,
+        _FRENCH,
+        _SPANISH,
+        _ITALIAN,
+        _PORTUGUESE,
+        _DUTCH,
+        _SWEDISH,
+        _NORWEGIAN,
+        _FINNISH,
+        _RUSSIAN,
+        _UKRAINIAN,
+        _POLISH,
+        _TURKISH,
+        _ARABIC,
+        _HEBREW,
+        _HINDI,
+        _VIETNAMESE,
+        _INDONESIAN,
+        _GREEK,
+        _KOREAN,
+    )
 )
 
 # Characters and pairs of Chinese and Japanese that only hold a sentence together.

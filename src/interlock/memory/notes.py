@@ -1,4 +1,4 @@
-"""The folder of notes: which there are, what is in them. Links are never followed, hidden names left out."""
+"""The folder of notes: which there are, what is in them. No link is followed, hidden names are left out."""
 
 import os
 import stat
@@ -86,17 +86,20 @@ class NoteFolder:
         return None
 
 
+def is_note_name(name: str) -> bool:
+    return name[0] != "." and name.lower().endswith(SUFFIXES)
+
+
 def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], check: Check) -> None:
     check()
     below: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
-            if name[0] == ".":
-                continue
             if entry.is_dir(follow_symlinks=False):
-                below.append(name)
-            elif name.lower().endswith(SUFFIXES) and entry.is_file(follow_symlinks=False):
+                if name[0] != ".":
+                    below.append(name)
+            elif is_note_name(name) and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     found[prefix + name] = NoteState.of(entry.stat(follow_symlinks=False))
             if len(found) >= MAX_NOTES:
@@ -147,7 +150,7 @@ def read_up_to(descriptor: int, count: int) -> bytes:
 
 
 def _decoded(data: bytes) -> str:
-    """Text in UTF-8, UTF-16 with its mark, or the encoding of old western notes; nothing if it is binary."""
+    """Text in UTF-8, UTF-16 with its mark, or that of old western notes; nothing if it is binary."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     if b"\0" in data:

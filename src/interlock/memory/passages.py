@@ -61,7 +61,7 @@ def cut_note(path: str, text: str) -> CutNote:
     for section, following in zip_longest(sections, sections[1:]):
         if following is not None and section.is_only_above(following):
             continue
-        heading = " › ".join(section.headings)
+        heading = " > ".join(section.headings)
         head = (*path_words, *words_of(title), *(words_of(heading) if heading != title else ()))
         day = _day_in(heading) or file_day
         for line, piece in _pieces(section):

@@ -5,9 +5,11 @@ and kept whole as well: `handleMessage` gives `handle`, `message` and `handlemes
 spaces between words give overlapping pairs of characters, which stand for words.
 """
 
+# ruff: noqa: RUF001 - letters and signs that look like others are what this is about
+
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -108,14 +110,16 @@ def words_of(text: str) -> list[str]:
 
 def asked_words(text: str, limit: int) -> list[AskedWord]:
     """The words of a question, each once, in order. What says little weighs little."""
-    found: dict[str, AskedWord] = {}
+    found: dict[str, Kind] = {}
     for chunk in _pieces(text):
         for word, kind in _words_of(chunk):
-            if word not in found:
-                found[word] = AskedWord(word, kind, _weight(word, kind))
+            found.setdefault(word, kind)
         if len(found) >= limit:
             break
-    asked = list(found.values())[:limit]
+    common = _common_among(found)
+    asked = [
+        AskedWord(word, kind, _weight(word, kind, common)) for word, kind in list(found.items())[:limit]
+    ]
     if all(word.weight < _SAYS_SOMETHING for word in asked):
         return [AskedWord(word.text, word.kind, 1.0) for word in asked]
     return asked
@@ -138,9 +142,16 @@ def _chunk_pattern(text: str) -> re.Pattern[str]:
 _SAYS_SOMETHING = 0.2
 
 
-def _weight(word: str, kind: Kind) -> float:
+def _common_among(words: Iterable[str]) -> frozenset[str]:
+    """The common words of the language that most of these are in; one alone proves no language."""
+    hits = [common.intersection(words) for common in COMMON_WORDS]
+    most = max(map(len, hits))
+    return frozenset().union(*(found for found in hits if len(found) == most)) if most > 1 else frozenset()
+
+
+def _weight(word: str, kind: Kind, common: frozenset[str]) -> float:
     if kind is Kind.word:
-        return 0.08 if word in COMMON_WORDS else 1.0
+        return 0.08 if word in common else 1.0
     if kind is Kind.character:
         return 0.1 if word in COMMON_GRAMS or _KANA_ONLY.fullmatch(word) else 0.25
     if word in COMMON_GRAMS:

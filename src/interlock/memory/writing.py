@@ -18,7 +18,7 @@ from itertools import count
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
 from interlock.memory.exchange import ChangedMeanwhile, replace_unchanged
-from interlock.memory.notes import MAX_NOTE_BYTES, SUFFIXES, NoteFolder, NoteState, Redact, read_up_to
+from interlock.memory.notes import MAX_NOTE_BYTES, NoteFolder, NoteState, Redact, is_note_name, read_up_to
 
 _LOCK = ".lock"
 _MAX_NAME_BYTES = 120
@@ -29,7 +29,7 @@ _LOCK_POLL_SECONDS = 0.01
 
 _NOT_IN_NAME = re.compile(r"[\W_]+")
 # What a name may lose without becoming another name.
-_PLAIN_PUNCTUATION = re.compile(r"[\w\s.,:;!?'’\"“”()\[\]/&·–—-]*")
+_PLAIN_PUNCTUATION = re.compile(r"[\w\s.,:;!?'\"()\[\]/&\u00b7\u2010-\u201f-]*")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -71,7 +71,9 @@ class NoteWriter:
         """An entry that may be stored. Empty content is refused."""
         safe = self._redact(storable(content.replace("\r\n", "\n"))).strip("\n")
         if not safe.strip():
-            raise ToolError(ErrorCode.INVALID_ARGS, "content: there is nothing in it", "Give the text to keep.")
+            raise ToolError(
+                ErrorCode.INVALID_ARGS, "content: there is nothing in it", "Give the text to keep."
+            )
         line = " ".join(_CONTROLS.sub(" ", self._redact(storable(title))).split())
         stem = slug(line) if line else f"{time:%Y-%m-%d}"
         return Entry(safe.rstrip(), line[:_MAX_TITLE_CHARS].strip(), stem, time)
@@ -170,7 +172,7 @@ def _place_for(folder: int, entry: Entry) -> tuple[str, _Existing | None]:
     for number in count(1):
         stem = entry.stem if number == 1 else f"{entry.stem}-{number}"
         usual = f"{stem}.md"
-        same = [name for name in names if name.lower().endswith(SUFFIXES) and _stem(name) == stem]
+        same = [name for name in names if is_note_name(name) and _stem(name) == stem]
         for name in sorted(same, key=lambda name: name != usual):
             found = _existing(folder, name)
             if found is not None and len(found.data) + size <= MAX_NOTE_BYTES:
@@ -183,7 +185,7 @@ def _place_for(folder: int, entry: Entry) -> tuple[str, _Existing | None]:
 def _stem(name: str) -> str:
     """What a person's file would be called if it had been made from its title."""
     stem = name.rsplit(".", 1)[0]
-    return stem if name.startswith(".") else slug(stem) if not stem.isascii() or not stem.islower() else stem
+    return stem if stem.isascii() and stem.islower() else slug(stem)
 
 
 def _existing(folder: int, name: str) -> _Existing | None:

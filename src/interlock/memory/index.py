@@ -1,0 +1,248 @@
+"""Keeps the index in step with the notes: before each search, whatever differs is read again.
+
+A note is read, freed of secrets and cut outside any transaction; taking it in is short, so that the log
+never waits long. If another process was faster, its work stands.
+"""
+
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from interlock.infra.errors import StoreError
+from interlock.memory import shelf
+from interlock.memory.notes import Check, NoteFolder, NoteState, NoteText, Redact
+from interlock.memory.passages import cut_note
+from interlock.memory.shelf import PreparedNote, Shelf, state_text
+from interlock.store.database import Database
+from interlock.store.driver import Connection, RetryTransaction
+
+_log = structlog.get_logger(__name__)
+
+# Changed whenever words or passages are cut differently: then everything is read again.
+INDEX_VERSION = 1
+
+_BATCH_NOTES = 100
+_BATCH_BYTES = 1_000_000
+_TRIES = 5
+
+# A file system's clock is coarse: what changed just before it was read may change again unnoticed.
+_UNSETTLED_NS = 100_000_000
+_UNSETTLED = "unsettled"
+
+_FORGET_AFTER_US = 90 * 24 * 3600 * 1_000_000
+_SAY_USED_AFTER_US = 24 * 3600 * 1_000_000
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the index says of each note, as of one generation of it."""
+
+    folder_id: int = 0
+    generation: int = -1
+    notes: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The folder's number in the store, how many notes it has, and why it may be out of date, if it is."""
+
+    folder_id: int
+    notes: int
+    problem: str = ""
+
+
+class _FolderGone(Exception):
+    """Another process threw the folder's rows away, to make them anew."""
+
+
+class MemoryIndex:
+    """The index of one folder."""
+
+    def __init__(self, database: Database, folder: NoteFolder, redact: Redact) -> None:
+        self._database = database
+        self._folder = folder
+        self._redact = redact
+        self._known = _Known()
+        # Paths as the store may hold them: without secrets, and always encodable.
+        self._shown: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def place(self) -> str:
+        """What tells folders apart in one store; a store that machines share has one for each of them."""
+        path = str(self._folder.path.resolve())
+        shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return shown if self._database.config.is_sqlite else f"{socket.gethostname()}:{shown}"
+
+    def sync(self, check: Check) -> Synced:
+        """Take in what was added, changed or removed since. Blocking; called beside the event loop."""
+        with self._lock:
+            for _ in range(_TRIES):
+                try:
+                    return self._sync(check)
+                except _FolderGone:
+                    self._known = _Known()
+                except StoreError as error:
+                    if not self._known.folder_id:
+                        raise
+                    _log.warning("memory_index_behind", error=str(error))
+                    return Synced(self._known.folder_id, len(self._known.notes), str(error))
+        raise StoreError("the memory index is being made anew by another process again and again")
+
+    def _sync(self, check: Check) -> Synced:
+        present = self._present(check)
+        self._load()
+        known = self._known.notes
+        changed = [
+            (shown, path)
+            for shown, (path, state) in present.items()
+            if (was := known.get(shown)) is None or was[0] != state
+        ]
+        self._drop([shown for shown in known if shown not in present], check)
+        self._take_in(changed, check)
+        return Synced(self._known.folder_id, len(present))
+
+    def _present(self, check: Check) -> dict[str, tuple[str, str]]:
+        """Every note now: by its path as stored, the real path and its state."""
+        present: dict[str, tuple[str, str]] = {}
+        for path, state in self._folder.notes(check).items():
+            shown = self._shown.get(path)
+            if shown is None:
+                shown = self._shown[path] = self._storable(path)
+            present.setdefault(shown, (path, state_text(state)))
+        if len(self._shown) > 2 * len(present) + 1000:
+            self._shown = {path: self._shown[path] for path, _ in present.values()}
+        return present
+
+    def _storable(self, path: str) -> str:
+        text = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return self._redact(text)
+
+    def _load(self) -> None:
+        """Read what the index knows, unless nobody changed it since we last did."""
+        with self._database.reading() as connection:
+            rows = connection.query(shelf.FIND_FOLDER, (self.place,))
+            if rows and rows[0][1] == INDEX_VERSION:
+                folder_id, _, generation, used_us = rows[0]
+                if (folder_id, generation) != (self._known.folder_id, self._known.generation):
+                    notes = {
+                        str(path): (str(state), str(digest))
+                        for path, state, digest in connection.query(shelf.ALL_NOTES, (folder_id,))
+                    }
+                    self._known = _Known(int(folder_id), int(generation), notes)
+                if used_us > _now_us() - _SAY_USED_AFTER_US:
+                    return
+        self._begin_folder()
+
+    def _begin_folder(self) -> None:
+        """A row for this folder; what was cut by other rules, or not been used for long, goes."""
+        with self._writing() as connection:
+            stale = [
+                int(row[0])
+                for row in connection.query(shelf.FIND_FOLDER, (self.place,))
+                if row[1] != INDEX_VERSION
+            ]
+            unused = connection.query(shelf.UNUSED_FOLDERS, (_now_us() - _FORGET_AFTER_US,))
+            for folder_id in {*stale, *(int(row[0]) for row in unused)}:
+                connection.query(shelf.HOLD_FOLDER, (folder_id,))
+                Shelf(connection, folder_id).drop_all()
+            connection.change(shelf.ADD_FOLDER, (self.place, INDEX_VERSION, _now_us()))
+            (row,) = connection.query(shelf.FIND_FOLDER, (self.place,))
+            connection.query(shelf.CHANGED_FOLDER, (_now_us(), row[0]))
+        self._load()
+
+    def _drop(self, gone: list[str], check: Check) -> None:
+        for start in range(0, len(gone), _BATCH_NOTES):
+            check()
+            was = {path: self._known.notes[path][0] for path in gone[start : start + _BATCH_NOTES]}
+
+            def drop(rows: Shelf, was: dict[str, str] = was) -> dict[str, None]:
+                return {path: None for path, old in was.items() if rows.drop(path, old)}
+
+            self._change(drop)
+
+    def _take_in(self, changed: list[tuple[str, str]], check: Check) -> None:
+        waiting: list[PreparedNote] = []
+        size = 0
+        for shown, path in changed:
+            check()
+            read = self._folder.read(path)
+            if read is None:
+                continue
+            waiting.append(self._prepared(shown, read))
+            size += len(read.data)
+            if len(waiting) >= _BATCH_NOTES or size >= _BATCH_BYTES:
+                self._put(waiting)
+                waiting, size = [], 0
+        self._put(waiting)
+
+    def _prepared(self, shown: str, read: NoteText) -> PreparedNote:
+        digest = hashlib.sha256(read.data).hexdigest()
+        was, known_digest = self._known.notes.get(shown, (None, ""))
+        state = _UNSETTLED if _is_unsettled(read.state) else state_text(read.state)
+        note = None if digest == known_digest else cut_note(shown, read.text(self._redact))
+        return PreparedNote(shown, was, state, digest, note)
+
+    def _put(self, waiting: list[PreparedNote]) -> None:
+        def put(rows: Shelf) -> dict[str, tuple[str, str] | None]:
+            return {note.path: (note.state, note.digest) for note in waiting if rows.put(note)}
+
+        if waiting:
+            self._change(put)
+
+    def _change(self, work: Callable[[Shelf], Mapping[str, tuple[str, str] | None]]) -> None:
+        """One short transaction on this folder, tried again where the database asks for it."""
+        folder_id = self._known.folder_id
+        for attempt in range(_TRIES):
+            try:
+                with self._writing() as connection:
+                    if not connection.query(shelf.HOLD_FOLDER, (folder_id,)):
+                        raise _FolderGone
+                    rows = Shelf(connection, folder_id)
+                    changes = work(rows)
+                    rows.close()
+                    (row,) = connection.query(shelf.CHANGED_FOLDER, (_now_us(), folder_id))
+                self._remember(changes, int(row[0]))
+                return
+            except RetryTransaction as error:
+                last = error
+                time.sleep(0.01 * attempt)
+        raise StoreError(f"the database kept giving up: {last}")
+
+    def _remember(self, changes: Mapping[str, tuple[str, str] | None], generation: int) -> None:
+        """What we changed ourselves need not be read back, where nobody else changed anything."""
+        known = self._known
+        known.generation = generation if generation == known.generation + 1 else -1
+        for path, note in changes.items():
+            if note is None:
+                known.notes.pop(path, None)
+            else:
+                known.notes[path] = note
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction of its own: the index tells no facts, so it does not pass the log."""
+        connection = self._database.config.connect()
+        try:
+            connection.begin(write=True)
+            yield connection
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        finally:
+            connection.close()
+
+
+def _is_unsettled(state: NoteState) -> bool:
+    return abs(time.time_ns() - state.ctime_ns) < _UNSETTLED_NS
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

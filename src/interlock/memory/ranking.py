@@ -1,0 +1,127 @@
+"""Ranks passages, and by them notes. One function for both databases, so that both answer alike."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+
+from interlock.memory.vocabulary import SoughtWord
+
+# BM25: how soon more of a word stops to count, and how much a long passage is held against it.
+_SATURATION, _LENGTH_WEIGHT, _USUAL_WORDS = 1.2, 0.5, 100
+_HEAD_WEIGHT = 2.0
+_ADJACENT_WITHIN = 3
+_ADJACENT_BONUS = 0.3
+_COVERAGE_FLOOR = 0.35
+_OTHER_PASSAGES = 0.5
+_RECENT_BONUS, _RECENT_DAYS = 0.04, 180
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage that has at least one of the words."""
+
+    id: int
+    note_id: int
+    head_words: list[str]
+    words: list[str]
+    day: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankedNote:
+    """A note, its best passage first, the others that have something of it after."""
+
+    note_id: int
+    score: float
+    passage_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    candidate: Candidate
+    score: float
+    # What each sought word gave, in the question's order; zero where it is not there.
+    parts: tuple[float, ...]
+
+
+class Ranking:
+    """What the words of one question are worth, and what passages are worth by them."""
+
+    def __init__(self, sought: Sequence[SoughtWord], passages: int, today: date) -> None:
+        self._today = today
+        self._worth: dict[str, list[tuple[int, float]]] = {}
+        self._full = [0.0] * len(sought)
+        for number, word in enumerate(sought):
+            own = word.forms.get(word.asked.text, (0.0, 0))[1]
+            for form, (worth, count) in word.forms.items():
+                # Another form is never worth more than the word itself, however rare it is.
+                value = word.asked.weight * worth * _rarity(max(count, own), passages)
+                self._worth.setdefault(form, []).append((number, value))
+                self._full[number] = max(self._full[number], value)
+
+    def notes(self, candidates: Sequence[Candidate]) -> list[RankedNote]:
+        """The notes of these passages, best first."""
+        by_note: dict[int, list[_Scored]] = {}
+        for candidate in candidates:
+            by_note.setdefault(candidate.note_id, []).append(self._scored(candidate))
+        ranked = [self._note(note_id, scored) for note_id, scored in by_note.items()]
+        return sorted(ranked, key=lambda note: (-note.score, note.note_id))
+
+    def _note(self, note_id: int, scored: list[_Scored]) -> RankedNote:
+        scored.sort(key=lambda one: (-one.score, one.candidate.id))
+        best = scored[0]
+        # What the best passage lacks and another one of the same note has still speaks for the note.
+        elsewhere = sum(
+            max(0.0, max(one.parts[number] for one in scored) - best.parts[number])
+            for number in range(len(self._full))
+        )
+        score = best.score + _OTHER_PASSAGES * elsewhere
+        return RankedNote(note_id, score, tuple(one.candidate.id for one in scored if one.score > 0))
+
+    def _scored(self, candidate: Candidate) -> _Scored:
+        frequency: dict[str, float] = {}
+        places: list[tuple[int, int]] = []
+        for word in candidate.head_words:
+            if word in self._worth:
+                frequency[word] = _HEAD_WEIGHT
+        for place, word in enumerate(candidate.words):
+            if word in self._worth:
+                frequency[word] = frequency.get(word, 0.0) + 1.0
+                places.extend((place, number) for number, _ in self._worth[word])
+        length = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * len(candidate.words) / _USUAL_WORDS
+        parts = [0.0] * len(self._full)
+        for word, count in frequency.items():
+            saturated = count * (_SATURATION + 1) / (count + _SATURATION * length)
+            for number, value in self._worth[word]:
+                parts[number] = max(parts[number], value * saturated)
+        score = sum(parts) * self._coverage(parts) + self._adjacency(places)
+        return _Scored(candidate, score * (1 + self._recency(candidate.day)), tuple(parts))
+
+    def _coverage(self, parts: Sequence[float]) -> float:
+        """How much of the question is there, by what its words are worth."""
+        full = sum(self._full)
+        there = sum(min(part, most) for part, most in zip(parts, self._full, strict=True))
+        return _COVERAGE_FLOOR + (1 - _COVERAGE_FLOOR) * (there / full if full else 0.0)
+
+    def _adjacency(self, places: Sequence[tuple[int, int]]) -> float:
+        """A bonus where words that follow one another in the question do so in the passage."""
+        pairs: set[tuple[int, int]] = set()
+        for (place, number), (next_place, next_number) in pairwise(places):
+            if number < next_number <= number + 2 and 0 < next_place - place <= _ADJACENT_WITHIN:
+                pairs.add((number, next_number))
+        return _ADJACENT_BONUS * sum(min(self._full[one], self._full[two]) for one, two in pairs)
+
+    def _recency(self, day: str | None) -> float:
+        if day is None:
+            return 0.0
+        try:
+            age = (self._today - date.fromisoformat(day)).days
+        except ValueError:
+            return 0.0
+        return _RECENT_BONUS * math.exp(-max(0, age) / _RECENT_DAYS)
+
+
+def _rarity(count: int, passages: int) -> float:
+    return math.log(1 + (passages - count + 0.5) / (count + 0.5)) if passages >= count else 0.01

@@ -1,0 +1,141 @@
+"""Finds notes: brings the index up to date, asks the database for passages, ranks them, cuts snippets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from interlock.memory import shelf
+from interlock.memory.index import MemoryIndex, Synced
+from interlock.memory.notes import Check
+from interlock.memory.ranking import Candidate, RankedNote, Ranking
+from interlock.memory.shelf import find_passages
+from interlock.memory.snippets import snippet
+from interlock.memory.vocabulary import SoughtWord, sought_words
+from interlock.memory.words import asked_words
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+
+CANDIDATES = "SELECT id, note_id, head_words, words, day FROM memory_passages WHERE id IN ({ids})"
+PASSAGES = """
+SELECT p.id, n.path, n.title, p.heading, p.line, p.day, p.text
+FROM memory_passages AS p JOIN memory_notes AS n ON n.id = p.note_id
+WHERE p.id IN ({ids})
+"""
+
+MAX_QUERY_CHARS = 10_000
+MAX_WORDS = 48
+# Passages that are looked at closely, for each word and in all.
+PER_WORD, IN_ALL = 150, 300
+SNIPPET_CHARS, SHORT_SNIPPET_CHARS, MANY = 240, 120, 12
+MAX_ALSO = 3
+
+# A word in more than this share of all passages finds nothing by itself while others are rarer.
+_TOO_COMMON = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A note that was found. `path` is below the memory folder."""
+
+    path: str
+    title: str
+    heading: str
+    line: int
+    day: str | None
+    snippet: str
+    score: float
+    also_lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to. `problem` says why the index may be behind the notes."""
+
+    hits: tuple[Hit, ...]
+    notes: int
+    had_words: bool
+    corrected: dict[str, str]
+    problem: str
+
+
+class MemorySearch:
+    def __init__(
+        self,
+        database: Database,
+        index: MemoryIndex,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
+        self._database = database
+        self._index = index
+        self._today = today
+
+    def search(self, query: str, limit: int, check: Check) -> Found:
+        """The best notes for a question. Blocking; called beside the event loop."""
+        asked = asked_words(query[:MAX_QUERY_CHARS], MAX_WORDS)
+        synced = self._index.sync(check)
+        if not asked or not synced.notes:
+            return Found((), synced.notes, bool(asked), {}, synced.problem)
+        check()
+        with self._database.reading() as connection:
+            sought = sought_words(connection, synced.folder_id, asked)
+            total = int(connection.query(shelf.COUNT_PASSAGES, (synced.folder_id,))[0][0])
+            candidates = _candidates(connection, synced.folder_id, sought, total)
+            check()
+            ranked = Ranking(sought, total, self._today()).notes(candidates)[:limit]
+            hits = _hits(connection, [note for note in ranked if note.passage_ids], sought, limit)
+        return _found(hits, sought, synced)
+
+
+def _found(hits: tuple[Hit, ...], sought: Sequence[SoughtWord], synced: Synced) -> Found:
+    corrected = {word.asked.text: word.corrected for word in sought if word.corrected}
+    return Found(hits, synced.notes, had_words=True, corrected=corrected, problem=synced.problem)
+
+
+def _candidates(
+    connection: Connection, folder_id: int, sought: Sequence[SoughtWord], total: int
+) -> list[Candidate]:
+    """Passages worth a closer look: of each word the best, and those that have the most of them."""
+    present = sorted((word for word in sought if word.forms), key=lambda word: word.passages)
+    telling = [word for word in present if word.passages <= max(_TOO_COMMON * total, 20)] or present
+    if not telling:
+        return []
+    votes: dict[int, float] = {}
+    for word in telling:
+        for passage in _passages_with(connection, folder_id, [word]):
+            votes[passage] = votes.get(passage, 0.0) + word.asked.weight / (1 + word.passages / total)
+    if len(telling) > 1 and any(word.passages > PER_WORD for word in telling):
+        for passage in _passages_with(connection, folder_id, telling[:4]):
+            votes[passage] = votes.get(passage, 0.0) + len(telling)
+    best = sorted(votes, key=lambda passage: (-votes[passage], passage))[:IN_ALL]
+    rows = connection.query(_with_places(CANDIDATES, len(best)), best)
+    return [Candidate(row[0], row[1], row[2].split(), row[3].split(), row[4]) for row in rows]
+
+
+def _passages_with(connection: Connection, folder_id: int, words: Sequence[SoughtWord]) -> list[int]:
+    groups = [list(word.forms) for word in words]
+    ranked = max(word.passages for word in words) > PER_WORD
+    return find_passages(connection, folder_id, groups, PER_WORD, ranked=ranked)
+
+
+def _hits(
+    connection: Connection, ranked: Sequence[RankedNote], sought: Sequence[SoughtWord], limit: int
+) -> tuple[Hit, ...]:
+    wanted = frozenset(form for word in sought for form in word.forms if word.asked.weight > 0.1)
+    width = SNIPPET_CHARS if limit <= MANY else SHORT_SNIPPET_CHARS
+    shown = {note.note_id: note.passage_ids[: 1 + MAX_ALSO] for note in ranked}
+    ids = [passage for passages in shown.values() for passage in passages]
+    if not ids:
+        return ()
+    rows = {row[0]: row[1:] for row in connection.query(_with_places(PASSAGES, len(ids)), ids)}
+    hits = []
+    for note in ranked:
+        first, *others = shown[note.note_id]
+        path, title, heading, line, day, text = rows[first]
+        also = tuple(sorted({int(rows[other][3]) for other in others} - {int(line)}))
+        cut = snippet(text or heading or title, wanted, width)
+        hits.append(Hit(path, title, heading, int(line), day, cut, round(note.score, 3), also))
+    return tuple(hits)
+
+
+def _with_places(sql: str, count: int) -> str:
+    return sql.replace("{ids}", ", ".join("?" * count))
