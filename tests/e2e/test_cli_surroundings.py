@@ -173,5 +173,7 @@ def test_numbers_out_of_range_are_wrong_usage(interlock, arguments):
 
 
 def test_a_place_beyond_every_log_is_wrong_usage(interlock):
-    one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
-    one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)
+    said = one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
+    assert f"'{2**70}.1' is not a cursor; it lies beyond every log" in said
+    said = one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)
+    assert f"--after {2**70}" in said

@@ -84,16 +84,8 @@ async def test_two_processes_that_fight_for_one_session_never_both_write(store):
     verified(store)
 
 
-async def test_killed_fifty_times_while_writing_nothing_acknowledged_is_lost(store):
-    await kill_while_writing(store, KILLS)
-
-
-@pytest.mark.full
-async def test_killed_five_hundred_times_while_writing_nothing_acknowledged_is_lost(store):
-    await kill_while_writing(store, 10 * KILLS)
-
-
-async def kill_while_writing(store: Store, times: int) -> None:
+@pytest.mark.parametrize("times", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.full)])
+async def test_killed_many_times_while_writing_nothing_acknowledged_is_lost(store, times):
     session = (await store.sessions.create(opened_by="test")).id
     chance = random.Random(20261115)
     acknowledged: dict[int, str] = {}

@@ -25,14 +25,19 @@ def test_a_script_with_nobody_to_answer_is_refused_with_5(interlock):
 
 def test_what_a_policy_denies_is_denied_whether_or_not_somebody_is_there(interlock):
     interlock("settings", "set", "tools.denied_tools", '["ui.ask_user"]')
-    interlock("tool", "call", "ask_user", "--args", CONFIRMATION, expect=3)
-    interlock("tool", "call", "ask_user", "--ask", "--args", CONFIRMATION, expect=3)
+    for somebody in ((), ("--ask",)):
+        told = interlock.json("tool", "call", "ask_user", *somebody, "--args", CONFIRMATION, expect=3)
+        assert told["message"].endswith("it is on the list of denied tools in the stored settings")
+    assert interlock.json("questions", "list", "--closed") == []
 
 
 def test_asking_stays_possible_with_the_file_tools_off(interlock):
     """S4-E4, S4-T4, S4-UX5"""
     interlock("settings", "set", "tools.fs.enabled", "false")
-    put(interlock)
+    _, question = put(interlock)
+    (listed,) = interlock.json("questions", "list")
+    assert (listed["id"], listed["status"]) == (question, "open")
+    assert "Yes" in interlock("questions", "answer", question, "--yes").stdout
 
 
 def test_a_question_is_listed_shown_and_answered_once(interlock):

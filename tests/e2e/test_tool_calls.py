@@ -179,7 +179,10 @@ def test_a_call_may_ask_for_less_time(interlock, project):
 
 @pytest.mark.parametrize("value", ["0", "-1", "soon"])
 def test_a_time_that_is_none_is_a_usage_error(interlock, value):
-    interlock("tool", "call", "current_time", "--timeout-seconds", value, expect=2)
+    done = interlock("tool", "call", "current_time", "--timeout-seconds", value, expect=2)
+    assert "--timeout-seconds" in done.stderr
+    assert done.stdout == ""
+    assert interlock.json("sessions", "list") == []
 
 
 def test_policy_explain_judges_a_path_without_touching_it(interlock, project):

@@ -96,13 +96,22 @@ def test_a_damaged_database_is_said_to_be_damaged(sqlite_config):
     content = bytearray(sqlite_config.path.read_bytes())
     content[100:4000] = os.urandom(3900)
     sqlite_config.path.write_bytes(bytes(content))
-    refused(sqlite_config.path, StoreCorrupt)
+    assert "is damaged; restore a backup" in refused(sqlite_config.path, StoreCorrupt)
 
 
-@pytest.mark.parametrize("size", [1, 15, 16, 50, 99])
-def test_a_database_cut_short_is_refused(sqlite_config, size):
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (1, "not an Interlock database"),
+        (15, "not an Interlock database"),
+        (16, "not an Interlock database"),
+        (50, "is damaged; restore a backup"),
+        (99, "is damaged; restore a backup"),
+    ],
+)
+def test_a_database_cut_short_is_refused(sqlite_config, size, said):
     sqlite_config.path.write_bytes(sqlite_config.path.read_bytes()[:size])
-    refused(sqlite_config.path, StoreError)
+    assert said in refused(sqlite_config.path, StoreError)
 
 
 async def test_a_locked_database_is_waited_for_and_then_said_to_be_locked(sqlite_config):

@@ -179,7 +179,10 @@ async def test_append_create_move_and_delete_need_no_read(workbench: Workbench):
     await workbench.ok("write_file", path="f", content="er", mode="append")
     await workbench.ok("write_file", path="n", content="new")
     await workbench.ok("move_file", source="f", destination="g")
+    files = {path.name: path.read_text() for path in workbench.root.iterdir()}
+    assert files == {"g": "older", "n": "new"}
     await workbench.ok("delete_file", path="g")
+    assert [path.name for path in workbench.root.iterdir()] == ["n"]
 
 
 async def test_what_was_appended_is_known_and_the_rest_is_not(workbench: Workbench):

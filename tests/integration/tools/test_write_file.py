@@ -204,6 +204,10 @@ async def test_a_mark_that_the_file_has_itself_may_stay(workbench: Workbench, en
 async def test_a_mark_is_counted_wherever_it_lies_in_a_large_file(workbench: Workbench):
     """Also across the pieces in which the file is looked through."""
     text = "x" * (files.CHUNK_BYTES - 5) + MARK + "\n" + "y\n" * 100
-    workbench.write("doc", text)
+    file = workbench.write("doc", text)
     await workbench.pages("read_file", path="doc")
+    twice = f"{MARK} {MARK}\n"
+    assert await workbench.refused("write_file", path="doc", content=twice) == "REDACTED_CONTENT"
+    assert file.read_text() == text
     await workbench.ok("write_file", path="doc", content=f"about {MARK}\n")
+    assert file.read_text() == f"about {MARK}\n"
