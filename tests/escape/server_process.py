@@ -1,6 +1,6 @@
 """A server with one running job, to be killed.
 
-python -m tests.escape.server_process FOLDER MARK CODE
+python -m tests.escape.server_process BACKEND FOLDER MARK CODE
 """
 
 import asyncio
@@ -9,15 +9,15 @@ import os
 import sys
 from pathlib import Path
 
+from interlock.sandbox.choice import makers
 from interlock.sandbox.jobs import Job
-from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.confinement import MARK, line_of
 
 
-async def serve(folder: str, mark: str, code: str) -> None:
-    backend = LandlockBackend()
-    await backend.start()
+async def serve(name: str, folder: str, mark: str, code: str) -> None:
+    backend = makers()[name]()
+    assert backend is not None
     script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
     opened = os.open(folder, os.O_PATH)
     job = Job(
@@ -25,10 +25,17 @@ async def serve(folder: str, mark: str, code: str) -> None:
     )
     async with backend.running(job) as child:
         await line_of(child.stdout)
+        started = children()
         exec(code)  # noqa: S102 - a test's own
-        sys.stdout.write(json.dumps({"launcher": backend.launcher_pid}) + "\n")
+        sys.stdout.write(json.dumps({"started": started}) + "\n")
         sys.stdout.flush()
         await child.wait()
+
+
+def children() -> list[int]:
+    """What this process has started itself: a launcher, or the stage of its job."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
 
 
 if __name__ == "__main__":

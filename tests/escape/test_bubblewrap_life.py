@@ -3,8 +3,6 @@
 import asyncio
 import errno
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_a_file_that_grows_too_large_ends_its_writer,
     test_a_long_command_line_and_a_large_environment_arrive_whole,
     test_a_missing_root_starts_nothing,
+    test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason,
     test_address_space_and_open_files_are_bounded_and_there_is_no_core,
     test_an_argument_list_that_is_too_long_is_told,
     test_both_streams_are_read_apart_and_whole,
@@ -35,31 +34,9 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_the_environment_is_exactly_the_one_given,
     test_the_signal_that_ended_it_is_told,
     test_thirty_jobs_run_at_once_and_the_loop_stays_free,
+    test_when_the_server_is_killed_everything_dies,
 )
 from tests.escape.wrapped import wrapped
-
-ROOT = Path(__file__).parents[2]
-
-SERVER = """
-import asyncio, os, sys
-from pathlib import Path
-from interlock.sandbox.bubblewrap import BubblewrapBackend
-from interlock.sandbox.jobs import Job
-from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import MARK, line_of
-folder, mark, code = sys.argv[1:]
-async def serve():
-    script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
-    environment = {MARK: mark, "PATH": "/bin"}
-    opened = os.open(folder, os.O_PATH)
-    job = Job(("/bin/sh", "-c", script), opened, environment, SandboxProfile((Path(folder),)))
-    async with BubblewrapBackend.found().running(job) as child:
-        await line_of(child.stdout)
-        exec(code)
-        print("on", flush=True)
-        await child.wait()
-asyncio.run(serve())
-"""
 
 
 @pytest.fixture
@@ -70,28 +47,10 @@ async def world(tmp_path):
         await backend.close()
 
 
-@pytest.mark.parametrize(
-    ("program", "error"),
-    [
-        ("/nonexistent/program", errno.ENOENT),
-        ("{inside}/file", errno.EACCES),
-        ("/usr", errno.EACCES),
-        ("{outside}/program", errno.ENOENT),
-        ("{inside}/not-a-program", errno.ENOEXEC),
-        ("{inside}/no-interpreter", errno.ENOENT),
-    ],
-)
-async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason(world, program, error):
-    for place, name, text in (
-        (world.outside, "program", "#!/bin/sh\n"),
-        (world.inside, "not-a-program", "just text\n"),
-        (world.inside, "no-interpreter", "#!/nonexistent/shell\n"),
-    ):
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
-    done = await world.run(program.format(inside=world.inside, outside=world.outside))
-    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, error)
-    assert os.strerror(error) in done.ended.text
+@pytest.fixture
+def unopened() -> int:
+    """What is not opened does not exist."""
+    return errno.ENOENT
 
 
 async def test_a_folder_that_was_moved_away_starts_nothing(world):
@@ -152,19 +111,3 @@ async def test_a_stage_that_is_killed_takes_everything_with_it(world):
 async def test_a_job_cannot_end_its_first_process(world):
     done = await world.shell("kill -KILL 1; kill -TERM 1; kill -INT 1; sleep 0.1; echo alive")
     assert (done.out, done.ended.exit_code) == ("alive\n", 0)
-
-
-@pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
-async def test_when_the_server_is_killed_everything_dies(world, held):
-    fork = "os.fork() or __import__('time').sleep(2) or os._exit(0)" if held != "alone" else ""
-    server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", SERVER, str(world.inside), world.mark, fork),
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{':'.join(sys.path)}"},
-    )
-    assert await server.stdout.readline() == b"on\n"
-    assert len(world.survivors()) >= 2
-    server.kill()
-    await server.wait()
-    assert await eventually(lambda: not world.survivors(), 2)

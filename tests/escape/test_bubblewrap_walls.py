@@ -12,7 +12,7 @@ from interlock.config.settings import PROTECTED_NAMES
 from interlock.sandbox.jobs import EndReason, Job
 from interlock.sandbox.landlock import NETWORK_ABI, abi_version
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.attempts import FILES, KERNEL, METADATA, PROCESSES, SOCKETS
+from tests.escape.attempts import FILES, METADATA, PROCESSES, SOCKETS
 from tests.escape.confinement import SECRET, finished
 from tests.escape.conftest import attacked
 
@@ -34,6 +34,7 @@ from tests.escape.test_launcher_walls import (  # noqa: F401
     test_a_setuid_program_gives_nothing,
     test_as_root_the_owners_of_other_files_keep_them,
     test_calls_by_the_old_32_bit_door_end_the_process,
+    test_the_kernels_other_doors_are_shut,
 )
 from tests.escape.trying import KINDS, attempt, snapshot
 from tests.escape.wrapped import wrapped
@@ -143,14 +144,6 @@ async def test_without_rules_for_ports_there_is_no_network_at_all(world, listene
     monkeypatch.setattr("interlock.sandbox.landlock.abi_version", lambda: NETWORK_ABI - 1)
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
     assert await attempt(world, SOCKETS["tcp"][0], **opened) == "EACCES"
-
-
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are x86_64's")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", KERNEL)
-async def test_the_kernels_other_doors_are_shut(world, name, kind):
-    body, refusals = KERNEL[name]
-    assert await attempt(world, body, kind=kind) in refusals
 
 
 async def test_there_are_no_capabilities_and_none_can_come_back(world):
