@@ -6,6 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from interlock.config.endpoints import ImageEndpoint
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
 from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Situation
@@ -19,6 +20,7 @@ from interlock.sandbox.jobs import Backend, JobLimits
 from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.programs import BASH, RG, locate
 from interlock.tools.builtins import FileServices
+from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk
 from interlock.tools.files.writing import WritingDesk
@@ -48,6 +50,7 @@ class Workbench:
         self.undo = UndoDesk(self.kept, store.log)
         self.outputs = KeptOutputs(folder / "state" / "outputs", max_bytes=64 * 1024 * 1024)
         self.backend: Backend | None = None
+        self.images: ImageEndpoint | None = None
         self.job_limits = JobLimits()
         self._build()
         self.progress: list[str] = []
@@ -59,6 +62,7 @@ class Workbench:
             None,
             FileServices(self.redactor, desk, locate(RG)),
             ShellServices(self.backend, locate(BASH), self.redactor, self.outputs, self.job_limits),
+            ImageServices(self.images, self.redactor, desk),
         )
         self.runner = ToolRunner(self.registry, self.store.log, self.redactor)
         self.authorities = AuthorityCache(self.registry)
@@ -70,13 +74,22 @@ class Workbench:
             pytest.skip(f"{name} is not installed")
         self._build()
 
+    def open_images(self, endpoint: ImageEndpoint, *secrets: str) -> None:
+        """Let images be made there; the secrets are what the process then knows as such."""
+        self.images, self.redactor = endpoint, Redactor([SECRET, *secrets])
+        self._build()
+
     def authority(self) -> Authority:
         return self.authorities.get(
             Situation(
                 mode=self.mode,
                 open_modes=frozenset(ToolMode),
                 environment=self.policy,
-                capabilities=capabilities(self.roots, sandbox=Choice(self.backend, "none here")),
+                capabilities=capabilities(
+                    self.roots,
+                    sandbox=Choice(self.backend, "none here"),
+                    images=self.images or "no endpoint for images is configured",
+                ),
                 limits=self.limits,
             ),
         )

@@ -15,10 +15,8 @@ from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.files.base import FILE_PATH, WRITING_MODES, FileTool, told
-from interlock.tools.files.text import TextForm
 from interlock.tools.files.writing import (
     WritingDesk,
-    encoded,
     exists,
     new_content,
     origin_of,
@@ -131,7 +129,6 @@ class GenerateImageTool(FileTool[_Plan]):
 
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
         prompt, asked = arguments["prompt"], arguments["path"]
-        encoded(prompt, TextForm(), "prompt")
         if not prompt.strip():
             raise ToolError(ErrorCode.INVALID_ARGS, "prompt: is blank", "Say what the image is to show.")
         size = size_for(self._endpoint.model, arguments.get("aspect_ratio", "square"))

@@ -13,6 +13,7 @@ from interlock.tools.media.exchange import opened_session, read_refusal, read_up
 from interlock.tools.media.orders import Order
 
 _MADE = frozenset({200, 201})
+_UNSENT = "Tell the person: the endpoint for images is not there. Nothing was asked of it yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ async def _ask(
     encoded = orjson.dumps(order.body(endpoint.model))
     kinds = {"Content-Type": "application/json", "Accept": "application/json"}
     async with opened_session(headers | kinds) as session:
-        with told_plainly("the endpoint"):
+        with told_plainly("the endpoint", when_unsent=_UNSENT):
             async with session.post(
                 f"{endpoint.base_url}/images/generations", data=encoded, allow_redirects=False
             ) as response:

@@ -21,7 +21,9 @@ from interlock.tools.media.exchange import opened_session, read_up_to, told_plai
 MAX_ADDRESS_CHARS = 8192
 _OK = 200
 
-# Addresses that carry another one inside them: what they lead to is that other one.
+# The only part of IPv6 from which public addresses are given out.
+_ALLOCATED = ipaddress.IPv6Network("2000::/3")
+# These carry an address of IPv4 inside them, and lead to that one.
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -74,13 +76,12 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
-        if found.sixtofour or found.teredo or found.is_site_local:
-            return False
         inner = found.ipv4_mapped
-        if inner is None and found in _TRANSLATED:
+        if found in _TRANSLATED:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
+        if inner is None:
+            return found in _ALLOCATED and found.is_global and not (found.sixtofour or found.teredo)
+        found = inner
     return found.is_global and not found.is_multicast
 
 

@@ -62,19 +62,17 @@ async def read_refusal(response: aiohttp.ClientResponse) -> bytes:
 
 
 @contextmanager
-def told_plainly(who: str) -> Iterator[None]:
-    """`who` is the server as the model knows it. Addresses and internals are not told."""
+def told_plainly(who: str, *, when_unsent: str = NOT_REPEATED) -> Iterator[None]:
+    """`who` is the server as the model knows it. Addresses and internals are not told.
+
+    `when_unsent` is the next step where nothing had been sent.
+    """
     try:
         yield
     except aiohttp.ClientError as error:
         reason, is_unsent = _reason(error)
-        raise ToolError(
-            ErrorCode.EXECUTION_ERROR,
-            f"{who} {reason}",
-            "Tell the person: the endpoint for images is not there. Nothing was asked of it yet."
-            if is_unsent
-            else NOT_REPEATED,
-        ) from error
+        step = when_unsent if is_unsent else NOT_REPEATED
+        raise ToolError(ErrorCode.EXECUTION_ERROR, f"{who} {reason}", step) from error
 
 
 # The most particular first. True: it happened before anything was sent.

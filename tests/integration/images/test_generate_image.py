@@ -1,0 +1,243 @@
+"""generate_image against an endpoint on a real socket: what is asked, what is saved, what is told."""
+
+import asyncio
+import base64
+import hashlib
+
+import pytest
+from aiohttp import web
+
+from interlock.config.modes import ToolMode
+from interlock.gates.policy import FsPolicy, ImagePolicy, ToolPolicy
+from tests.image_endpoint import MODEL, made
+from tests.integration.images.conftest import PROMPT
+from tests.integration.tools.undoing import left, undo, undone
+from tests.pictures import GIF, WEBP_LOSSY, jpeg, png
+
+
+async def test_an_image_is_asked_for_once_and_saved_as_it_came(studio):
+    image = png(640, 480)
+    studio.endpoint.reply(made(image, revised_prompt="a tall lighthouse"))
+    result = await studio.make("art/new/picture.png", aspect_ratio="16:9")
+    assert studio.files() == {"art/new/picture.png": image}
+    assert studio.endpoint.bodies == [
+        {"model": MODEL, "prompt": PROMPT, "n": 1, "size": "1792x1024", "response_format": "b64_json"}
+    ]
+    assert (
+        result.stdout == f"created art/new/picture.png: PNG image, 640 x 480 pixels, {len(image)} bytes\n"
+    )
+    assert dict(result.meta) == {
+        "path": "art/new/picture.png",
+        "bytes_written": len(image),
+        "kind": "PNG",
+        "width": 640,
+        "height": 480,
+        "model": MODEL,
+        "revised_prompt": "a tall lighthouse",
+        "can_be_undone": True,
+    }
+
+
+async def test_the_log_has_the_intent_the_outcome_and_the_file(studio):
+    image = png()
+    studio.endpoint.reply(made(image))
+    await studio.make("picture.png")
+    (started, intent), (completed, outcome) = studio.bench.events()[-2:]
+    assert (started, completed) == ("tool_call.started", "tool_call.completed")
+    assert intent["effect"] == "special"
+    assert intent["arguments"] == {"prompt": PROMPT, "path": "picture.png"}
+    assert intent["timeout_seconds"] == 20
+    (touch,) = outcome["files"]
+    assert touch["path"] == str(studio.bench.root / "picture.png")
+    assert (touch["action"], touch["sha256"]) == ("created", hashlib.sha256(image).hexdigest())
+    assert (touch["seen_from"], touch["seen_to"]) == (0, 0)
+
+
+async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_answer(studio):
+    studio.use(model="gpt-image-1")
+    studio.endpoint.reply(made(jpeg()))
+    await studio.make("picture.jpeg", aspect_ratio="portrait")
+    assert studio.endpoint.bodies == [
+        {"model": "gpt-image-1", "prompt": PROMPT, "n": 1, "size": "1024x1536", "output_format": "jpeg"}
+    ]
+    assert set(studio.files()) == {"picture.jpeg"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "image", "saved"),
+    [
+        ("picture", png(), "picture.png"),
+        ("picture", jpeg(), "picture.jpg"),
+        ("picture.jpg", png(), "picture.png"),
+        ("picture.png", WEBP_LOSSY, "picture.webp"),
+        ("picture.PNG", png(), "picture.PNG"),
+        ("picture.jpeg", jpeg(), "picture.jpeg"),
+        ("a.b/.picture", GIF, "a.b/.picture.gif"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_the_extension_is_that_of_the_image(studio, asked, image, saved):
+    """An image that was paid for is saved under the name that fits, rather than refused."""
+    studio.endpoint.reply(made(image))
+    result = await studio.make(asked)
+    assert studio.files() == {saved: image}
+    assert result.meta["path"] == saved
+    told_why = "the endpoint made a" in result.stdout
+    assert told_why is (saved not in {asked, f"{asked}.png"})
+
+
+async def test_a_data_address_is_an_image_too(studio):
+    address = "data:image/png;base64," + base64.b64encode(png()).decode()
+    studio.endpoint.reply({"data": [{"url": address}]})
+    await studio.make()
+    assert studio.files() == {"picture.png": png()}
+
+
+async def test_undo_takes_it_away_again(studio):
+    await studio.make("art/picture.png")
+    await undone(studio.bench)
+    assert studio.files() == {}
+    assert not (studio.bench.root / "art").exists()
+
+
+async def test_undo_leaves_an_image_that_somebody_changed(studio):
+    await studio.make()
+    studio.bench.write("picture.png", "mine now")
+    assert set(left(await undo(studio.bench))) == {"picture.png"}
+    assert studio.files() == {"picture.png": b"mine now"}
+
+
+async def test_a_file_is_never_replaced_and_a_free_name_is_given_before_anything_is_paid(studio):
+    studio.bench.write("picture.png", "mine")
+    studio.bench.write("picture-2.png", "mine as well")
+    code, message, step = await studio.failure("picture.png")
+    assert code == "EXECUTION_ERROR"
+    assert "picture.png exists already" in message
+    assert "picture-3.png" in step
+    assert studio.endpoint.bodies == []
+
+
+async def test_a_name_that_is_taken_while_the_image_is_made_costs_nobody_anything(studio):
+    async def answer(request):
+        studio.bench.write("picture.png", "somebody else's")
+        return web.json_response(made())
+
+    studio.endpoint.answer = answer
+    result = await studio.make()
+    assert studio.files() == {"picture.png": b"somebody else's", "picture-2.png": png()}
+    assert "not picture.png: such a file was created while the image was made" in result.stdout
+    assert result.meta["path"] == "picture-2.png"
+
+
+async def test_two_at_once_to_one_path_are_both_kept(studio):
+    both = asyncio.Event()
+
+    async def answer(request):
+        if len(studio.endpoint.bodies) == 2:
+            both.set()
+        await both.wait()
+        return web.json_response(made())
+
+    studio.endpoint.answer = answer
+    await asyncio.gather(studio.make(), studio.make())
+    assert studio.files() == {"picture.png": png(), "picture-2.png": png()}
+
+
+async def test_without_a_key_none_is_sent(studio):
+    studio.endpoint.key = None
+    studio.use(key=None)
+    await studio.make()
+    assert len(studio.endpoint.bodies) == 1
+
+
+async def test_progress_is_told_from_the_request_to_the_file(studio):
+    async def answer(request):
+        response = web.StreamResponse()
+        await asyncio.wait_for(told("waiting for the image"), 5)
+        await response.prepare(request)
+        body = web.json_response(made()).body
+        await response.write(body[:10])
+        await asyncio.wait_for(told("10 bytes received"), 5)
+        await response.write(body[10:])
+        return response
+
+    async def told(text: str) -> None:
+        while not any(text in line for line in studio.bench.progress):
+            await asyncio.sleep(0.005)
+
+    studio.endpoint.answer = answer
+    await studio.make()
+    assert studio.bench.progress[0] == f"asking {MODEL} for an image of 1024x1024 pixels"
+    assert f"received {len(png())} bytes, saving them" in studio.bench.progress
+    assert studio.bench.progress[-1].startswith("created picture.png: PNG image")
+
+
+@pytest.mark.parametrize("mode", [ToolMode.chat_safe, ToolMode.chat, ToolMode.plan])
+async def test_other_modes_than_coding_are_denied_it(studio, mode):
+    studio.bench.mode = mode
+    assert (await studio.failure())[0] == "MODE_DENIED"
+    assert "generate_image" not in studio.bench.authority().exposed
+    assert studio.endpoint.bodies == []
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ToolPolicy(image=ImagePolicy(enabled=False)),
+        ToolPolicy(fs=FsPolicy(enabled=False)),
+        ToolPolicy(denied_tools=frozenset({"generate_image"})),
+    ],
+)
+async def test_a_policy_switches_it_off(studio, policy):
+    studio.bench.policy = policy
+    assert (await studio.failure())[0] == "TOOL_NOT_AVAILABLE"
+    assert "generate_image" not in studio.bench.authority().exposed
+    assert studio.endpoint.bodies == []
+
+
+async def test_without_an_endpoint_it_is_not_available_and_says_why(workbench):
+    result = await workbench.call("generate_image", prompt=PROMPT, path="picture.png")
+    assert result.failure.error_code == "TOOL_NOT_AVAILABLE"
+    assert "no endpoint for images is configured" in result.failure.message
+    assert "generate_image" not in workbench.authority().exposed
+
+
+async def test_without_folders_it_is_not_available(studio):
+    studio.bench.roots = ()
+    code, message, _ = await studio.failure()
+    assert code == "TOOL_NOT_AVAILABLE"
+    assert "TOOL_ALLOWED_ROOTS" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": " \n\t"}, "blank"),
+        ({"prompt": "half \ud83d"}, "surrogates"),
+        ({"prompt": "x" * 32_001}, "prompt"),
+        ({"prompt": 7}, "prompt"),
+        ({"path": ""}, "path"),
+        ({"path": "folder/"}, "must name a file"),
+        ({"path": ".."}, "must name a file"),
+        ({"path": "picture.svg"}, ".svg is not the extension of an image"),
+        ({"path": "picture.png.sh"}, ".sh is not"),
+        ({"path": "a\0.png"}, "path"),
+        ({"aspect_ratio": "7:1"}, "aspect_ratio"),
+        ({"n": 4}, "n"),
+    ],
+)
+async def test_arguments_are_judged_before_anything_is_paid(studio, arguments, text):
+    result = await studio.bench.call("generate_image", {"prompt": PROMPT, "path": "p.png", **arguments})
+    assert result.failure.error_code in {"INVALID_ARGS", "PATH_DENIED"}
+    assert text in result.failure.message
+    assert studio.files() == {}
+    assert studio.endpoint.bodies == []
+
+
+async def test_a_shape_that_the_model_does_not_make_is_refused_before_anything_is_paid(studio):
+    studio.use(model="dall-e-2")
+    code, message, _ = await studio.failure(aspect_ratio="landscape")
+    assert code == "INVALID_ARGS"
+    assert "square images only" in message
+    assert studio.endpoint.bodies == []

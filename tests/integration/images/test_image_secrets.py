@@ -1,0 +1,79 @@
+"""The key is sent to the endpoint, and is found nowhere else: not in the store, the log, the results."""
+
+import base64
+import logging
+from urllib.parse import quote
+
+import pytest
+
+from interlock.infra.logging import configure_logging
+from tests.image_endpoint import KEY, made
+from tests.pictures import png
+
+
+def forms() -> list[bytes]:
+    raw = KEY.encode()
+    return [raw, base64.b64encode(raw)[:-4], quote(KEY).encode(), raw[:16]]
+
+
+def stored(studio) -> bytes:
+    """Everything on disk of this Interlock, the kept versions and the write-ahead log included."""
+    folder = studio.bench.root.parent
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def echo(_request=None) -> dict:
+    """An endpoint that repeats the key wherever it can."""
+    return {
+        "error": {"message": f"bad key {KEY}, again {base64.b64encode(KEY.encode()).decode()}", "code": KEY}
+    }
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
+async def test_an_endpoint_that_repeats_the_key_tells_nobody(studio, status, capsys, caplog):
+    caplog.set_level(logging.DEBUG)
+    configure_logging("debug", redact=studio.bench.redactor.value, as_json=False)
+    studio.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
+    result = await studio.bench.call("generate_image", prompt="x", path="picture.png")
+    assert result.failure is not None
+    told = repr(result) + repr(result.as_dict()) + "".join(studio.bench.progress)
+    everything = (
+        told.encode() + stored(studio) + "".join(capsys.readouterr()).encode() + caplog.text.encode()
+    )
+    assert [form for form in forms() if form in everything] == []
+
+
+async def test_a_revised_prompt_and_an_address_that_hold_the_key_are_masked(studio):
+    studio.endpoint.reply(made(png(), revised_prompt=f"as {KEY} wished"))
+    result = await studio.make()
+    assert result.meta["revised_prompt"] == "as ***REDACTED*** wished"
+    studio.endpoint.reply({"data": [{"url": f"http://{KEY}.example/{KEY}"}]})
+    _, message, _ = await studio.failure("other.png")
+    assert KEY not in message
+    assert [form for form in forms() if form in stored(studio)] == []
+
+
+async def test_a_key_in_the_prompt_is_sent_as_given_and_stored_masked(studio):
+    await studio.bench.ok("generate_image", prompt=f"a sign that reads {KEY}", path="picture.png")
+    assert studio.endpoint.bodies[0]["prompt"] == f"a sign that reads {KEY}"
+    started = next(payload for kind, payload in studio.bench.events() if kind == "tool_call.started")
+    assert started["arguments"]["prompt"] == "a sign that reads ***REDACTED***"
+    assert started["redacted"] is True
+    assert [form for form in forms() if form in stored(studio)] == []
+
+
+async def test_a_fault_of_our_own_shows_no_key(studio, monkeypatch, capsys):
+    """Whatever breaks inside, neither the model nor the process's own log is shown what was in hand."""
+    from interlock.tools.media import asking
+
+    def broken(*_arguments, **_options):
+        raise RuntimeError(f"with {KEY}")
+
+    monkeypatch.setattr(asking, "opened_session", broken)
+    configure_logging("debug", redact=studio.bench.redactor.value, as_json=False)
+    _, message, _ = await studio.failure()
+    assert "RuntimeError" in message
+    assert KEY not in message
+    logged = "".join(capsys.readouterr())
+    assert "tool_raised" in logged
+    assert KEY not in logged

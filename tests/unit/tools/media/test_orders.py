@@ -1,0 +1,57 @@
+"""What is asked for: sizes by model and shape, and the parameters that each model takes."""
+
+import pytest
+
+from interlock.infra.errors import ToolError
+from interlock.tools.media.orders import ASPECT_RATIOS, Order, size_for
+from interlock.tools.media.pictures import Kind
+
+
+@pytest.mark.parametrize(
+    ("model", "square", "wide", "tall"),
+    [
+        ("gpt-image-1", "1024x1024", "1536x1024", "1024x1536"),
+        ("gpt-image-1-mini", "1024x1024", "1536x1024", "1024x1536"),
+        ("openai/GPT-Image-1.5", "1024x1024", "1536x1024", "1024x1536"),
+        ("dall-e-3", "1024x1024", "1792x1024", "1024x1792"),
+        ("flux-dev", "1024x1024", "1344x768", "768x1344"),
+    ],
+)
+def test_a_shape_becomes_a_size_that_the_model_makes(model, square, wide, tall):
+    assert (size_for(model, "square"), size_for(model, "1:1")) == (square, square)
+    assert (size_for(model, "16:9"), size_for(model, "9:16")) == (wide, tall)
+
+
+@pytest.mark.parametrize("aspect_ratio", ASPECT_RATIOS)
+@pytest.mark.parametrize("model", ["gpt-image-1", "dall-e-3", "some-model"])
+def test_every_shape_has_a_size_that_lies_the_right_way(model, aspect_ratio):
+    width, height = map(int, size_for(model, aspect_ratio).split("x"))
+    named = {"square": "1:1", "landscape": "3:2", "portrait": "2:3"}.get(aspect_ratio, aspect_ratio)
+    across, down = map(int, named.split(":"))
+    assert (width > height) is (across > down)
+    assert (width < height) is (across < down)
+    if model == "some-model":
+        assert width % 64 == height % 64 == 0
+        assert width / height == pytest.approx(across / down, rel=0.05)
+
+
+def test_dall_e_2_makes_squares():
+    assert size_for("dall-e-2", "1:1") == "1024x1024"
+    with pytest.raises(ToolError, match="square images only"):
+        size_for("dall-e-2", "portrait")
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "more"),
+    [
+        ("dall-e-3", Kind.png, {"response_format": "b64_json"}),
+        ("flux", Kind.jpeg, {"response_format": "b64_json"}),
+        ("gpt-image-1", Kind.png, {"output_format": "png"}),
+        ("gpt-image-1", Kind.jpeg, {"output_format": "jpeg"}),
+        ("chatgpt-image-latest", Kind.webp, {"output_format": "webp"}),
+        ("gpt-image-1", Kind.gif, {}),
+    ],
+)
+def test_each_model_gets_the_parameters_it_takes(model, kind, more):
+    body = Order("a cat", "1024x1024", kind).body(model)
+    assert body == {"model": model, "prompt": "a cat", "n": 1, "size": "1024x1024", **more}
