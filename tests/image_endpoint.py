@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -48,6 +49,13 @@ class ImageEndpoint:
             return web.json_response(document, status=status, headers=headers)
 
         self.answer: Answer = answer
+
+    def waits_for(self, event: asyncio.Event, seconds: float = 20) -> bool:
+        """For a test in another thread than the endpoint."""
+        until = time.monotonic() + seconds
+        while not event.is_set() and time.monotonic() < until:
+            time.sleep(0.01)
+        return event.is_set()
 
     async def start(self, ssl_context=None) -> "ImageEndpoint":
         application = web.Application()

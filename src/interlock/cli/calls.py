@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from interlock.cli.output import print_json_line
+from interlock.cli.output import note, print_json_line
 from interlock.cli.runtime import opened_runtime
 from interlock.config.modes import ToolMode
 from interlock.events.chain import new_id
@@ -44,7 +44,8 @@ class Calls:
         mode = await self._current_mode()
         authority = await self._runtime.authority(mode, someone_can_answer=self._ask)
         call = ToolCall(f"call_{new_id()[-12:]}", name, arguments, seconds)
-        result = await self._runtime.runner.call(call, authority, CallContext(self.session_id))
+        context = CallContext(self.session_id, report_progress=lambda text: note(f"progress  {text}"))
+        result = await self._runtime.runner.call(call, authority, context)
         return Done(call.call_id, authority.names.get(name, name), result)
 
     async def lacks_only_a_person(self, tool_name: str) -> bool:

@@ -37,7 +37,7 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
-        findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings)]
+        findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings), _images(settings)]
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -119,6 +119,20 @@ def _sandbox(settings: "Settings") -> list[Finding]:
         for entry, why in dead_denials(settings)
     ]
     return findings
+
+
+def _images(settings: "Settings") -> Finding:
+    """Whether images can be made, and where they would be asked for. Nothing is sent."""
+    from interlock.config.addresses import origin_of
+    from interlock.config.endpoints import image_endpoint
+
+    endpoint = image_endpoint(settings)
+    if isinstance(endpoint, str):
+        is_begun = settings.image.model or settings.image.base_url or settings.image.api_key
+        return Finding("images", WARNING if is_begun else GOOD, f"generate_image is off: {endpoint}")
+    scheme, host, port = origin_of(endpoint.base_url) or ("", "", 0)
+    key = "with a key" if endpoint.api_key else "without a key"
+    return Finding("images", GOOD, f"{endpoint.model} at {scheme}://{host}:{port}, {key}; not tried out")
 
 
 def _short_secrets(settings: "Settings") -> list[Finding]:
