@@ -10,7 +10,7 @@ import os
 import platform
 from functools import cache
 
-from interlock.memory.notes import NoteState
+from interlock.memory.notes import NoteState, state_of
 
 # The number is the kernel's own (asm-generic; x86_64 has an older one).
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(platform.machine())
@@ -50,7 +50,7 @@ def replace_unchanged(folder: int, ours: str, name: str, expected: NoteState) ->
 def _is(folder: int, name: str, expected: NoteState) -> bool:
     """By all but the time of its last change of name, which an exchange is."""
     try:
-        found = NoteState.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        found = state_of(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         return False
     return found[:3] == expected[:3]

@@ -27,8 +27,8 @@ _log = structlog.get_logger(__name__)
 # Changed whenever words or passages are cut differently: then everything is read again.
 INDEX_VERSION = 1
 
-_BATCH_NOTES = 100
-_BATCH_BYTES = 1_000_000
+# SQLite has one writer, and the log must not wait long for it; in PostgreSQL only a folder's row is held.
+_BATCH = {"sqlite": (150, 500_000), "postgresql": (1000, 4_000_000)}
 _TRIES = 5
 
 # A file system's clock is coarse: what changed just before it was read may change again unnoticed.
@@ -68,7 +68,11 @@ class MemoryIndex:
         self._database = database
         self._folder = folder
         self._redact = redact
+        self._batch_notes, self._batch_bytes = _BATCH[database.dialect]
         self._known = _Known()
+        # The folder as it was when the index was last in step with it, and the index's generation then.
+        self._in_step: dict[str, NoteState] = {}
+        self._in_step_at = -1
         # Paths as the store may hold them: without secrets, and always encodable.
         self._shown: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -96,8 +100,11 @@ class MemoryIndex:
         raise StoreError("the memory index is being made anew by another process again and again")
 
     def _sync(self, check: Check) -> Synced:
-        present = self._present(check)
+        listing = self._folder.notes(check)
         self._load()
+        if listing == self._in_step and self._in_step_at == self._known.generation:
+            return Synced(self._known.folder_id, len(listing))
+        present = self._present(listing)
         known = self._known.notes
         changed = [
             (shown, path)
@@ -106,12 +113,18 @@ class MemoryIndex:
         ]
         self._drop([shown for shown in known if shown not in present], check)
         self._take_in(changed, check)
+        if len(changed) > self._batch_notes // 10:
+            with self._writing() as connection:
+                shelf.sort_in(connection)
+        # Only where every note is as it was seen need the next look go no further.
+        is_in_step = all(known.get(shown, ("",))[0] == state for shown, (_, state) in present.items())
+        self._in_step, self._in_step_at = (listing, self._known.generation) if is_in_step else ({}, -1)
         return Synced(self._known.folder_id, len(present))
 
-    def _present(self, check: Check) -> dict[str, tuple[str, str]]:
+    def _present(self, listing: Mapping[str, NoteState]) -> dict[str, tuple[str, str]]:
         """Every note now: by its path as stored, the real path and its state."""
         present: dict[str, tuple[str, str]] = {}
-        for path, state in self._folder.notes(check).items():
+        for path, state in listing.items():
             shown = self._shown.get(path)
             if shown is None:
                 shown = self._shown[path] = self._storable(path)
@@ -151,19 +164,19 @@ class MemoryIndex:
             unused = connection.query(shelf.UNUSED_FOLDERS, (_now_us() - _FORGET_AFTER_US,))
             for folder_id in {*stale, *(int(row[0]) for row in unused)}:
                 connection.query(shelf.HOLD_FOLDER, (folder_id,))
-                Shelf(connection, folder_id).drop_all()
+                Shelf(connection, folder_id, 0).drop_all()
             connection.change(shelf.ADD_FOLDER, (self.place, INDEX_VERSION, _now_us()))
             (row,) = connection.query(shelf.FIND_FOLDER, (self.place,))
-            connection.query(shelf.CHANGED_FOLDER, (_now_us(), row[0]))
+            connection.query(shelf.CHANGED_FOLDER, (0, 0, _now_us(), row[0]))
         self._load()
 
     def _drop(self, gone: list[str], check: Check) -> None:
-        for start in range(0, len(gone), _BATCH_NOTES):
+        for start in range(0, len(gone), self._batch_notes):
             check()
-            was = {path: self._known.notes[path][0] for path in gone[start : start + _BATCH_NOTES]}
+            was = {path: self._known.notes[path][0] for path in gone[start : start + self._batch_notes]}
 
-            def drop(rows: Shelf, was: dict[str, str] = was) -> dict[str, None]:
-                return {path: None for path, old in was.items() if rows.drop(path, old)}
+            def drop(rows: Shelf, was: dict[str, str] = was) -> dict[str, tuple[str, str] | None]:
+                return dict.fromkeys(rows.drop(was))
 
             self._change(drop)
 
@@ -177,7 +190,7 @@ class MemoryIndex:
                 continue
             waiting.append(self._prepared(shown, read))
             size += len(read.data)
-            if len(waiting) >= _BATCH_NOTES or size >= _BATCH_BYTES:
+            if len(waiting) >= self._batch_notes or size >= self._batch_bytes:
                 self._put(waiting)
                 waiting, size = [], 0
         self._put(waiting)
@@ -191,7 +204,7 @@ class MemoryIndex:
 
     def _put(self, waiting: list[PreparedNote]) -> None:
         def put(rows: Shelf) -> dict[str, tuple[str, str] | None]:
-            return {note.path: (note.state, note.digest) for note in waiting if rows.put(note)}
+            return {note.path: (note.state, note.digest) for note in rows.put(waiting)}
 
         if waiting:
             self._change(put)
@@ -202,12 +215,14 @@ class MemoryIndex:
         for attempt in range(_TRIES):
             try:
                 with self._writing() as connection:
-                    if not connection.query(shelf.HOLD_FOLDER, (folder_id,)):
+                    held = connection.query(shelf.HOLD_FOLDER, (folder_id,))
+                    if not held:
                         raise _FolderGone
-                    rows = Shelf(connection, folder_id)
+                    rows = Shelf(connection, folder_id, int(held[0][0]))
                     changes = work(rows)
                     rows.close()
-                    (row,) = connection.query(shelf.CHANGED_FOLDER, (_now_us(), folder_id))
+                    values = (rows.passages_added, rows.notes_added, _now_us(), folder_id)
+                    (row,) = connection.query(shelf.CHANGED_FOLDER, values)
                 self._remember(changes, int(row[0]))
                 return
             except RetryTransaction as error:
@@ -241,7 +256,7 @@ class MemoryIndex:
 
 
 def _is_unsettled(state: NoteState) -> bool:
-    return abs(time.time_ns() - state.ctime_ns) < _UNSETTLED_NS
+    return abs(time.time_ns() - state[3]) < _UNSETTLED_NS
 
 
 def _now_us() -> int:

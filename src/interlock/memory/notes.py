@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 SUFFIXES = (".md", ".markdown", ".txt")
 MAX_NOTES = 50_000
@@ -22,17 +21,13 @@ Check = Callable[[], None]
 Redact = Callable[[str], str]
 
 
-class NoteState(NamedTuple):
-    """What changes whenever a file does, as far as the file system tells."""
+# What changes whenever a file does, as far as the file system tells: its number, its size, when it was
+# written to and when anything about it was changed. A plain tuple, since thousands are made for a search.
+NoteState = tuple[int, int, int, int]
 
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
 
-    @classmethod
-    def of(cls, status: os.stat_result) -> "NoteState":
-        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+def state_of(status: os.stat_result) -> NoteState:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], che
                     below.append(name)
             elif is_note_name(name) and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
-                    found[prefix + name] = NoteState.of(entry.stat(follow_symlinks=False))
+                    found[prefix + name] = state_of(entry.stat(follow_symlinks=False))
             if len(found) >= MAX_NOTES:
                 return
     if depth == MAX_DEPTH:
@@ -138,7 +133,7 @@ def _read(descriptor: int) -> NoteText | None:
         return None
     data = read_up_to(descriptor, MAX_NOTE_BYTES + _MARGIN_BYTES)
     is_cut = status.st_size > len(data)
-    return NoteText(NoteState.of(status), data, is_cut)
+    return NoteText(state_of(status), data, is_cut)
 
 
 def read_up_to(descriptor: int, count: int) -> bytes:

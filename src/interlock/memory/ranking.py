@@ -57,7 +57,7 @@ class Ranking:
             own = word.forms.get(word.asked.text, (0.0, 0))[1]
             for form, (worth, count) in word.forms.items():
                 # Another form is never worth more than the word itself, however rare it is.
-                value = word.asked.weight * worth * _rarity(max(count, own), passages)
+                value = word.asked.weight * worth * rarity(max(count, own), passages)
                 self._worth.setdefault(form, []).append((number, value))
                 self._full[number] = max(self._full[number], value)
 
@@ -123,5 +123,6 @@ class Ranking:
         return _RECENT_BONUS * math.exp(-max(0, age) / _RECENT_DAYS)
 
 
-def _rarity(count: int, passages: int) -> float:
+def rarity(count: int, passages: int) -> float:
+    """What a word is worth that so many of all passages have."""
     return math.log(1 + (passages - count + 0.5) / (count + 0.5)) if passages >= count else 0.01

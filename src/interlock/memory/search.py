@@ -1,31 +1,34 @@
 """Finds notes: brings the index up to date, asks the database for passages, ranks them, cuts snippets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import pairwise
 
 from interlock.memory import shelf
 from interlock.memory.index import MemoryIndex, Synced
 from interlock.memory.notes import Check
-from interlock.memory.ranking import Candidate, RankedNote, Ranking
-from interlock.memory.shelf import find_passages
+from interlock.memory.ranking import Candidate, RankedNote, Ranking, rarity
+from interlock.memory.shelf import STRONG, find_passages, with_places
 from interlock.memory.snippets import snippet
 from interlock.memory.vocabulary import SoughtWord, sought_words
 from interlock.memory.words import asked_words
 from interlock.store.database import Database
 from interlock.store.driver import Connection
 
-CANDIDATES = "SELECT id, note_id, head_words, words, day FROM memory_passages WHERE id IN ({ids})"
+CANDIDATES = "SELECT id, note_id, head_words, words, day FROM memory_passages WHERE id IN ({places})"
 PASSAGES = """
 SELECT p.id, n.path, n.title, p.heading, p.line, p.day, p.text
 FROM memory_passages AS p JOIN memory_notes AS n ON n.id = p.note_id
-WHERE p.id IN ({ids})
+WHERE p.id IN ({places})
 """
 
 MAX_QUERY_CHARS = 10_000
 MAX_WORDS = 48
-# Passages that are looked at closely, for each word and in all.
-PER_WORD, IN_ALL = 150, 300
+# Passages that one look-up gives, and those that are looked at closely in all.
+PER_LOOKUP, IN_ALL = 300, 150
+# With so many passages that have a word itself, those with other forms of it are not looked for.
+ENOUGH = 40
 SNIPPET_CHARS, SHORT_SNIPPET_CHARS, MANY = 240, 120, 12
 MAX_ALSO = 3
 
@@ -100,21 +103,31 @@ def _candidates(
     if not telling:
         return []
     votes: dict[int, float] = {}
-    for word in telling:
-        for passage in _passages_with(connection, folder_id, [word]):
-            votes[passage] = votes.get(passage, 0.0) + word.asked.weight / (1 + word.passages / total)
-    if len(telling) > 1 and any(word.passages > PER_WORD for word in telling):
-        for passage in _passages_with(connection, folder_id, telling[:4]):
-            votes[passage] = votes.get(passage, 0.0) + len(telling)
+    for groups, weight in _lookups(telling, total):
+        for passage in find_passages(connection, folder_id, groups, PER_LOOKUP):
+            votes[passage] = votes.get(passage, 0.0) + weight
     best = sorted(votes, key=lambda passage: (-votes[passage], passage))[:IN_ALL]
-    rows = connection.query(_with_places(CANDIDATES, len(best)), best)
+    rows = connection.query(with_places(CANDIDATES, len(best)), best)
     return [Candidate(row[0], row[1], row[2].split(), row[3].split(), row[4]) for row in rows]
 
 
-def _passages_with(connection: Connection, folder_id: int, words: Sequence[SoughtWord]) -> list[int]:
-    groups = [list(word.forms) for word in words]
-    ranked = max(word.passages for word in words) > PER_WORD
-    return find_passages(connection, folder_id, groups, PER_WORD, ranked=ranked)
+def _lookups(telling: Sequence[SoughtWord], total: int) -> Iterator[tuple[list[list[str]], float]]:
+    """What to ask the database for, and how much an answer speaks for a passage; the rarest word first."""
+    for word in telling:
+        weight = word.asked.weight * rarity(word.passages, total)
+        exact = word.forms.get(word.asked.text, (0.0, 0))[1]
+        others = [form for form in word.forms if form != word.asked.text]
+        if exact > PER_LOOKUP:
+            yield [[STRONG + word.asked.text]], weight
+        if exact:
+            yield [[word.asked.text]], weight
+        if others and exact < ENOUGH:
+            yield [others], weight / 2
+    # Where single words find too much, those passages that have several of them.
+    common = [word for word in telling if word.passages > PER_LOOKUP]
+    for one, other in pairwise(telling) if common else ():
+        if other in common:
+            yield [list(one.forms), list(other.forms)], one.asked.weight + other.asked.weight
 
 
 def _hits(
@@ -126,7 +139,7 @@ def _hits(
     ids = [passage for passages in shown.values() for passage in passages]
     if not ids:
         return ()
-    rows = {row[0]: row[1:] for row in connection.query(_with_places(PASSAGES, len(ids)), ids)}
+    rows = {row[0]: row[1:] for row in connection.query(with_places(PASSAGES, len(ids)), ids)}
     hits = []
     for note in ranked:
         first, *others = shown[note.note_id]
@@ -135,7 +148,3 @@ def _hits(
         cut = snippet(text or heading or title, wanted, width)
         hits.append(Hit(path, title, heading, int(line), day, cut, round(note.score, 3), also))
     return tuple(hits)
-
-
-def _with_places(sql: str, count: int) -> str:
-    return sql.replace("{ids}", ", ".join("?" * count))

@@ -7,10 +7,11 @@ differ by one letter. Each form counts less the further it is from what was aske
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from interlock.memory.shelf import with_places
 from interlock.memory.words import AskedWord, Kind, is_unspaced
 from interlock.store.driver import Connection
 
-COUNTS = "SELECT word, passages FROM memory_words WHERE folder_id = ? AND word IN ({words})"
+COUNTS = "SELECT word, passages FROM memory_words WHERE folder_id = ? AND word IN ({places})"
 BEGINNING = """
 SELECT word, passages FROM memory_words
 WHERE folder_id = ? AND word >= ? AND word < ? AND length(word) BETWEEN ? AND ? LIMIT ?
@@ -73,8 +74,8 @@ def _sought(connection: Connection, folder_id: int, asked: AskedWord, exact: int
 def _counts(connection: Connection, folder_id: int, words: Sequence[str]) -> dict[str, int]:
     if not words:
         return {}
-    sql = COUNTS.replace("{words}", ", ".join("?" for _ in words))
-    return {str(word): int(count) for word, count in connection.query(sql, (folder_id, *words))}
+    rows = connection.query(with_places(COUNTS, len(words)), (folder_id, *words))
+    return {str(word): int(count) for word, count in rows}
 
 
 def _kin(connection: Connection, folder_id: int, word: str) -> list[tuple[str, float, int]]:

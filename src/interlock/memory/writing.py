@@ -18,7 +18,15 @@ from itertools import count
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
 from interlock.memory.exchange import ChangedMeanwhile, replace_unchanged
-from interlock.memory.notes import MAX_NOTE_BYTES, NoteFolder, NoteState, Redact, is_note_name, read_up_to
+from interlock.memory.notes import (
+    MAX_NOTE_BYTES,
+    NoteFolder,
+    NoteState,
+    Redact,
+    is_note_name,
+    read_up_to,
+    state_of,
+)
 
 _LOCK = ".lock"
 _MAX_NAME_BYTES = 120
@@ -208,7 +216,7 @@ def _existing(folder: int, name: str) -> _Existing | None:
         os.close(descriptor)
     if b"\0" in data or data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
-    return _Existing(NoteState.of(status), status, data)
+    return _Existing(state_of(status), status, data)
 
 
 def _written_beside(folder: int, data: bytes, old: _Existing | None) -> str:

@@ -145,6 +145,9 @@ memory_folders = Table(
     Column("place", Text, nullable=False),
     Column("version", Integer, nullable=False),
     Column("generation", BigInteger, nullable=False),
+    Column("passages", BigInteger, nullable=False),
+    # How many notes were ever numbered; numbers are not used twice.
+    Column("numbered", BigInteger, nullable=False),
     Column("used_us", BigInteger, nullable=False),
     UniqueConstraint("place", name="memory_folders_place"),
     info=DERIVED,
@@ -153,7 +156,7 @@ memory_folders = Table(
 memory_notes = Table(
     "memory_notes",
     metadata,
-    Column("id", RowNumber, primary_key=True, autoincrement=True),
+    Column("id", RowNumber, primary_key=True, autoincrement=False),
     Column("folder_id", BigInteger, nullable=False),
     Column("path", PlainText, nullable=False),
     Column("state", Text, nullable=False),

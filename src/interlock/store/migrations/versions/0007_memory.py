@@ -8,7 +8,8 @@ down_revision = "0006"
 
 # Words come ready made, of letters and digits alone, so that nothing is left to a database's own ideas.
 SQLITE_WORDS = """
-CREATE VIRTUAL TABLE memory_fts USING fts5(words, content = '', tokenize = 'ascii')
+CREATE VIRTUAL TABLE memory_fts USING
+fts5(words, content = '', columnsize = 0, detail = none, tokenize = 'ascii')
 """
 POSTGRES_WORDS = "CREATE TABLE memory_fts (rowid bigint PRIMARY KEY, words tsvector NOT NULL)"
 POSTGRES_WORDS_INDEX = "CREATE INDEX memory_fts_words ON memory_fts USING gin (words)"
@@ -23,12 +24,14 @@ def upgrade() -> None:
         sa.Column("place", sa.Text, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("generation", sa.BigInteger, nullable=False),
+        sa.Column("passages", sa.BigInteger, nullable=False),
+        sa.Column("numbered", sa.BigInteger, nullable=False),
         sa.Column("used_us", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("place", name="memory_folders_place"),
     )
     op.create_table(
         "memory_notes",
-        sa.Column("id", row_number, primary_key=True, autoincrement=True),
+        sa.Column("id", row_number, primary_key=True, autoincrement=False),
         sa.Column("folder_id", sa.BigInteger, nullable=False),
         sa.Column("path", plain_text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
