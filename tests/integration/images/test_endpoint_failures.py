@@ -79,6 +79,11 @@ async def test_what_an_endpoint_says_is_one_short_line(studio):
     assert len(message) < 400
 
 
+async def test_a_reason_without_end_is_not_looked_at(studio):
+    studio.endpoint.reply({"error": {"message": " " * 3_000_000 + KEY}})
+    assert "(3000023 characters, too many to be told)" in (await studio.failure())[1]
+
+
 async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(studio):
     studio.endpoint.reply(error("x" * (answers.MAX_REASON_CHARS - 8) + KEY), status=400)
     _, message, _ = await studio.failure()

@@ -16,6 +16,8 @@ from interlock.redaction.redactor import Redactor
 MAX_WRAPPING_BYTES = 1024 * 1024
 MAX_REASON_CHARS = 300
 MAX_REVISED_CHARS = 2000
+# A longer text is not looked at: where it would be cut, there could be half a secret.
+MAX_LOOKED_AT_CHARS = 16_384
 
 NOT_REPEATED = "It may have been charged for, so nothing repeats it: ask the person before you try again."
 
@@ -145,6 +147,8 @@ class AnswerReader:
 
     def _short(self, text: str, max_chars: int) -> str:
         """Secrets go first and the cut comes second, so that no half of one is left."""
+        if len(text) > MAX_LOOKED_AT_CHARS:
+            return f"({len(text)} characters, too many to be told)"
         line = self.redactor.text(visible(" ".join(storable(text).split())))
         return line if len(line) <= max_chars else f"{line[:max_chars]}…"
 

@@ -26,6 +26,8 @@ _EXTENSIONS = {
 # Frame headers of a JPEG. The gaps are markers for tables, not frames.
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
+# A photograph has some dozens of them before its frame header.
+_MAX_JPEG_SEGMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ def _webp(data: bytes) -> Picture | None:
 
 
 def _jpeg(data: bytes) -> Picture | None:
-    """Walks the segments up to the first frame header. Each step goes on, so it ends."""
+    """Walks the segments up to the first frame header."""
     at = 2
     if not data.startswith(b"\xff\xd8\xff"):
         return None
-    while at + 9 <= len(data) and data[at] == 0xFF:
+    for _ in range(_MAX_JPEG_SEGMENTS):
+        if at + 9 > len(data) or data[at] != 0xFF:
+            break
         marker = data[at + 1]
         if marker == 0xFF:
             at += 1
