@@ -26,6 +26,10 @@ from interlock.gates.policy import (
 from interlock.gates.runner import ToolRunner
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
+from interlock.memory.index import MemoryIndex
+from interlock.memory.notes import NoteFolder
+from interlock.memory.search import MemorySearch
+from interlock.memory.writing import NoteWriter
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
@@ -38,7 +42,7 @@ from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
-from interlock.tools.builtins import FileServices, register_builtins
+from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
@@ -149,6 +153,7 @@ def open_runtime(
         FileServices(redactor, desk, locate(RG)),
         ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits()),
         ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, desk),
+        memory_services(settings.workspace_dir, database, redactor),
     )
     return Runtime(
         settings=settings,
@@ -224,12 +229,26 @@ def build_registry(
     files: FileServices | None = None,
     shell: ShellServices | None = None,
     images: ImageServices | None = None,
+    memory: MemoryServices | None = None,
 ) -> ToolRegistry:
     """Every tool there is. Without what they need of the world they can be looked at, and not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
-    register_builtins(registry, files or _no_files(), shell or _no_shell(), images or _no_images())
+    register_builtins(
+        registry,
+        files or _no_files(),
+        shell or _no_shell(),
+        images or _no_images(),
+        memory or MemoryServices(None, None),
+    )
     return registry
+
+
+def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
+    """The notes of a workspace. Nothing is made, read or indexed before it is used."""
+    folder = NoteFolder(workspace / "memory")
+    index = MemoryIndex(database, folder, redactor.text)
+    return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
 
 
 def _no_files() -> FileServices:

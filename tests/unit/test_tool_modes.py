@@ -1,7 +1,6 @@
 """The tests that the tool-modes test plan names (S1 5.1), as far as this stage has their subjects.
 
-`memory_search` is stood in for by a test tool with the declarations of the admission matrix; the tests
-of its own declarations, and of the agent's loop, come with them.
+Those of the agent's loop come with it.
 """
 
 from pathlib import Path
@@ -18,10 +17,11 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool
 from interlock.tools.builtins.current_time import CurrentTimeTool
+from interlock.tools.builtins.memory_search import MemorySearchTool
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import build_registry
 from tests.conftest import Store
-from tests.doubles import CHAT_AND_CODING, DeclaredTool, UndeclaredTool, judged
+from tests.doubles import CHAT_AND_CODING, UndeclaredTool, judged
 
 CODING_ONLY = frozenset({ToolMode.coding})
 NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
@@ -29,9 +29,7 @@ NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
 
 @pytest.fixture
 def registry() -> ToolRegistry:
-    registry = build_registry()
-    registry.register(DeclaredTool("memory_search", modes=CHAT_AND_CODING, group=ToolGroup.memory))
-    return registry
+    return build_registry()
 
 
 def names(schema: list[dict]) -> set[str]:
@@ -64,6 +62,12 @@ def test_base_tool_default_allowed_modes_is_empty():
 def test_current_time_group_and_modes():
     tool = CurrentTimeTool()
     assert tool.group is ToolGroup.world
+    assert tool.allowed_modes == frozenset(ToolMode)
+
+
+def test_memory_search_group_and_modes():
+    tool = MemorySearchTool(None)
+    assert tool.group is ToolGroup.memory
     assert tool.allowed_modes == frozenset(ToolMode)
 
 
@@ -107,7 +111,7 @@ def test_override_loosen_raises_value_error(registry):
 
 
 def test_override_intersection_logic(registry):
-    assert registry.get_effective_modes("memory_search") == CHAT_AND_CODING
+    assert registry.get_effective_modes("memory_search") == frozenset(ToolMode)
     registry.set_mode_override("memory_search", CODING_ONLY)
     registry.set_mode_override("memory_search", frozenset({ToolMode.chat_safe}))
     assert registry.get_effective_modes("memory_search") == frozenset({ToolMode.chat_safe})

@@ -163,7 +163,7 @@ class Shelf:
             self._connection.change_many(SQLITE_ADD, entries)
         else:
             self._connection.change_many(POSTGRES_ADD, self._entries)
-        changed = sorted((word, count) for word, count in self._words.items() if count)
+        changed = sorted(item for item in self._words.items() if item[1])
         if self._is_sqlite:
             rows = [(self._folder_id, word, word[::-1], count) for word, count in changed]
             self._connection.change_many(COUNT_WORDS_ANEW, rows)
@@ -215,7 +215,7 @@ def searchable(head_words: Sequence[str], words: Sequence[str]) -> list[str]:
     """What a passage is found by: each of its words once, and the strong ones once more as such."""
     often = [word for word, count in Counter(words).items() if count >= _OFTEN]
     strong = [STRONG + word for word in {*head_words, *often}]
-    return sorted({*head_words, *words, *strong})
+    return list({*head_words, *words, *strong})
 
 
 def sort_in(connection: Connection) -> None:

@@ -103,8 +103,12 @@ def chunks(text: str) -> Iterator[Chunk]:
 def words_of(text: str) -> list[str]:
     """All words of a text, as they are indexed."""
     found: list[str] = []
-    for chunk in _pieces(text):
-        found += _plain_words(chunk)
+    for chunk in _chunk_pattern(text).findall(text):
+        if len(chunk) <= _MAX_CHUNK_CHARS:
+            found += _plain_words(chunk)
+        else:
+            for piece in _pieces(chunk):
+                found += _plain_words(piece)
     return found
 
 

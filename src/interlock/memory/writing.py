@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
+from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
@@ -46,6 +47,7 @@ class Appended:
     """What was written. `path` is below the memory folder."""
 
     path: str
+    absolute_path: str
     line: int
     bytes_written: int
     created: bool
@@ -92,7 +94,7 @@ class NoteWriter:
             with self._locked(check) as folder:
                 for _ in range(_TRIES):
                     with suppress(ChangedMeanwhile, FileExistsError):
-                        return _append(folder, entry, commit)
+                        return _append(folder, self._folder.path, entry, commit)
         except OSError as error:
             raise _unwritable(self._folder, error) from error
         raise ToolError(
@@ -140,7 +142,7 @@ def _wait_for(lock: int, check: Callable[[], None]) -> None:
             time.sleep(_LOCK_POLL_SECONDS)
 
 
-def _append(folder: int, entry: Entry, commit: Callable[[], None]) -> Appended:
+def _append(folder: int, path: Path, entry: Entry, commit: Callable[[], None]) -> Appended:
     name, old = _place_for(folder, entry)
     before = b"" if old is None else old.data
     first = before == b"" or not before.strip()
@@ -162,8 +164,15 @@ def _append(folder: int, entry: Entry, commit: Callable[[], None]) -> Appended:
             os.unlink(ours, dir_fd=folder)
         raise
     os.fsync(folder)
-    line = (before + gap).count(b"\n") + 1
-    return Appended(name, line, len(gap + added), old is None, hashlib.sha256(data).hexdigest(), len(data))
+    return Appended(
+        path=name,
+        absolute_path=str(path / name),
+        line=(before + gap).count(b"\n") + 1,
+        bytes_written=len(gap + added),
+        created=old is None,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ The modes of a file tool follow from its kind: see `tools.files.base`.
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.memory.search import MemorySearch
+from interlock.memory.writing import NoteWriter
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.bash import BashTool
 from interlock.tools.builtins.bash_readonly import BashReadonlyTool
@@ -16,6 +18,8 @@ from interlock.tools.builtins.find_files import FindFilesTool
 from interlock.tools.builtins.generate_image import GenerateImageTool, ImageServices
 from interlock.tools.builtins.get_project_structure import GetProjectStructureTool
 from interlock.tools.builtins.list_files import ListFilesTool
+from interlock.tools.builtins.memory_append import MemoryAppendTool
+from interlock.tools.builtins.memory_search import MemorySearchTool
 from interlock.tools.builtins.move_file import MoveFileTool
 from interlock.tools.builtins.read_file import ReadFileTool
 from interlock.tools.builtins.search_files import SearchFilesTool
@@ -34,11 +38,25 @@ class FileServices:
     rg: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryServices:
+    """The notes, to be searched and to be added to. None where tools are only looked at."""
+
+    search: MemorySearch | None
+    writer: NoteWriter | None
+
+
 def register_builtins(
-    registry: ToolRegistry, files: FileServices, shell: ShellServices, images: ImageServices
+    registry: ToolRegistry,
+    files: FileServices,
+    shell: ShellServices,
+    images: ImageServices,
+    memory: MemoryServices,
 ) -> None:
     for tool in (
         CurrentTimeTool(),
+        MemorySearchTool(memory.search),
+        MemoryAppendTool(memory.writer),
         ListFilesTool(files.redactor),
         FindFilesTool(files.redactor),
         SearchFilesTool(files.redactor, files.rg, shell.backend),

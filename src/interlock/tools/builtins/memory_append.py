@@ -1,0 +1,112 @@
+"""Adds a dated entry to a note in memory."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.memory.writing import Entry, NoteWriter
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.blocking import beside_the_loop, looked_up
+from interlock.tools.result import FileTouch, ToolResult
+
+
+def _local_now() -> datetime:
+    return datetime.now().astimezone()
+
+
+class MemoryAppendTool(BaseTool):
+    def __init__(self, writer: NoteWriter | None, now: Callable[[], datetime] = _local_now) -> None:
+        self._writer = writer
+        self._now = now
+
+    @property
+    def name(self) -> str:
+        return "memory_append"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Keep something in memory: add a dated entry to the note with that title, or without a title "
+            "to today's note. Notes are markdown files that the person reads and edits."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "content": {"type": "string", "description": "What to keep, as markdown text."},
+                "title": {
+                    "type": "string",
+                    "description": "Its title; the same title adds to the same note. Default: today.",
+                },
+            },
+            "required": ["content"],
+        }
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.memory
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return frozenset({ToolMode.coding})
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.write
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset({PolicySwitch.memory})
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Entry:
+        writer, content, title = self._writer, arguments["content"], arguments.get("title", "")
+        if writer is None:
+            raise ToolError(
+                ErrorCode.EXECUTION_ERROR,
+                "there is no memory here",
+                "Go on without it, and tell the person.",
+            )
+        # Redaction costs with the length of the text: the limit comes before it.
+        _refuse_too_much(content, context.limits.max_write_bytes)
+        return await looked_up(context.cancel, lambda: writer.entry(content, title, self._now()))
+
+    async def execute(self, prepared: Entry, context: ToolContext) -> ToolResult:
+        writer = self._writer
+        if writer is None:
+            raise AssertionError("prepare refuses this")
+        cancel = context.cancel
+        done = await beside_the_loop(
+            cancel, lambda: writer.append(prepared, cancel.begin_effect, cancel.check)
+        )
+        touch = FileTouch(
+            path=done.absolute_path,
+            action="created" if done.created else "appended",
+            sha256=done.sha256,
+            hashed_to=done.size,
+            seen_from=done.size - done.bytes_written,
+            seen_to=done.size,
+        )
+        said = "made the note" if done.created else "added to the note"
+        return ToolResult(
+            stdout=f"{said} {done.path} at line {done.line}\n",
+            meta={
+                "path": done.path,
+                "line": done.line,
+                "bytes_written": done.bytes_written,
+                "created": done.created,
+            },
+            touched=(touch,),
+        )
+
+
+def _refuse_too_much(content: str, limit: int) -> None:
+    size = len(content.encode("utf-8", "replace"))
+    if size > limit:
+        raise ToolError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"content: {size} bytes are more than the {limit} that may be written at once",
+            "Keep less of it, or in several entries.",
+        )

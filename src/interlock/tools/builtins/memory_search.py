@@ -1,0 +1,116 @@
+"""Searches the notes that people and agents wrote down."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from interlock.config.modes import ALL_MODES
+from interlock.infra.errors import ErrorCode, StoreError, ToolError
+from interlock.infra.text import visible
+from interlock.memory.search import Found, Hit, MemorySearch
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.blocking import looked_up
+from interlock.tools.result import ToolResult
+
+DEFAULT_LIMIT, MAX_LIMIT = 5, 50
+
+
+class MemorySearchTool(BaseTool):
+    def __init__(self, search: MemorySearch | None) -> None:
+        self._search = search
+
+    @property
+    def name(self) -> str:
+        return "memory_search"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Search the notes kept in memory: what the person told, decided or asked to remember. "
+            "Use plain words in the person's own language; identifiers and small typos are found too."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What to look for: a few words or a question."},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_LIMIT,
+                    "description": f"How many notes at most. Default: {DEFAULT_LIMIT}.",
+                },
+            },
+            "required": ["query"],
+        }
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.memory
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return ALL_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.read
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset({PolicySwitch.memory})
+
+    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        search = self._search
+        if search is None:
+            raise _unavailable("there is no memory here")
+        query, limit = prepared["query"], prepared.get("limit", DEFAULT_LIMIT)
+        check = context.cancel.check
+        try:
+            found = await looked_up(context.cancel, lambda: search.search(query, limit, check))
+        except OSError as error:
+            raise _unavailable(f"the memory folder cannot be read: {error.strerror}") from error
+        except StoreError as error:
+            raise _unavailable(f"the index of the notes cannot be used: {error}") from error
+        return ToolResult(stdout=_told(found), stderr=_complaint(found), meta=_meta(found))
+
+
+def _unavailable(message: str) -> ToolError:
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, "Go on without memory, and tell the person.")
+
+
+def _told(found: Found) -> str:
+    if not found.had_words:
+        return "The query has no word to look for. Ask with a few words of what the note may say.\n"
+    if not found.notes:
+        return "There are no notes in memory yet.\n"
+    if not found.hits:
+        return f"Nothing found in {_counted(found.notes)}. Try other words, or fewer.\n"
+    return "\n".join(_entry(number, hit) for number, hit in enumerate(found.hits, start=1))
+
+
+def _entry(number: int, hit: Hit) -> str:
+    facts = [f"{visible(hit.path)}:{hit.line}"]
+    if hit.heading:
+        facts.append(visible(hit.heading))
+    if hit.day and hit.day not in f"{hit.path} {hit.heading}":
+        facts.append(hit.day)
+    also = f"   also at line {', '.join(map(str, hit.also_lines))}\n" if hit.also_lines else ""
+    return f"{number}. {' | '.join(facts)}\n   {visible(hit.snippet)}\n{also}"
+
+
+def _counted(notes: int) -> str:
+    return "1 note" if notes == 1 else f"{notes} notes"
+
+
+def _complaint(found: Found) -> str:
+    return f"the newest changes of the notes may be missing: {found.problem}\n" if found.problem else ""
+
+
+def _meta(found: Found) -> dict[str, Any]:
+    meta: dict[str, Any] = {"hits": [asdict(hit) for hit in found.hits], "notes": found.notes}
+    if found.corrected:
+        meta["corrected"] = found.corrected
+    return meta
