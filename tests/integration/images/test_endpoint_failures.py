@@ -155,6 +155,15 @@ async def test_a_redirect_is_not_followed(studio, status):
 # -- the connection --
 
 
+async def test_a_proxy_of_the_environment_is_not_used(studio, monkeypatch):
+    async with RawServer() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
+        await studio.make()
+    assert proxy.heard == b""
+    assert len(studio.endpoint.bodies) == 1
+
+
 async def test_nobody_listens(studio):
     async with RawServer() as server:
         pass
