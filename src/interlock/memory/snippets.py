@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-from interlock.memory.words import Chunk, chunks
+from interlock.memory.words import chunks
 
 _ELLIPSIS = "…"
 _LEAD_CHARS = 40
@@ -14,8 +14,7 @@ def snippet(text: str, wanted: Container[str], max_chars: int) -> str:
     """The stretch of a text with the most of the wanted words in it."""
     if len(text) <= max_chars:
         return " ".join(text.split())
-    hits = [chunk for chunk in chunks(text) if any(word in wanted for word in chunk.words)]
-    start = max(0, _densest(hits, wanted, max_chars - _LEAD_CHARS) - _LEAD_CHARS)
+    start = max(0, _densest(_places(text, wanted), max_chars - _LEAD_CHARS) - _LEAD_CHARS)
     start = min(start, len(text) - max_chars)
     end = start + max_chars
     first, last = _next_space(text, start), _space_before(text, end)
@@ -23,19 +22,24 @@ def snippet(text: str, wanted: Container[str], max_chars: int) -> str:
     return f"{_ELLIPSIS if first > 0 else ''}{cut}{_ELLIPSIS if last < len(text) else ''}"
 
 
-def _densest(hits: list[Chunk], wanted: Container[str], width: int) -> int:
-    """Where to begin, so that as many different hits as possible follow within `width`."""
+def _places(text: str, wanted: Container[str]) -> list[tuple[int, str]]:
+    """Where each wanted word stands; in a long chunk, where it can be seen in so many letters."""
+    places: list[tuple[int, str]] = []
+    for chunk in chunks(text):
+        for word in chunk.words:
+            if word in wanted:
+                seen = text.find(word, chunk.start, chunk.end)
+                places.append((chunk.start if seen < 0 else seen, word))
+    return sorted(places)
+
+
+def _densest(places: list[tuple[int, str]], width: int) -> int:
+    """Where to begin, so that as many different words as possible follow within `width`."""
     best, best_start = 0, 0
-    for number, hit in enumerate(hits):
-        found = {
-            word
-            for other in hits[number : number + 50]
-            if other.end <= hit.start + width
-            for word in other.words
-            if word in wanted
-        }
+    for number, (start, _) in enumerate(places):
+        found = {word for place, word in places[number : number + 50] if place <= start + width}
         if len(found) > best:
-            best, best_start = len(found), hit.start
+            best, best_start = len(found), start
     return best_start
 
 

@@ -122,7 +122,7 @@ def kinship(word: str, form: str) -> float:
         return 0.0
     if rest == 0:
         return _INFLECTED if more <= 3 and shared >= _MIN_KIN_LENGTH else _BEGINS if shared >= 3 else 0.0
-    if rest <= 3 and more <= 4 and shared >= _shared_needed(len(form)):
+    if rest <= 3 and more <= 4 and shared >= max(_shared_needed(len(form)), rest + more):
         return _INFLECTED - 0.05 * rest
     return 0.0
 

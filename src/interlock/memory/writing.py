@@ -66,7 +66,7 @@ class Entry:
 
     def text(self, *, is_first: bool) -> str:
         head = f"# {self.title or f'{self.time:%Y-%m-%d}'}\n\n" if is_first else ""
-        stamp = self.time.isoformat(sep=" ", timespec="seconds")
+        stamp = f"{self.time:%Y-%m-%d %H:%M} {self.time.isoformat()[-6:]}"
         return f"{head}## {stamp}\n\n{self.content}\n"
 
 
