@@ -40,8 +40,7 @@ class NoteText:
 
     def text(self, redact: Redact) -> str:
         """What it says, free of secrets. What is no text says nothing."""
-        decoded = _decoded(self.data)
-        safe = redact(decoded)
+        safe = redact(_decoded(self.data, is_cut=self.is_cut))
         return safe[:-_MARGIN_BYTES] if self.is_cut else safe
 
 
@@ -144,7 +143,7 @@ def read_up_to(descriptor: int, count: int) -> bytes:
     return b"".join(pieces)
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, *, is_cut: bool) -> str:
     """Text in UTF-8, UTF-16 with its mark, or that of old western notes; nothing if it is binary."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
@@ -153,7 +152,7 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The end may have been cut inside a character.
-        if error.start >= len(data) - 3:
+        # The cut may have gone through a character.
+        if is_cut and error.start >= len(data) - 3:
             return data.decode("utf-8-sig", "ignore")
         return data.decode("cp1252", "replace")

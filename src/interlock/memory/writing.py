@@ -189,7 +189,7 @@ def _place_for(folder: int, entry: Entry) -> tuple[str, _Existing | None]:
     for number in count(1):
         stem = entry.stem if number == 1 else f"{entry.stem}-{number}"
         usual = f"{stem}.md"
-        same = [name for name in names if is_note_name(name) and _stem(name) == stem]
+        same = [name for name in names if _is_called(name, stem)]
         for name in sorted(same, key=lambda name: name != usual):
             found = _existing(folder, name)
             if found is not None and len(found.data) + size <= MAX_NOTE_BYTES:
@@ -199,10 +199,10 @@ def _place_for(folder: int, entry: Entry) -> tuple[str, _Existing | None]:
     raise AssertionError("there is always a next number")
 
 
-def _stem(name: str) -> str:
-    """What a person's file would be called if it had been made from its title."""
-    stem = name.rsplit(".", 1)[0]
-    return stem if stem.isascii() and stem.islower() else slug(stem)
+def _is_called(name: str, stem: str) -> bool:
+    """Whether it is that note, or one that a person called by its title in another spelling."""
+    own = name.rsplit(".", 1)[0]
+    return is_note_name(name) and stem in {own, slug(own)}
 
 
 def _existing(folder: int, name: str) -> _Existing | None:

@@ -1,0 +1,24 @@
+"""Adds entries to a note, to be run several times at once: FOLDER NAME COUNT TITLE."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from interlock.memory.notes import NoteFolder
+from interlock.memory.writing import NoteWriter
+
+
+def nothing() -> None:
+    return None
+
+
+def main() -> None:
+    folder, name, count, title = sys.argv[1:5]
+    writer = NoteWriter(NoteFolder(Path(folder)), lambda text: text)
+    for number in range(int(count)):
+        entry = writer.entry(f"entry {name}-{number}.", title, datetime(2026, 1, 2, tzinfo=UTC))
+        writer.append(entry, nothing, nothing)
+
+
+if __name__ == "__main__":
+    main()
