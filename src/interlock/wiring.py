@@ -146,13 +146,12 @@ def open_runtime(
     questions = QuestionDesk(database, log, redactor)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    images = image_endpoint(settings)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
     registry = build_registry(
         questions,
         FileServices(redactor, desk, locate(RG)),
         ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits()),
-        ImageServices(images if isinstance(images, ImageEndpoint) else None, redactor, desk),
+        _images(settings, redactor, desk),
         memory_services(settings.workspace_dir, database, redactor),
     )
     return Runtime(
@@ -172,6 +171,11 @@ def open_runtime(
         sandbox=sandbox,
         situation=_situation(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
     )
+
+
+def _images(settings: Settings, redactor: Redactor, desk: WritingDesk) -> ImageServices:
+    endpoint = image_endpoint(settings)
+    return ImageServices(endpoint if isinstance(endpoint, ImageEndpoint) else None, redactor, desk)
 
 
 async def record_probes(runtime: Runtime) -> None:
