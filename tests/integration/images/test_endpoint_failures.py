@@ -347,10 +347,13 @@ async def test_the_policy_bounds_the_time(studio):
 # -- cancel --
 
 
-async def cancelled(studio) -> dict:
-    """Cancel the call as soon as the endpoint has it; the endpoint must see that it was left."""
+async def cancelled(studio, when: str) -> dict:
+    """Cancel the call once that much was told of it; the endpoint must see that it was left."""
     calling = asyncio.ensure_future(studio.make())
-    await asyncio.wait_for(studio.endpoint.reached.wait(), 5)
+    async with asyncio.timeout(10):
+        await studio.endpoint.reached.wait()
+        while not any(when in line for line in studio.bench.progress):
+            await asyncio.sleep(0.005)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
@@ -366,7 +369,7 @@ async def test_a_cancel_while_waiting_closes_the_connection(studio):
         await asyncio.Event().wait()
 
     studio.endpoint.answer = answer
-    payload = await cancelled(studio)
+    payload = await cancelled(studio, "waiting for the image")
     assert payload["error_code"] == "CANCELLED"
     # It may have been charged for, and the log does not claim otherwise.
     assert "what it had done by then stays" in payload["error"]
@@ -377,14 +380,12 @@ async def test_a_cancel_in_the_middle_of_the_body_closes_the_connection(studio):
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b'{"data": [{"b64_json": "')
-        studio.endpoint.reached.set()
         while True:
             await response.write(base64.b64encode(b"x" * 300))
             await asyncio.sleep(0.01)
 
-    studio.endpoint.reached.clear()
     studio.endpoint.answer = answer
-    assert (await cancelled(studio))["error_code"] == "CANCELLED"
+    assert (await cancelled(studio, "bytes received"))["error_code"] == "CANCELLED"
 
 
 async def test_nothing_is_left_open_after_any_of_it(studio):
