@@ -1,20 +1,19 @@
-"""Replaces every known secret, in each form it may travel in, by one mark."""
+"""Replaces every secret by one mark: those the process holds, and whatever looks like one."""
 
-import base64
-import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
 
-import orjson
+from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
+from interlock.redaction.names import is_secret_item
+from interlock.redaction.rulebook import Rule, built_in_rules
+from interlock.redaction.scanner import Found, Scanner
+from interlock.redaction.stream import RedactionStream
+
+__all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
 
 MARK = "***REDACTED***"
-_ESCAPE = re.compile("%[0-9A-F]{2}")
-
-# A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
-MIN_SECRET_LENGTH = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,51 +25,123 @@ class Redacted:
 
 
 class Redactor:
-    """Knows the secrets this process holds. Without any, it returns what it was given."""
+    """Knows the secrets this process holds, and the rules. It is made ready when it is first used."""
 
-    def __init__(self, known_values: Iterable[str] = ()) -> None:
-        forms = {form for value in known_values for form in _forms_of(value)}
-        # Longest first, so that a secret which contains another is replaced whole.
-        ordered = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
+    def __init__(self, known_values: Iterable[str] = (), rules: Iterable[Rule] | None = None) -> None:
+        self._known = tuple(sorted(set(known_values)))
+        self._rules = None if rules is None else tuple(rules)
+        self._numbers = frozenset(value for value in self._known if value.isdigit())
+
+    @cached_property
+    def _scanner(self) -> Scanner:
+        return _scanner(self._known, self._rules)
 
     def text(self, text: str) -> str:
-        return text if self._pattern is None else self._pattern.sub(MARK, text)
+        data = _encoded(text)
+        found = self._scanner.find(data)
+        return _masked(data, found) if found else text
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the secrets in a text begin and end, in order and apart from one another."""
-        return [] if self._pattern is None else [found.span() for found in self._pattern.finditer(text)]
+        data = _encoded(text)
+        spans = list(_apart(self._scanner.find(data)))
+        return spans if len(data) == len(text) else list(_in_characters(data, spans))
+
+    def stream(self) -> RedactionStream:
+        """For a text that comes in pieces."""
+        return RedactionStream(self._scanner, MARK)
 
     def value(self, value: Any) -> Any:
-        """The same structure with every string in it, keys included, made safe."""
-        if self._pattern is None:
-            return value
+        """The same structure with every string in it, keys included, made safe.
+
+        What stands under a name like `password` is masked whole, whatever it looks like.
+        """
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, Mapping):
-            return {self.value(key): self.value(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return type(value)(self.value(item) for item in value)
-        if isinstance(value, bytes):
-            return self.text(value.decode("utf-8", "replace"))
-        return value
+        texts: list[str] = []
+        if self._gather(value, texts) and not self._scanner.may_hold(_encoded("\n".join(texts))):
+            return value
+        return self._safe(value)
 
     def checked(self, value: Any) -> Redacted:
         safe = self.value(value)
-        return Redacted(safe, changed=safe != value)
+        return Redacted(safe, changed=safe is not value and safe != value)
+
+    def _gather(self, value: Any, texts: list[str]) -> bool:
+        """Collect the texts in a structure. False where it has something to be masked or made text of."""
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                if isinstance(key, str):
+                    texts.append(key)
+                    if is_secret_item(key, item):
+                        return False
+                if not self._gather(item, texts):
+                    return False
+        elif isinstance(value, list | tuple):
+            return all(self._gather(item, texts) for item in value)
+        elif isinstance(value, bytes):
+            return False
+        elif self._numbers and not isinstance(value, bool) and isinstance(value, int):
+            return str(value) not in self._numbers
+        return True
+
+    def _safe(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self._safe(key): self._safe_item(key, item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self._safe(item) for item in value)
+        if isinstance(value, bytes):
+            return self.text(value.decode("utf-8", "replace"))
+        if isinstance(value, int) and not isinstance(value, bool) and str(value) in self._numbers:
+            return MARK
+        return value
+
+    def _safe_item(self, key: Any, item: Any) -> Any:
+        if isinstance(key, str) and is_secret_item(key, item):
+            return [MARK for _ in item] if isinstance(item, list | tuple) else MARK
+        return self._safe(item)
 
 
-def _forms_of(value: str) -> set[str]:
-    if len(value) < MIN_SECRET_LENGTH:
-        return set()
-    raw = value.encode()
-    escaped = {quote(value, safe=""), quote(value), quote_plus(value)}
-    lower = {_ESCAPE.sub(lambda found: found[0].lower(), form) for form in escaped}
-    forms = {value, *escaped, *lower, orjson.dumps(value)[1:-1].decode(), json.dumps(value)[1:-1]}
-    # Inside a longer base64 text the value may start at any of three offsets, and the characters at
-    # its edges mix with its neighbours: only those that depend on the value alone are matched.
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        for offset in range(3):
-            start, end = -(-offset * 4 // 3), (offset + len(raw)) * 4 // 3
-            forms.add(encode(b"\0" * offset + raw).decode()[start:end])
-    return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
+@lru_cache(maxsize=16)
+def _scanner(known: tuple[str, ...], rules: tuple[Rule, ...] | None) -> Scanner:
+    return Scanner((*rules_for(known), *(built_in_rules() if rules is None else rules)))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _apart(found: Iterable[Found]) -> Iterator[tuple[int, int]]:
+    """Secrets that overlap become one."""
+    begin = end = -1
+    for each in found:
+        if each.begin < end:
+            end = max(end, each.end)
+            continue
+        if begin >= 0:
+            yield begin, end
+        begin, end = each.begin, each.end
+    if begin >= 0:
+        yield begin, end
+
+
+def _masked(data: bytes, found: Iterable[Found]) -> str:
+    pieces, position = [], 0
+    for begin, end in _apart(found):
+        pieces += [data[position:begin].decode("utf-8", "surrogatepass"), MARK]
+        position = end
+    pieces.append(data[position:].decode("utf-8", "surrogatepass"))
+    return "".join(pieces)
+
+
+def _in_characters(data: bytes, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    position = counted = 0
+    for begin, end in spans:
+        first = counted + len(data[position:begin].decode("utf-8", "surrogatepass"))
+        counted = first + len(data[begin:end].decode("utf-8", "surrogatepass"))
+        position = end
+        yield first, counted

@@ -1,0 +1,295 @@
+"""Tells a secret from a word, a placeholder or a piece of code, where a pattern alone cannot.
+
+A check sees the text as bytes and where in it the candidate is. It looks at no more than `LOOKS_BACK`
+bytes before the match and one behind the candidate, so that a stream can ask it as well.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from interlock.redaction.harmless import (
+    CODE,
+    CONSTANT,
+    DOTTED,
+    ENV_NAME,
+    IDENTIFIER,
+    IN_QUERY,
+    LABEL_WORDS,
+    MESSAGE_KEY,
+    NAME,
+    PASSWORD_NAME,
+    PATH,
+    REGEX,
+    SWITCHED_OFF,
+    TEMPLATE,
+    UUID,
+    WORDS,
+    has_safe_name,
+    is_placeholder,
+)
+
+LOOKS_BACK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """`start` is where the match begins, `begin` and `end` hold what may be secret."""
+
+    text: bytes
+    start: int
+    begin: int
+    end: int
+
+    @property
+    def value(self) -> bytes:
+        return self.text[self.begin : self.end]
+
+    @property
+    def context(self) -> bytes:
+        """What stands before the value in the match, with the rest of the name that it begins in."""
+        return self.text[max(0, self.start - LOOKS_BACK) : self.begin].rpartition(b"\n")[2]
+
+    @property
+    def follower(self) -> bytes:
+        return self.text[self.end : self.end + 1]
+
+
+Check = Callable[[Candidate], bool]
+
+
+def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
+    """Whether there are digits, lower case, upper case and other signs in it."""
+    digits = any(48 <= byte <= 57 for byte in value)
+    lower = any(97 <= byte <= 122 for byte in value)
+    upper = any(65 <= byte <= 90 for byte in value)
+    others = any(not (48 <= b <= 57 or 65 <= b <= 90 or 97 <= b <= 122) for b in value)
+    return digits, lower, upper, others
+
+
+def _looks_random(value: bytes, least: int) -> bool:
+    """Letters and digits mixed as nobody writes words: not `version-two-final2`, not `2026-11-15`."""
+    if len(value) < least:
+        return False
+    digits, lower, upper, others = _kinds(value)
+    if not digits or not (lower or upper):
+        return False
+    if lower and upper and not others:
+        return True
+    runs = re.findall(rb"[A-Za-z]+|[0-9]+", value)
+    return len(runs) * 5 >= len(value) or (others and lower and upper and len(runs) * 7 >= len(value))
+
+
+def _case_changes(value: bytes) -> int:
+    return sum((65 <= first <= 90) != (65 <= second <= 90) for first, second in pairwise(value))
+
+
+def quoted_value(candidate: Candidate) -> bool:
+    """A literal that is given a secret's name: anything but a placeholder, a label or a path."""
+    value = candidate.value.strip()
+    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value):
+        return False
+    if has_safe_name(candidate.context):
+        return False
+    if (
+        TEMPLATE.fullmatch(value)
+        or CODE.match(candidate.value)
+        or DOTTED.fullmatch(value)
+        or REGEX.fullmatch(value)
+    ):
+        return False
+    if b" " in value or b"\t" in value:
+        return _is_phrase(value)
+    if value.isdigit():
+        return len(value) >= 6 or PASSWORD_NAME.search(candidate.context) is not None
+    return not WORDS.fullmatch(value) or _are_secret_words(value, candidate.context)
+
+
+def _are_secret_words(value: bytes, context: bytes) -> bool:
+    """Words: a password may consist of some, a token does not, and the key of a message is no secret."""
+    if _case_changes(value) * 5 >= len(value) * 2:
+        return True
+    return PASSWORD_NAME.search(context) is not None and not MESSAGE_KEY.search(value)
+
+
+def _is_phrase(value: bytes) -> bool:
+    """Words of a passphrase rather than of a sentence."""
+    if LABEL_WORDS.search(value) or value[-1:] in b".!?:":
+        return False
+    return not re.fullmatch(rb"[A-Z][a-z]+(?:[ \t][A-Za-z]+)*", value)
+
+
+def bare_value(candidate: Candidate) -> bool:
+    """A value without quotes: in code it would be a name, a call or a number."""
+    value, follower = candidate.value, candidate.follower
+    if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
+        value = value.rstrip(b".:!?")
+    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or DOTTED.fullmatch(value):
+        return False
+    context = candidate.context
+    if has_safe_name(context) or context.rstrip().endswith(b"=="):
+        return False
+    if value.isdigit():
+        return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
+    if ENV_NAME.search(context) or IN_QUERY.search(context):
+        return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6)
+    if follower in (b"(", b"[") or CONSTANT.fullmatch(value) or NAME.fullmatch(value):
+        return False
+    return not IDENTIFIER.fullmatch(value) or _looks_random(value, 20)
+
+
+def named_value(candidate: Candidate) -> bool:
+    is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'", b"`")
+    return quoted_value(candidate) if is_quoted else bare_value(candidate)
+
+
+def element_text(candidate: Candidate) -> bool:
+    """Not the name of a group in a regular expression, which is written the same way."""
+    is_group = candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"?", b"P")
+    return not is_group and quoted_value(candidate)
+
+
+def env_value(candidate: Candidate) -> bool:
+    value = candidate.value
+    name = candidate.context.rstrip(b"=").rpartition(b" ")[2]
+    if name.endswith(
+        (b"OLDPWD", b"_FILE", b"PATH", b"NAME", b"_ID", b"_TYPE", b"_URL", b"_DIR", b"_COUNT", b"_LIMIT")
+    ):
+        return False
+    if name.lstrip(b"+-#> ") == b"PWD" or len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value):
+        return False
+    if value.isdigit():
+        return len(value) >= 6
+    return not (b"PASS" not in name and b"PWD" not in name and NAME.fullmatch(value) and len(value) < 12)
+
+
+def flag_value(candidate: Candidate) -> bool:
+    value = candidate.value
+    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or _is_off(candidate.context):
+        return False
+    if value.isdigit():
+        return len(value) >= 6
+    # A short word belongs to a sentence about the flag.
+    return re.fullmatch(rb"[a-z]{1,6}[.,:;]?", value) is None
+
+
+def _is_off(context: bytes) -> bool:
+    return SWITCHED_OFF.search(context) is not None or has_safe_name(context)
+
+
+def header_value(candidate: Candidate) -> bool:
+    value = candidate.value
+    if is_placeholder(value) or candidate.follower in (b"(", b"{", b"<", b"$"):
+        return False
+    digits, lower, upper, others = _kinds(value)
+    return digits or (lower and upper and (others or _case_changes(value) >= 4)) or len(value) >= 32
+
+
+def random_value(candidate: Candidate) -> bool:
+    if has_safe_name(candidate.context):
+        return False
+    value = candidate.value
+    if UUID.fullmatch(value) or is_placeholder(value) or value.count(b"/") > 1 or value.count(b"-") > 3:
+        return False
+    if candidate.follower in (b"(", b".", b"["):
+        return False
+    return _looks_random(value, 16)
+
+
+def random_word(candidate: Candidate) -> bool:
+    """At least eight signs that no language would put together."""
+    value = candidate.value.rstrip(b".,;:!?)'\"")
+    if is_placeholder(value) or PATH.fullmatch(value):
+        return False
+    digits, lower, upper, others = _kinds(value)
+    if len(value) < 8 or not digits or not (lower or upper):
+        return len(value) >= 16 and lower and upper and _case_changes(value) * 5 >= len(value) * 2
+    plain_words = re.fullmatch(rb"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*", value)
+    if plain_words is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
+        return True
+    return not others and lower and upper
+
+
+def lone_word(candidate: Candidate) -> bool:
+    """Not a piece of a longer base64 text."""
+    before = candidate.text[max(0, candidate.start - 1) : candidate.start]
+    return (
+        before not in (b"+", b"/", b"-", b"_", b"%")
+        and candidate.follower not in (b"+", b"/")
+        and random_word(candidate)
+    )
+
+
+def mixed_word(candidate: Candidate) -> bool:
+    digits, lower, upper, _ = _kinds(candidate.value[2:])
+    return digits and lower and upper
+
+
+def url_password(candidate: Candidate) -> bool:
+    value = candidate.value
+    return len(value) > 5 if value.isdigit() else not is_placeholder(value)
+
+
+def basic_credentials(candidate: Candidate) -> bool:
+    """Whether it decodes to user:password."""
+    value = candidate.value.translate(bytes.maketrans(b"-_", b"+/")).rstrip(b"=")
+    try:
+        decoded = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    try:
+        return (
+            re.fullmatch(r"[\w.@+\\-]*:.+", decoded.decode()) is not None and decoded.decode().isprintable()
+        )
+    except UnicodeDecodeError:
+        return False
+
+
+def sql_value(candidate: Candidate) -> bool:
+    value = candidate.value
+    if len(value) < 4 or is_placeholder(value) or b" " in value or CODE.match(value):
+        return False
+    return (
+        candidate.context[-2:-1] != b"("
+        or re.search(rb"(?i)password\s*\($", candidate.context[:-1]) is not None
+    )
+
+
+def web_token(candidate: Candidate) -> bool:
+    """Three parts or five, or a header that decodes to an object which names its algorithm."""
+    parts = candidate.value.split(b".")
+    if len(parts) >= 3:
+        return True
+    try:
+        header = base64.urlsafe_b64decode(parts[0] + b"=" * (-len(parts[0]) % 4))
+    except (binascii.Error, ValueError):
+        return False
+    return b'"alg"' in header
+
+
+def key_block(candidate: Candidate) -> bool:
+    """Whether there is key material in it, not only a mention of how such a block begins."""
+    return re.search(rb"[A-Za-z0-9+/]{20,}", candidate.value) is not None
+
+
+CHECKS: dict[str, Check] = {
+    "named-value": named_value,
+    "quoted-value": quoted_value,
+    "bare-value": bare_value,
+    "element-text": element_text,
+    "env-value": env_value,
+    "flag-value": flag_value,
+    "header-value": header_value,
+    "random-value": random_value,
+    "random-word": random_word,
+    "lone-word": lone_word,
+    "mixed-word": mixed_word,
+    "url-password": url_password,
+    "basic-credentials": basic_credentials,
+    "sql-value": sql_value,
+    "web-token": web_token,
+    "key-block": key_block,
+}

@@ -1,0 +1,50 @@
+"""Names whose values are secret, in structures: a field called password, a variable called API_TOKEN."""
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from interlock.redaction.checks import Candidate, quoted_value
+from interlock.redaction.harmless import is_placeholder
+from interlock.redaction.rulebook import secret_name_pattern
+
+_MAX_NAME = 128
+_NUMERIC = ("password", "passwd", "passcode", "pwd", "pin")
+
+
+def is_secret_item(name: str, item: Any) -> bool:
+    """Whether the value under this name is to be masked whole."""
+    if (
+        not isinstance(item, str | int | list | tuple)
+        or isinstance(item, bool)
+        or not _is_secret_name(name)
+    ):
+        return False
+    if isinstance(item, int):
+        return name.lower().endswith(_NUMERIC)
+    if isinstance(item, str):
+        return _is_secret_text(name, item)
+    return bool(item) and all(isinstance(each, str) and _is_secret_text(name, each) for each in item)
+
+
+def _is_secret_text(name: str, text: str) -> bool:
+    value = text.strip().encode("utf-8", "surrogatepass")
+    if not value or is_placeholder(value):
+        return False
+    data = f"{name}=".encode("utf-8", "surrogatepass")
+    return quoted_value(Candidate(data + value, 0, len(data), len(data) + len(value)))
+
+
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str) -> bool:
+    if not name or len(name) > _MAX_NAME:
+        return False
+    return _pattern().search(name.encode("utf-8", "surrogatepass")) is not None
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> "re2._Regexp":
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(f"(?:{secret_name_pattern()})\\z".encode(), options)

@@ -1,0 +1,161 @@
+"""Rules: what a secret looks like, as data with examples, and how such data is read and checked."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from interlock.redaction.checks import CHECKS, Check
+from interlock.redaction.patterns import BadPattern, Node, least_length, parse
+
+# A rule that is satisfied with less would blank out ordinary words.
+MIN_MATCH_LENGTH = 4
+MAX_RULES = 1000
+
+_REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
+_FIELDS = frozenset({"id", "what", "pattern", "check", "after", "must", "must_not"})
+
+
+class BadRules(ValueError):
+    """What is wrong with a file of rules, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Groups of the pattern catch what is secret in a match; without any, all of it is.
+
+    `after` must be found in the line before the match. Examples that `must` match lose all their
+    middle pieces.
+    """
+
+    id: str
+    what: str
+    pattern: str
+    check: Check | None = None
+    after: str | None = None
+    must: tuple[tuple[str, ...], ...] = ()
+    must_not: tuple[str, ...] = ()
+
+    @property
+    def tree(self) -> Node:
+        return parse(self.pattern)
+
+
+@cache
+def built_in_rules() -> tuple[Rule, ...]:
+    folder = files("interlock.redaction") / "rules"
+    return tuple(
+        rule
+        for name in ("named.toml", "vendors.toml")
+        for rule in read_rules((folder / name).read_text("utf-8"), name)
+    )
+
+
+@cache
+def secret_name_pattern() -> str:
+    """What a name ends with whose value is secret, as the rules have it."""
+    folder = files("interlock.redaction") / "rules"
+    fragments = tomllib.loads((folder / "named.toml").read_text("utf-8"))["fragments"]
+    return f"(?i:{fragments['word']}{fragments['ending']})"
+
+
+def load_rules(path: Path) -> tuple[Rule, ...]:
+    """An operator's file of rules."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRules(f"{path} cannot be read: {error}") from None
+    return read_rules(text, str(path))
+
+
+def read_rules(text: str, where: str) -> tuple[Rule, ...]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadRules(f"{where} is not TOML: {error}") from None
+    if unknown := document.keys() - {"fragments", "rule"}:
+        raise BadRules(f"{where} has {min(unknown)!r}, which is neither a rule nor fragments")
+    fragments, entries = document.get("fragments", {}), document.get("rule", [])
+    if not isinstance(fragments, dict) or not all(isinstance(value, str) for value in fragments.values()):
+        raise BadRules(f"{where}: fragments are names with texts")
+    if not isinstance(entries, list) or len(entries) > MAX_RULES:
+        raise BadRules(f"{where}: rules are a list of at most {MAX_RULES} tables, written [[rule]]")
+    return tuple(
+        _rule(entry, fragments, f"{where}, rule {number}") for number, entry in enumerate(entries, 1)
+    )
+
+
+def refuse_doubles(rules: Iterable[Rule]) -> None:
+    seen: set[str] = set()
+    for rule in rules:
+        if rule.id in seen:
+            raise BadRules(f"there are two rules with the id {rule.id!r}")
+        seen.add(rule.id)
+
+
+def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> Rule:
+    if not isinstance(entry, dict):
+        raise BadRules(f"{where} is not a table")
+    identity = entry.get("id")
+    if not isinstance(identity, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", identity):
+        raise BadRules(f"{where}: id is a short name of lower-case letters, digits and dashes")
+    where = f"{where} ({identity})"
+    if unknown := entry.keys() - _FIELDS:
+        raise BadRules(f"{where}: {min(unknown)!r} is no field of a rule")
+    for field in ("what", "pattern", "check", "after"):
+        if not isinstance(entry.get(field, ""), str):
+            raise BadRules(f"{where}: {field} is a text")
+    if not entry.get("pattern"):
+        raise BadRules(f"{where} has no pattern")
+    check = entry.get("check")
+    if check is not None and check not in CHECKS:
+        raise BadRules(f"{where}: there is no check {check!r}, only {', '.join(sorted(CHECKS))}")
+    return Rule(
+        id=identity,
+        what=entry.get("what", identity),
+        pattern=_expanded(entry["pattern"], fragments, where),
+        check=CHECKS[check] if check else None,
+        after=_expanded(entry["after"], fragments, where) if entry.get("after") else None,
+        must=tuple(_pieces(example, where) for example in _examples(entry, "must", where)),
+        must_not=tuple("".join(_pieces(example, where)) for example in _examples(entry, "must_not", where)),
+    )
+
+
+def check_pattern(rule: Rule) -> None:
+    """Refuse what cannot be matched in linear time, or would match next to nothing."""
+    for pattern in (rule.pattern, rule.after):
+        try:
+            tree = parse(pattern or "")
+        except BadPattern as error:
+            raise BadRules(f"rule {rule.id}: {error}") from None
+        if pattern == rule.pattern and least_length(tree) < MIN_MATCH_LENGTH:
+            raise BadRules(f"rule {rule.id}: a match must have at least {MIN_MATCH_LENGTH} characters")
+    if not rule.must:
+        raise BadRules(f"rule {rule.id} has no example that it must match")
+
+
+def _examples(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
+    examples = entry.get(field, [])
+    if not isinstance(examples, list):
+        raise BadRules(f"{where}: {field} is a list of examples")
+    return examples
+
+
+def _pieces(example: Any, where: str) -> tuple[str, ...]:
+    pieces = [example] if isinstance(example, str) else example
+    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+        raise BadRules(f"{where}: an example is a text, or a list of its pieces")
+    return tuple(pieces)
+
+
+def _expanded(pattern: str, fragments: Mapping[str, str], where: str) -> str:
+    def fragment(found: re.Match[str]) -> str:
+        if found[1] not in fragments:
+            raise BadRules(f"{where}: there is no fragment {found[1]!r}")
+        return f"(?:{fragments[found[1]]})"
+
+    return _REFERENCE.sub(fragment, pattern)

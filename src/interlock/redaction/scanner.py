@@ -1,0 +1,174 @@
+"""Finds the secrets in bytes, by all rules at once and in linear time.
+
+One set of patterns tells in a single pass which rules have a chance; only those are then looked for. The
+set counts no further than it must (`relaxed`), which keeps it small and fast.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import re2
+
+from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
+from interlock.redaction.patterns import Node, beginnings_of, groups_in, head_of, relaxed, source_of
+from interlock.redaction.rulebook import BadRules, Rule
+
+# A candidate that was no secret is looked into again, unless that would take long.
+_MAX_REJECTED = 256
+# A long text is gone through in blocks, so that a rule which has a chance in one is not looked for in all.
+# What decides about a match that begins in a block is expected within so many bytes behind it.
+_BLOCK = 8 * 1024
+_BEYOND = 1024
+_MEMORY = 64 * 1024 * 1024
+_NOWHERE = (-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A match from `start` to `stop`, and what in it, from `begin` to `end`, is secret."""
+
+    start: int
+    stop: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Area:
+    """Where matches begin that are wanted now, how far one is looked for, and where the next may begin."""
+
+    start: int
+    end: int
+    limit: int
+    reached: int = 0
+
+
+class Scanner:
+    """All rules, made ready. Texts are UTF-8, or bytes of any kind."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._trees = [relaxed(rule.tree) for rule in rules]
+        self._finders: dict[int, _Finder] = {}
+        self._set = self._set_of(self._trees)
+
+    def may_hold(self, data: bytes) -> bool:
+        """False where there is certainly no secret."""
+        return self._set.Match(data) is not None
+
+    def find(self, data: bytes, start: int = 0) -> list[Found]:
+        """Every secret from `start` on, sorted; of different rules they may overlap."""
+        found: list[Found] = []
+        reached: dict[int, int] = {}
+        for begin in range(start, len(data), _BLOCK):
+            end = min(begin + _BLOCK, len(data))
+            limit = min(end + _BEYOND, len(data))
+            # With the byte before it, which decides where a word begins.
+            for hit in self._set.Match(data[max(begin - 1, 0) : limit]) or ():
+                area = _Area(max(begin, reached.get(hit, 0)), end, limit)
+                found += self._finder(hit).find(data, area)
+                reached[hit] = area.reached
+        return sorted(found, key=lambda each: (each.begin, each.end)) if len(found) > 1 else found
+
+    def ends_with_a_word(self, data: bytes) -> bool:
+        """True where nothing matches and nothing but the last word of it can still become a match."""
+        return self._heads.Match(data) is None
+
+    def unfinished_from(self, data: bytes, start: int) -> int:
+        """Where the first text begins, at `start` or behind it, that more text could make a match of."""
+        found = self._unfinished.search(data, start)
+        return len(data) if found is None else found.start()
+
+    @cached_property
+    def _heads(self) -> "re2.Set":
+        return self._set_of([head_of(tree) for tree in self._trees])
+
+    @cached_property
+    def _unfinished(self) -> "re2._Regexp":
+        beginnings = "|".join(beginnings_of(tree) for tree in self._trees)
+        return re2.compile(f"(?:{beginnings})\\z".encode(), _options())
+
+    def _set_of(self, trees: Iterable[Node]) -> "re2.Set":
+        patterns = re2.Set.SearchSet(_options())
+        for rule, tree in zip(self._rules, trees, strict=True):
+            try:
+                patterns.Add(source_of(tree).encode())
+            except re2.error as error:
+                raise BadRules(f"rule {rule.id}: {error}") from None
+        patterns.Compile()
+        return patterns
+
+    def _finder(self, number: int) -> "_Finder":
+        finder = self._finders.get(number)
+        if finder is None:
+            finder = self._finders[number] = _Finder(self._rules[number])
+        return finder
+
+
+class _Finder:
+    """One rule, made ready."""
+
+    def __init__(self, rule: Rule) -> None:
+        tree = rule.tree
+        self._groups = groups_in(tree)
+        self._check: Check | None = rule.check
+        self._pattern = re2.compile(source_of(tree, catching=True).encode(), _options(catching=True))
+        self._after = re2.compile(rule.after.encode(), _options()) if rule.after else None
+
+    def find(self, data: bytes, area: "_Area") -> Iterator[Found]:
+        """The matches that begin in the area. One that reaches its limit is followed as far as it goes."""
+        at = area.start
+        while at < area.end and (match := self._pattern.search(data, at, area.limit)):
+            if match.start() >= area.end:
+                break
+            if match.end() == area.limit:
+                match = self._pattern.search(data, match.start())
+            begin, end = self._secret_in(match)
+            if self._is_secret(data, match.start(), begin, end):
+                yield Found(match.start(), match.end(), begin, end)
+                at = match.end()
+            else:
+                is_short = match.end() - match.start() <= _MAX_REJECTED
+                at = max(begin, match.start() + 1) if is_short else match.end()
+        area.reached = at
+
+    def _secret_in(self, match: "re2._Match") -> tuple[int, int]:
+        for group in range(1, self._groups + 1):
+            span: tuple[int, int] = match.span(group)
+            if span != _NOWHERE:
+                return span
+        return match.start(), match.end()
+
+    def _is_secret(self, data: bytes, start: int, begin: int, end: int) -> bool:
+        if self._after is not None:
+            line = data[max(0, start - LOOKS_BACK) : start].rpartition(b"\n")[2]
+            if self._after.search(line) is None:
+                return False
+        return self._check is None or self._check(Candidate(data, start, begin, end))
+
+
+def _options(*, catching: bool = False) -> "re2.Options":
+    """Bytes are matched as they are: a character beyond ASCII is several, and cannot be in a class."""
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.never_capture = not catching
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return options
+
+
+def check_examples(rule: Rule) -> None:
+    """Refuse a rule whose examples are not as they say, cut anywhere."""
+    scanner = Scanner([rule])
+    for pieces in rule.must:
+        data = "".join(pieces).encode()
+        if not scanner.find(data):
+            raise BadRules(f"rule {rule.id} does not match its example {_shown(pieces)}")
+    for text in rule.must_not:
+        if scanner.find(text.encode()):
+            raise BadRules(f"rule {rule.id} matches its counter-example {text!r}")
+
+
+def _shown(pieces: tuple[str, ...]) -> str:
+    return f"{''.join(pieces)[:12]!r}…"

@@ -1,0 +1,92 @@
+"""Redacts a text that comes in pieces, wherever it is cut, and holds back no more than it must.
+
+What could still become a secret waits; all else leaves at once. The result is the same as for the whole
+text. Memory is bounded: of a secret longer than `MAX_HELD` the middle is dropped, since only its mark
+leaves; a text that long of which it is still open whether it is a secret leaves as it is.
+"""
+
+from interlock.redaction.checks import LOOKS_BACK
+from interlock.redaction.scanner import Found, Scanner
+
+MAX_HELD = 64 * 1024
+# Of a secret that is too long, so much is kept at both ends.
+_KEPT = 4 * 1024
+_MAX_WORD = 24
+_CONTEXT = LOOKS_BACK + 8
+
+
+class RedactionStream:
+    """`feed` it pieces and pass on what it returns; `finish` gives the rest."""
+
+    def __init__(self, scanner: Scanner, mark: str) -> None:
+        self._scanner = scanner
+        self._mark = mark.encode()
+        self._before = b""
+        self._held = b""
+        self.changed = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait."""
+        return len(self._held)
+
+    def feed(self, text: str) -> str:
+        data = self._held + text.encode("utf-8", "surrogatepass")
+        if self._scanner.ends_with_a_word(data):
+            # Nearly all text is such. What is long and without spaces is looked at more closely.
+            word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
+            if len(data) - word <= _MAX_WORD:
+                self._before = (self._before + data[:word])[-_CONTEXT:]
+                self._held = data[word:]
+                return data[:word].decode("utf-8", "surrogatepass")
+        first = len(self._before)
+        data = self._before + data
+        unfinished = self._scanner.unfinished_from(data, first)
+        found = self._scanner.find(data, first) if len(data) > first else []
+        return self._release(data, first, _cut(found, unfinished), found)
+
+    def finish(self) -> str:
+        """What was held back, now that nothing follows."""
+        data, first = self._before + self._held, len(self._before)
+        shown = self._release(data, first, len(data), self._scanner.find(data, first))
+        self._before = b""
+        return shown
+
+    def _release(self, data: bytes, first: int, cut: int, found: list[Found]) -> str:
+        if len(data) - cut > MAX_HELD:
+            data, cut, found = self._shortened(data, cut, found)
+        pieces, position = [], first
+        for each in found:
+            if each.begin >= cut:
+                break
+            if each.end > position:
+                if each.begin >= position:
+                    pieces += [data[position : each.begin], self._mark]
+                position = each.end
+        pieces.append(data[position:cut])
+        self._before, self._held = data[max(0, cut - _CONTEXT) : cut], data[cut:]
+        if len(pieces) > 1:
+            self.changed = True
+        return b"".join(pieces).decode("utf-8", "surrogatepass")
+
+    def _shortened(self, data: bytes, cut: int, found: list[Found]) -> tuple[bytes, int, list[Found]]:
+        """Drop the middle of a secret that fills what is held; else let go of the older half."""
+        for each in found:
+            if each.begin >= cut and each.end - each.begin > MAX_HELD // 2:
+                short = data[: each.begin + _KEPT] + data[each.end - _KEPT :]
+                return short, cut, [other for other in found if other.end <= cut]
+        half = len(data) - MAX_HELD // 2
+        while half < len(data) and data[half] & 0xC0 == 0x80:
+            half += 1
+        return data, _cut(found, half), found
+
+
+def _cut(found: list[Found], unfinished: int) -> int:
+    """Where what leaves may end: not inside a match, of which a part could belong to a longer one."""
+    cut, moved = unfinished, True
+    while moved:
+        moved = False
+        for each in found:
+            if each.start < cut < each.stop:
+                cut, moved = each.start, True
+    return cut
