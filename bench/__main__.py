@@ -1,11 +1,11 @@
-"""`python -m bench [gates] [log] [files] [spawn] [start]`: prints the table; exits 1 on a missed target."""
+"""`python -m bench [PART ...]`: prints the table, of all parts or some; exits 1 on a missed target."""
 
 import logging
 import sys
 
 import structlog
 
-from bench import files, gates, log, spawn, start
+from bench import files, gates, log, memory, spawn, start
 from bench.rows import print_table
 
 PARTS = {
@@ -14,6 +14,7 @@ PARTS = {
     "files": files.rows,
     "spawn": spawn.rows,
     "start": start.rows,
+    "memory": memory.rows,
 }
 
 

@@ -81,7 +81,7 @@ class NoteFolder:
 
 
 def is_note_name(name: str) -> bool:
-    return name[0] != "." and name.lower().endswith(SUFFIXES)
+    return name[0] != "." and (name.endswith(SUFFIXES) or name.lower().endswith(SUFFIXES))
 
 
 def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], check: Check) -> None:
@@ -90,14 +90,15 @@ def _walk(folder: int, prefix: str, depth: int, found: dict[str, NoteState], che
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if name[0] != ".":
-                    below.append(name)
-            elif is_note_name(name) and entry.is_file(follow_symlinks=False):
-                with suppress(OSError):
+            if is_note_name(name) and entry.is_file(follow_symlinks=False):
+                try:
                     found[prefix + name] = state_of(entry.stat(follow_symlinks=False))
-            if len(found) >= MAX_NOTES:
-                return
+                except OSError:
+                    continue
+                if len(found) >= MAX_NOTES:
+                    return
+            elif name[0] != "." and entry.is_dir(follow_symlinks=False):
+                below.append(name)
     if depth == MAX_DEPTH:
         return
     for name in sorted(below):

@@ -1,7 +1,7 @@
 """Ranks passages, and by them notes. One function for both databases, so that both answer alike."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
@@ -60,6 +60,7 @@ class Ranking:
                 value = word.asked.weight * worth * rarity(max(count, own), passages)
                 self._worth.setdefault(form, []).append((number, value))
                 self._full[number] = max(self._full[number], value)
+        self._words = frozenset(self._worth)
 
     def notes(self, candidates: Sequence[Candidate]) -> list[RankedNote]:
         """The notes of these passages, best first."""
@@ -81,15 +82,10 @@ class Ranking:
         return RankedNote(note_id, score, tuple(one.candidate.id for one in scored if one.score > 0))
 
     def _scored(self, candidate: Candidate) -> _Scored:
-        frequency: dict[str, float] = {}
-        places: list[tuple[int, int]] = []
-        for word in candidate.head_words:
-            if word in self._worth:
-                frequency[word] = _HEAD_WEIGHT
-        for place, word in enumerate(candidate.words):
-            if word in self._worth:
-                frequency[word] = frequency.get(word, 0.0) + 1.0
-                places.extend((place, number) for number, _ in self._worth[word])
+        frequency = {word: float(candidate.words.count(word)) for word in self._words & {*candidate.words}}
+        places = self._places(candidate.words, frequency)
+        for word in self._words.intersection(candidate.head_words):
+            frequency[word] = frequency.get(word, 0.0) + _HEAD_WEIGHT
         length = 1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * len(candidate.words) / _USUAL_WORDS
         parts = [0.0] * len(self._full)
         for word, count in frequency.items():
@@ -98,6 +94,15 @@ class Ranking:
                 parts[number] = max(parts[number], value * saturated)
         score = sum(parts) * self._coverage(parts) + self._adjacency(places)
         return _Scored(candidate, score * (1 + self._recency(candidate.day)), tuple(parts))
+
+    def _places(self, words: Sequence[str], present: Container[str]) -> list[tuple[int, int]]:
+        """Where the words of the question stand, each with its number in the question."""
+        return [
+            (place, number)
+            for place, word in enumerate(words)
+            if word in present
+            for number, _ in self._worth[word]
+        ]
 
     def _coverage(self, parts: Sequence[float]) -> float:
         """How much of the question is there, by what its words are worth."""
