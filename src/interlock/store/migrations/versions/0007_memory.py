@@ -1,5 +1,7 @@
 """The index over the notes in the memory folder: which notes, their passages, their words."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -18,6 +20,16 @@ POSTGRES_WORDS_INDEX = "CREATE INDEX memory_fts_words ON memory_fts USING gin (w
 def upgrade() -> None:
     row_number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     plain_text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+    _folders_and_notes(row_number, plain_text)
+    _passages_and_words(row_number, plain_text)
+    if op.get_bind().dialect.name == "sqlite":
+        op.execute(SQLITE_WORDS)
+    else:
+        op.execute(POSTGRES_WORDS)
+        op.execute(POSTGRES_WORDS_INDEX)
+
+
+def _folders_and_notes(row_number: sa.types.TypeEngine[Any], plain_text: sa.types.TypeEngine[Any]) -> None:
     op.create_table(
         "memory_folders",
         sa.Column("id", row_number, primary_key=True, autoincrement=True),
@@ -39,6 +51,9 @@ def upgrade() -> None:
         sa.Column("title", sa.Text, nullable=False),
         sa.UniqueConstraint("folder_id", "path", name="memory_notes_path"),
     )
+
+
+def _passages_and_words(row_number: sa.types.TypeEngine[Any], plain_text: sa.types.TypeEngine[Any]) -> None:
     op.create_table(
         "memory_passages",
         sa.Column("id", row_number, primary_key=True, autoincrement=False),
@@ -60,8 +75,3 @@ def upgrade() -> None:
         sa.Column("passages", sa.BigInteger, nullable=False),
     )
     op.create_index("memory_words_backwards", "memory_words", ["folder_id", "backwards"])
-    if op.get_bind().dialect.name == "sqlite":
-        op.execute(SQLITE_WORDS)
-    else:
-        op.execute(POSTGRES_WORDS)
-        op.execute(POSTGRES_WORDS_INDEX)
