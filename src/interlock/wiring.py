@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from interlock.config.describe import secrets_of
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
@@ -31,6 +30,7 @@ from interlock.memory.notes import NoteFolder
 from interlock.memory.search import MemorySearch
 from interlock.memory.writing import NoteWriter
 from interlock.questions.desk import QuestionDesk
+from interlock.redaction.choice import redactor_for
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.choice import Choice, choose_backend
@@ -138,7 +138,7 @@ def open_runtime(
             settings.refuse_precious(roots, "--root")
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
-    redactor = Redactor(secrets_of(settings))
+    redactor = redactor_for(settings)
     configure_logging(settings.log_level, redact=redactor.value, as_json=False)
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)

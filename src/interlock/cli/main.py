@@ -18,6 +18,7 @@ _GROUPS = {
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
     "undo": ("interlock.cli.undo:undo", "Take back what a session, a task or a call did to files."),
     "events": ("interlock.cli.events:app", "Read and verify the log of everything that happened."),
+    "redact": ("interlock.cli.redact:redact", "Take the secrets out of a text: from stdin to stdout."),
     "settings": ("interlock.cli.settings:app", "Show and change the stored settings."),
     "config": ("interlock.cli.config:app", "Show the operator's settings and where they came from."),
     "doctor": ("interlock.cli.doctor:doctor", "Check this installation and say what is wrong."),

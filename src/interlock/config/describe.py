@@ -20,7 +20,7 @@ from interlock.config.environment import (
 from interlock.config.settings import Settings
 
 MASK = "********"
-OWN_PREFIXES = ("TOOL_", "SESSION_", "INTERLOCK_", "GATEWAY_", "DATABASE_", SPEC_PREFIX)
+OWN_PREFIXES = ("TOOL_", "SESSION_", "INTERLOCK_", "GATEWAY_", "DATABASE_", "REDACTION_", SPEC_PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

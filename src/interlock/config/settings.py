@@ -142,6 +142,22 @@ class GatewaySettings(SettingsGroup):
     _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(_split)
 
 
+class RedactionSettings(SettingsGroup):
+    """The operator's own rules for what is secret, and built-in ones that do more harm than good here."""
+
+    model_config = SettingsConfigDict(env_prefix="REDACTION_")
+
+    rules: Path | None = None
+    off: Words = ()
+
+    _split_words = field_validator("off", mode="before")(_split)
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: Any) -> Any:
+        return (value.strip() or None) if isinstance(value, str) else value
+
+
 class SessionSettings(SettingsGroup):
     model_config = SettingsConfigDict(env_prefix="SESSION_")
 
@@ -271,6 +287,7 @@ class Settings(SettingsGroup):
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
     image: ImageSettings = Field(default_factory=ImageSettings)
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
+    redaction: RedactionSettings = Field(default_factory=RedactionSettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
@@ -357,6 +374,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         OpenAISettings,
         ImageSettings,
         GatewaySettings,
+        RedactionSettings,
         SessionSettings,
         ToolSettings,
     )

@@ -2,6 +2,10 @@
 
 import re
 
+# What stands in place of a secret.
+MARK = "***REDACTED***"
+_MARK = MARK.encode()
+
 # References, templates, names of types, words of a form.
 PLACEHOLDER = re.compile(
     rb"""
@@ -80,7 +84,8 @@ SAFE_NAME = re.compile(
 
 
 def is_placeholder(value: bytes) -> bool:
-    return PLACEHOLDER.fullmatch(value[:256].rstrip(b":")) is not None
+    """What has a mark in it has been dealt with; a text that is redacted twice stays as it is."""
+    return PLACEHOLDER.fullmatch(value[:256].rstrip(b":")) is not None or _MARK in value
 
 
 def has_safe_name(context: bytes) -> bool:

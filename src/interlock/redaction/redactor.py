@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from interlock.redaction.harmless import MARK
 from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
 from interlock.redaction.names import is_secret_item
 from interlock.redaction.rulebook import Rule, built_in_rules
@@ -12,8 +13,6 @@ from interlock.redaction.scanner import Found, Scanner
 from interlock.redaction.stream import RedactionStream
 
 __all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
-
-MARK = "***REDACTED***"
 
 
 @dataclass(frozen=True, slots=True)

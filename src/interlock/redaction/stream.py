@@ -11,6 +11,8 @@ from interlock.redaction.scanner import Found, Scanner
 MAX_HELD = 64 * 1024
 # Of a secret that is too long, so much is kept at both ends.
 _KEPT = 4 * 1024
+# A piece of so many bytes is looked at for whether anything in it could matter at all.
+_SHORT = 1024
 _MAX_WORD = 24
 _CONTEXT = LOOKS_BACK + 8
 
@@ -32,7 +34,7 @@ class RedactionStream:
 
     def feed(self, text: str) -> str:
         data = self._held + text.encode("utf-8", "surrogatepass")
-        if self._scanner.ends_with_a_word(data):
+        if len(data) <= _SHORT and self._scanner.ends_with_a_word(data):
             # Nearly all text is such. What is long and without spaces is looked at more closely.
             word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
             if len(data) - word <= _MAX_WORD:

@@ -21,7 +21,7 @@ from interlock.tools.shell.outputs import Output, Stream
 # How often a running command is told about, at most.
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
-_MAX_LINE_BYTES = 64 * 1024
+_CONTEXT_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +114,17 @@ class Teller:
         self._redactor = redactor
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + TELL_SECONDS
-        self._rests: dict[int, bytes] = {}
+        self._last: dict[int, bytes] = {}
 
     def heard(self, stream: Stream, data: bytes) -> None:
-        # A secret may come in two pieces, so the line is told when it has ended.
-        rest = self._rests.get(stream.descriptor, b"") + data
-        whole, end, begun = rest.rpartition(b"\n")
-        self._rests[stream.descriptor] = begun if len(begun) <= _MAX_LINE_BYTES else b""
+        last = (self._last.get(stream.descriptor, b"") + data)[-_CONTEXT_BYTES:]
+        self._last[stream.descriptor] = last
+        # A secret may come in two pieces, so a line is told when it has ended; and what a line is can
+        # depend on those before it, as in the block of a private key.
+        whole, end, _ = last.rpartition(b"\n")
         if not end or self._loop.time() < self._next:
             return
         self._next = self._loop.time() + TELL_SECONDS
-        lines = whole[-_MAX_LINE_BYTES:].decode("utf-8", "replace").strip().splitlines()
+        lines = self._redactor.text(whole.decode("utf-8", "replace")).strip().splitlines()
         if lines:
-            self._report(self._redactor.text(lines[-1])[:200])
+            self._report(lines[-1][:200])

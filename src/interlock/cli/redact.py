@@ -1,0 +1,52 @@
+"""`interlock redact`: what the model, the log and the page would see of a text."""
+
+import codecs
+import sys
+from typing import TYPE_CHECKING, Annotated, cast
+
+from cyclopts import Parameter
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, print_json, print_table
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from interlock.redaction.redactor import Redactor
+
+_PIECE = 64 * 1024
+
+
+def redact(*, rules: Annotated[bool, Parameter(negative=())] = False, json: AsJson = False) -> int:
+    """Copy stdin to stdout with every secret replaced by ***REDACTED***, as a stream.
+
+    Parameters
+    ----------
+    rules
+        List the rules that hold here instead, with what each of them finds.
+    """
+    from interlock.config.settings import load_settings
+    from interlock.redaction.choice import redactor_for, rules_for
+
+    settings = load_settings()
+    chosen = rules_for(settings) if rules else ()
+    if rules and json:
+        print_json([{"id": rule.id, "what": rule.what, "pattern": rule.pattern} for rule in chosen])
+    elif rules:
+        print_table(["rule", "finds"], [[rule.id, rule.what] for rule in chosen])
+    else:
+        _copy(redactor_for(settings))
+    return Exit.ok
+
+
+def _copy(redactor: "Redactor") -> None:
+    """As soon as something may leave, it does. Bytes that are no UTF-8 pass as they are."""
+    source, target = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    stream = redactor.stream()
+    while data := source.read1(_PIECE):
+        target.write(stream.feed(decoder.decode(data)).encode("utf-8", "surrogateescape"))
+        target.flush()
+    rest = stream.feed(decoder.decode(b"", final=True)) + stream.finish()
+    target.write(rest.encode("utf-8", "surrogateescape"))
+    target.flush()

@@ -1,0 +1,50 @@
+"""What the redactor of this process knows: its own secrets, and the rules that hold here."""
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from interlock.config.describe import secrets_of
+from interlock.config.settings import Settings
+from interlock.infra.errors import ConfigurationError
+from interlock.redaction.names import is_secret_item
+from interlock.redaction.redactor import Redactor
+from interlock.redaction.rulebook import (
+    BadRules,
+    Rule,
+    built_in_rules,
+    check_pattern,
+    load_rules,
+    refuse_doubles,
+)
+from interlock.redaction.scanner import check_examples
+
+
+def redactor_for(settings: Settings) -> Redactor:
+    return Redactor(secrets_held(settings), rules_for(settings))
+
+
+def secrets_held(settings: Settings) -> list[str]:
+    """Every secret of this process: in its settings, and in its environment whosever it is."""
+    surroundings = [value for name, value in os.environ.items() if is_secret_item(name, value)]
+    return [*secrets_of(settings), *surroundings]
+
+
+def rules_for(settings: Settings) -> tuple[Rule, ...]:
+    try:
+        return choose_rules(settings.redaction.rules, settings.redaction.off)
+    except BadRules as error:
+        raise ConfigurationError(f"REDACTION_RULES: {error}") from None
+
+
+def choose_rules(own: Path | None = None, off: Collection[str] = ()) -> tuple[Rule, ...]:
+    """The built-in ones and an operator's own, which do what their examples say or nothing starts."""
+    added = load_rules(own) if own else ()
+    rules = (*built_in_rules(), *added)
+    refuse_doubles(rules)
+    for rule in added:
+        check_pattern(rule)
+        check_examples(rule)
+    if unknown := set(off) - {rule.id for rule in rules}:
+        raise BadRules(f"there is no rule {min(unknown)!r} that could be switched off")
+    return tuple(rule for rule in rules if rule.id not in off)
