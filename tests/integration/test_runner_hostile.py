@@ -115,6 +115,22 @@ async def test_everything_beside_the_output_is_bounded_and_redacted_too(bench):
     assert result.meta == {"omitted": "100010 bytes of details"}
 
 
+async def test_what_a_tool_says_of_its_failure_is_redacted_for_the_caller_and_the_log(bench):
+    def tell(_arguments, _context):
+        raise ToolError(ErrorCode.EXECUTION_ERROR, f"no answer with {SECRET}", f"Try {SECRET} again.")
+
+    failing = bench(DeclaredTool(run=tell))
+    told = (await failing.call()).as_dict()
+    assert (told["message"], told["next_action"]) == (f"no answer with {MARK}", f"Try {MARK} again.")
+    assert SECRET not in str(failing.events())
+    assert failing.events()[-1][1]["redacted"] is True
+
+
+async def test_a_cursor_that_is_too_long_is_none(bench):
+    endless = bench(DeclaredTool(run=lambda _a, _c: ToolResult(next_page_cursor="x" * 5000)))
+    assert (await endless.call()).next_page_cursor is None
+
+
 async def test_a_secret_in_an_invented_name_does_not_pass(bench):
     echo = bench()
     result = await echo.call(name="x" * 50 + SECRET)

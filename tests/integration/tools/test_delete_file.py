@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.tools.builtins.delete_file import DeleteFileTool
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
 from tests.integration.workbench import Workbench
@@ -235,6 +236,23 @@ async def test_no_descriptor_stays_open(workbench: Workbench):
         await workbench.ok("delete_file", path="f")
         await workbench.refused("delete_file", path="f")
     assert open_descriptors() == before
+
+
+async def test_a_folder_that_takes_the_place_of_a_file_after_judging_stays(
+    workbench: Workbench, monkeypatch
+):
+    """Nobody said recursive, and what is protected in it was never looked for."""
+    file = workbench.write("f", "x")
+    work = DeleteFileTool.work
+
+    def late(self, plan, territory, context):
+        file.unlink()
+        workbench.write("f/.git/config", "precious")
+        return work(self, plan, territory, context)
+
+    monkeypatch.setattr(DeleteFileTool, "work", late)
+    assert await workbench.refused("delete_file", path="f") == "STALE_READ"
+    assert (workbench.root / "f/.git/config").read_text() == "precious"
 
 
 async def test_what_comes_into_a_folder_while_it_is_deleted_is_not_lost(workbench: Workbench, monkeypatch):

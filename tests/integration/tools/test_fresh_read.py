@@ -236,6 +236,16 @@ async def test_any_name_can_be_read_and_then_written(workbench: Workbench, path)
     assert (workbench.root / path).read_text() == "new"
 
 
+async def test_a_read_counts_below_a_folder_whose_name_is_no_text(workbench: Workbench):
+    """The log holds such a name in another spelling than the system does."""
+    file = workbench.write(os.fsdecode(b"caf\xe9/f"), "old")
+    (workbench.root / "link").symlink_to(os.fsdecode(b"caf\xe9"))
+    assert await overwrite(workbench, "link/f") == "READ_REQUIRED"
+    await workbench.ok("read_file", path="link/f")
+    assert await edit(workbench, "o", "link/f") is None
+    assert file.read_text() == "Nld"
+
+
 async def test_a_change_between_judging_and_writing_is_noticed(workbench: Workbench, monkeypatch):
     file = workbench.write("f", "old")
     await workbench.ok("read_file", path="f")

@@ -154,7 +154,9 @@ async def test_an_opened_folder_stays_where_it_is(workbench: Workbench):
     inner.mkdir(parents=True)
     workbench.roots = (workbench.root, inner)
     for source in (".", str(workbench.root), "a", "a/inner"):
-        assert await refused(workbench, source, "b") == "PATH_DENIED"
+        result = await workbench.call("move_file", source=source, destination="b")
+        assert result.failure.error_code.value == "PATH_DENIED"
+        assert "one of the folders that were opened" in result.failure.message
     workbench.write("f", "x")
     assert await refused(workbench, "f", ".", overwrite=True) == "PATH_DENIED"
 

@@ -201,9 +201,10 @@ async def test_a_mark_that_the_file_has_itself_may_stay(workbench: Workbench, en
     assert await workbench.refused("write_file", path="doc", content=twice) == "REDACTED_CONTENT"
 
 
-async def test_a_mark_is_counted_wherever_it_lies_in_a_large_file(workbench: Workbench):
-    """Also across the pieces in which the file is looked through."""
-    text = "x" * (files.CHUNK_BYTES - 5) + MARK + "\n" + "y\n" * 100
+@pytest.mark.parametrize("before", [5, len(MARK) - 1, len(MARK), len(MARK) + 1, 0])
+async def test_a_mark_is_counted_once_wherever_it_lies_in_a_large_file(workbench: Workbench, before):
+    """Also across the pieces in which the file is looked through, and at the end of one."""
+    text = "x" * (files.CHUNK_BYTES - before) + MARK + "\n" + "y\n" * 100
     file = workbench.write("doc", text)
     await workbench.pages("read_file", path="doc")
     twice = f"{MARK} {MARK}\n"

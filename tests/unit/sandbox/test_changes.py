@@ -152,6 +152,25 @@ def test_a_folder_that_changes_while_it_is_kept_is_not_deleted(hand, world):
     assert list(hand.kept.entries("s")) == []
 
 
+def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, world):
+    """It is as it was again when it would go, and what was kept of it is not."""
+    file, real = world.inside / "src/a.py", hand.kept.keep
+    was, status = file.read_text(), file.stat()
+
+    def meanwhile(change, pieces=()):
+        file.write_text("no")
+        entry = real(change, pieces)
+        file.write_text(was)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return entry
+
+    hand.kept.keep = meanwhile
+    with pytest.raises(ToolError, match="changed by somebody else"):
+        hand.delete("src")
+    assert file.exists()
+    assert list(hand.kept.entries("s")) == []
+
+
 def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
     hand = Hand(world, tmp_path, max_bytes=0)
     assert hand.create("n", b"x") is False

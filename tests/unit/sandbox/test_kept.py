@@ -1,5 +1,6 @@
 """What is kept of files that were changed: whole, private, bounded, and readable whatever happened."""
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -30,6 +31,16 @@ def calls(kept: KeptVersions, session: str = "s") -> list[str]:
 def content_of(entry) -> bytes:
     with entry.content() as stream:
         return stream.read()
+
+
+def test_only_one_process_has_its_turn(tmp_path):
+    """Two descriptors exclude each other as two processes do."""
+    with kept_in(tmp_path).turn():
+        other = os.open(tmp_path / "kept" / ".turn", os.O_RDWR)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
 
 
 def test_what_is_kept_comes_back_newest_first(tmp_path):

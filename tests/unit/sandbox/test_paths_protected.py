@@ -34,6 +34,7 @@ pytestmark = pytest.mark.usefixtures("both_ways")
         ".config",
         ".g\u200cit/config",
         ".git\ufe0f/config",
+        ".g\u034fit/config",
         ".git./config",
         ".git /hooks/x",
         ".vſcode/tasks.json",

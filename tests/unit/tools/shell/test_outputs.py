@@ -20,8 +20,19 @@ def test_what_a_command_wrote_is_found_again_in_its_own_session(tmp_path):
     assert (found.out.read(0, 9), found.err.read(1, 9)) == (b"out", b"rr")
     found.close()
     assert keeper.find("another", output.name) is None
-    assert keeper.find("s", "../escape") is None
     assert keeper.find("s", "0" * 16) is None
+
+
+def test_a_name_leads_to_no_other_session_and_out_of_no_folder(tmp_path):
+    keeper = kept(tmp_path)
+    keeper.begin("s").close()
+    theirs = keeper.begin("theirs")
+    theirs.close()
+    (folder,) = {path.parent.name for path in (tmp_path / "outputs").rglob(f"{theirs.name}.*")}
+    for stream in outputs.STREAMS:
+        (tmp_path / f"escape.{stream}").write_text("x")
+    for name in (f"../{folder}/{theirs.name}", "../../escape", f"{tmp_path}/escape"):
+        assert keeper.find("s", name) is None
 
 
 def test_a_stream_is_bounded_and_says_how_much_there_was(tmp_path, monkeypatch):
