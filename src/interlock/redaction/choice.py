@@ -7,7 +7,8 @@ from pathlib import Path
 from interlock.config.describe import secrets_of
 from interlock.config.settings import Settings
 from interlock.infra.errors import ConfigurationError
-from interlock.redaction.names import is_secret_item
+from interlock.redaction.harmless import is_placeholder
+from interlock.redaction.names import is_secret_name
 from interlock.redaction.redactor import Redactor
 from interlock.redaction.rulebook import (
     BadRules,
@@ -19,6 +20,11 @@ from interlock.redaction.rulebook import (
 )
 from interlock.redaction.scanner import check_examples
 
+# Variables of every shell whose names only end like a secret's.
+_FOLDERS = frozenset({"PWD", "OLDPWD"})
+# A shorter value of somebody else's variable could be any word.
+_MIN_VARIABLE = 8
+
 
 def redactor_for(settings: Settings) -> Redactor:
     return Redactor(secrets_held(settings), rules_for(settings))
@@ -26,8 +32,14 @@ def redactor_for(settings: Settings) -> Redactor:
 
 def secrets_held(settings: Settings) -> list[str]:
     """Every secret of this process: in its settings, and in its environment whosever it is."""
-    surroundings = [value for name, value in os.environ.items() if is_secret_item(name, value)]
+    surroundings = [value for name, value in os.environ.items() if _is_secret_variable(name, value)]
     return [*secrets_of(settings), *surroundings]
+
+
+def _is_secret_variable(name: str, value: str) -> bool:
+    if not is_secret_name(name) or name in _FOLDERS or len(value) < _MIN_VARIABLE:
+        return False
+    return not value.startswith(("/", "~", ".")) and not is_placeholder(os.fsencode(value))
 
 
 def rules_for(settings: Settings) -> tuple[Rule, ...]:

@@ -15,11 +15,7 @@ _NUMERIC = ("password", "passwd", "passcode", "pwd", "pin")
 
 def is_secret_item(name: str, item: Any) -> bool:
     """Whether the value under this name is to be masked whole."""
-    if (
-        not isinstance(item, str | int | list | tuple)
-        or isinstance(item, bool)
-        or not _is_secret_name(name)
-    ):
+    if not isinstance(item, str | int | list | tuple) or isinstance(item, bool) or not is_secret_name(name):
         return False
     if isinstance(item, int):
         return name.lower().endswith(_NUMERIC)
@@ -37,7 +33,8 @@ def _is_secret_text(name: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Whether a name says that its value is secret."""
     if not name or len(name) > _MAX_NAME:
         return False
     return _pattern().search(name.encode("utf-8", "surrogatepass")) is not None
