@@ -15,7 +15,7 @@ _NUMERIC = ("password", "passwd", "passcode", "pwd", "pin")
 
 def is_secret_item(name: str, item: Any) -> bool:
     """Whether the value under this name is to be masked whole."""
-    if not isinstance(item, str | int | list | tuple) or isinstance(item, bool) or not is_secret_name(name):
+    if not is_secret_name(name) or not isinstance(item, str | int | list | tuple) or isinstance(item, bool):
         return False
     if isinstance(item, int):
         return name.lower().endswith(_NUMERIC)

@@ -70,20 +70,28 @@ class Redactor:
         """Collect the texts in a structure. False where it has something to be masked or made text of."""
         if isinstance(value, str):
             texts.append(value)
-        elif isinstance(value, Mapping):
-            for key, item in value.items():
-                if isinstance(key, str):
-                    texts.append(key)
-                    if is_secret_item(key, item):
-                        return False
+        elif value is None or isinstance(value, bool | float):
+            return True
+        elif isinstance(value, int):
+            return not self._numbers or str(value) not in self._numbers
+        elif isinstance(value, list | tuple):
+            for item in value:
                 if not self._gather(item, texts):
                     return False
-        elif isinstance(value, list | tuple):
-            return all(self._gather(item, texts) for item in value)
-        elif isinstance(value, bytes):
-            return False
-        elif self._numbers and not isinstance(value, bool) and isinstance(value, int):
-            return str(value) not in self._numbers
+        elif isinstance(value, dict | Mapping):
+            return self._gather_items(value, texts)
+        else:
+            return not isinstance(value, bytes)
+        return True
+
+    def _gather_items(self, value: Mapping[Any, Any], texts: list[str]) -> bool:
+        for key, item in value.items():
+            if isinstance(key, str):
+                texts.append(key)
+                if is_secret_item(key, item):
+                    return False
+            if not self._gather(item, texts):
+                return False
         return True
 
     def _safe(self, value: Any) -> Any:
