@@ -1,0 +1,121 @@
+"""What every provider takes and gives, and the ways in which it fails."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from interlock.infra.errors import InterlockError
+
+
+class ToolChoice(StrEnum):
+    auto = "auto"
+    required = "required"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One turn. Messages and tools are encoded already (`models/messages.py`), so that a long history costs
+    no more than joining it.
+    """
+
+    messages: tuple[bytes, ...]
+    tools: bytes = b""
+    tool_choice: ToolChoice = ToolChoice.auto
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedCall:
+    """A tool call as the model wrote it: the arguments are text, whole or not, valid or not."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    input_tokens: int
+    output_tokens: int
+
+
+class FinishReason(StrEnum):
+    stop = "stop"
+    tool_calls = "tool_calls"
+    length = "length"
+    content_filter = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """Text as it arrives. All pieces of a turn together are its reply's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The turn, whole: the last thing a provider gives."""
+
+    text: str
+    tool_calls: tuple[RequestedCall, ...] = ()
+    finish_reason: FinishReason = FinishReason.stop
+    usage: Usage | None = None
+
+
+ModelItem = TextPiece | Reply
+
+
+class Provider(Protocol):
+    """`stream` gives pieces and at last one reply, or raises `ModelError`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelItem]: ...
+
+    async def close(self) -> None: ...
+
+
+class ModelFault(StrEnum):
+    """Why a model gave no reply. Retries and circuit breakers count by it."""
+
+    auth = "auth"
+    not_found = "not_found"
+    invalid_request = "invalid_request"
+    too_long = "too_long"
+    rate_limited = "rate_limited"
+    server = "server"
+    timeout = "timeout"
+    network = "network"
+    protocol = "protocol"
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed a little later."""
+        return self in _PASSING
+
+
+_PASSING = frozenset(
+    {
+        ModelFault.rate_limited,
+        ModelFault.server,
+        ModelFault.timeout,
+        ModelFault.network,
+        ModelFault.protocol,
+    }
+)
+
+
+class ModelError(InterlockError):
+    """The model could not be asked, or its answer could not be read. Told to the person."""
+
+    code = "LLM_ERROR"
+
+    def __init__(
+        self, fault: ModelFault, message: str, *, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.fault = fault
+        self.retry_after_seconds = retry_after_seconds
