@@ -5,6 +5,7 @@ A search first looks whether any note changed, so its floor is to ask the file s
 
 import os
 import random
+import sqlite3
 import statistics
 import subprocess
 import time
@@ -83,9 +84,16 @@ class Desk:
         (self.folder / f"{self.chance.randrange(NOTES)}.md").write_text(self.note())
         return spent(self.ask)
 
-    def read_all(self) -> None:
+    def index_plainly(self) -> None:
+        """As anybody would: the files as they are, cut by SQLite, in one transaction."""
+        plain = sqlite3.connect(self.folder.parent / "plain.db", isolation_level=None)
+        plain.execute("PRAGMA journal_mode=WAL")
+        plain.execute("CREATE VIRTUAL TABLE notes USING fts5(path, text)")
+        plain.execute("BEGIN")
         for path in self.folder.iterdir():
-            path.read_text()
+            plain.execute("INSERT INTO notes VALUES (?, ?)", (path.name, path.read_text()))
+        plain.execute("COMMIT")
+        plain.close()
 
     def look_at_all(self) -> None:
         with os.scandir(self.folder) as entries:
@@ -109,6 +117,13 @@ def spent(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
+def processor(work: Callable[[], object]) -> float:
+    """Seconds of processor time."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
 def p95(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.95)]
 
@@ -116,8 +131,8 @@ def p95(values: list[float]) -> float:
 def rows() -> list[Row]:
     with folder() as path:
         desk = Desk(path)
-        read = spent(desk.read_all)
-        taken_in = spent(lambda: desk.index.sync(nothing))
+        plain = processor(desk.index_plainly)
+        taken_in = processor(lambda: desk.index.sync(nothing))
         desk.ask()
         times: dict[str, list[float]] = {name: [] for name in ("ask", "typo", "look", "rg")}
         # In turn, so that a slow moment of the machine hits all.
@@ -132,8 +147,7 @@ def rows() -> list[Row]:
     ask, typo, edit = (statistics.median(each) for each in (times["ask"], times["typo"], edited))
     floor = "ms asking about each file"
     return [
-        Row(f"memory: take in {NOTES} notes of 2 kB", taken_in, read, "ms", "ms reading them", None),
-        Row("memory: the same, by the second", taken_in / 1e3, 10.0, "s", "s allowed", 1.0),
+        Row(f"memory: take in {NOTES} notes of 2 kB", taken_in, plain, "s cpu", "s cpu FTS5 alone", 10.0),
         Row("memory: search, folder check included", ask, look, "ms", floor, 4.0),
         Row("memory: the same, 95th percentile", p95(times["ask"]), p95(times["look"]), "ms", floor),
         Row("memory: search for a mistyped word", typo, look, "ms", floor, 4.0),

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 INDEX_VERSION = 1
 
 # SQLite has one writer, and the log must not wait long for it; in PostgreSQL only a folder's row is held.
-_BATCH = {"sqlite": (150, 500_000), "postgresql": (1000, 4_000_000)}
+_BATCH = {"sqlite": (300, 1_000_000), "postgresql": (1000, 4_000_000)}
 _TRIES = 5
 
 # A file system's clock is coarse: what changed just before it was read may change again unnoticed.

@@ -186,8 +186,8 @@ class Shelf:
             self._connection.change_many(SQLITE_REMOVE, rows)
         else:
             self._connection.change(POSTGRES_REMOVE, (list(found),))
-        for words in found.values():
-            self._words.subtract(words)
+        for row in old:
+            self._words.subtract({*row[1].split(), *row[2].split()})
         self.passages_added -= len(old)
         self._connection.change(REMOVE_PASSAGES, (note_id,))
 
@@ -196,9 +196,8 @@ class Shelf:
             place = (note_id << _PASSAGE_BITS | number, self._folder_id, note_id, passage.line)
             head, words = " ".join(passage.head_words), " ".join(passage.words)
             self._passages.append((*place, passage.heading, passage.day, passage.text, head, words))
-            found = searchable(passage.head_words, passage.words)
-            self._words.update(found)
-            self._entries.append((place[0], found))
+            self._words.update({*passage.head_words, *passage.words})
+            self._entries.append((place[0], searchable(passage.head_words, passage.words)))
         self.passages_added += len(passages)
 
 

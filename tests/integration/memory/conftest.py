@@ -55,12 +55,10 @@ class Memory:
                 "SELECT count(*) FROM memory_passages WHERE note_id NOT IN (SELECT id FROM memory_notes)"
             )[0][0]
             words: dict[tuple[int, str], int] = {}
-            from interlock.memory.shelf import searchable
-
             for folder, head, body in connection.query(
                 "SELECT folder_id, head_words, words FROM memory_passages"
             ):
-                for word in searchable(head.split(), body.split()):
+                for word in {*head.split(), *body.split()}:
                     words[folder, word] = words.get((folder, word), 0) + 1
             counted = {
                 (folder, word): count
