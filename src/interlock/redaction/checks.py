@@ -23,7 +23,10 @@ from interlock.redaction.harmless import (
     NAME,
     PASSWORD_NAME,
     PATH,
+    PHRASE,
+    PLAIN_WORDS,
     REGEX,
+    SHORT_WORD,
     SWITCHED_OFF,
     TEMPLATE,
     UUID,
@@ -119,7 +122,7 @@ def _is_phrase(value: bytes) -> bool:
     """Words of a passphrase rather than of a sentence."""
     if LABEL_WORDS.search(value) or value[-1:] in b".!?:":
         return False
-    return not re.fullmatch(rb"[A-Z][a-z]+(?:[ \t][A-Za-z]+)*", value)
+    return not PHRASE.fullmatch(value)
 
 
 def bare_value(candidate: Candidate) -> bool:
@@ -173,7 +176,7 @@ def flag_value(candidate: Candidate) -> bool:
     if value.isdigit():
         return len(value) >= 6
     # A short word belongs to a sentence about the flag.
-    return re.fullmatch(rb"[a-z]{1,6}[.,:;]?", value) is None
+    return SHORT_WORD.fullmatch(value) is None
 
 
 def _is_off(context: bytes) -> bool:
@@ -207,8 +210,7 @@ def random_word(candidate: Candidate) -> bool:
     digits, lower, upper, others = _kinds(value)
     if len(value) < 8 or not digits or not (lower or upper):
         return len(value) >= 16 and lower and upper and _case_changes(value) * 5 >= len(value) * 2
-    plain_words = re.fullmatch(rb"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*", value)
-    if plain_words is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
+    if PLAIN_WORDS.fullmatch(value) is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
         return True
     return not others and lower and upper
 

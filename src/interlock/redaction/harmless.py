@@ -1,15 +1,15 @@
 """What stands where a secret would and is none: placeholders, labels, paths, code, harmless names."""
 
-import re
+from interlock.redaction.linear import compiled
 
 # What stands in place of a secret.
 MARK = "***REDACTED***"
 _MARK = MARK.encode()
 
 # References, templates, names of types, words of a form.
-PLACEHOLDER = re.compile(
-    rb"""
-    [\s.\-_*x#?0=:/+\\]* | (.)\1{3,}
+PLACEHOLDER = compiled(
+    r"""(?is:
+    [\s.\-_*x#?0=:/+\\]*
     | \$\w+ | \$[{(].* | %[sd] | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
     | [\[*]*redacted[\]*]*
     | (?:env|file|vault|ref|secret|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
@@ -34,58 +34,58 @@ PLACEHOLDER = re.compile(
     | (?:user|e-?mail|first|last|full|host|file|display)?[\s_-]?name
     | oauth2? | oidc | saml | ldap | jwt | digest | mtls | hmac | apikey | bearer | basic | cookie
     | negotiate
-    """,
-    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+    )"""
 )
-LABEL_WORDS = re.compile(
-    rb"\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that|it"
-    rb"|has|was|from|by|my)\b",
-    re.IGNORECASE,
+LABEL_WORDS = compiled(
+    r"""(?i:\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that
+    |it|has|was|from|by|my)\b)"""
 )
-TEMPLATE = re.compile(rb"(?:[A-Za-z]+ )?[$#]?\{.*\}")
+TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?[$#]?\{.*\})")
 # A quote that closed a text was taken for one that opens it.
-CODE = re.compile(rb"\s|[,)\];}]|\+ |\.\w+\(")
-DOTTED = re.compile(rb"[0-9]+(?:[.:/_-][0-9]+)+|0x[0-9a-fA-F]{1,8}|#[0-9a-fA-F]{3,8}")
-REGEX = re.compile(rb"[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*")
-WORDS = re.compile(rb"[A-Za-z]+(?:[ .:_-][A-Za-z]+)*[.:!?]*")
-MESSAGE_KEY = re.compile(
-    rb"pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret|invalid|required"
-    rb"|email|forgot|reset|[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$",
-    re.IGNORECASE,
+CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|\.\w+\()")
+DOTTED = compiled(r"[0-9]+(?:[.:/_-][0-9]+)+|0x[0-9a-fA-F]{1,8}|#[0-9a-fA-F]{3,8}")
+REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
+WORDS = compiled(r"[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
+PHRASE = compiled(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
+SHORT_WORD = compiled(r"[a-z]{1,6}[.,:;]?")
+PLAIN_WORDS = compiled(r"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*")
+MESSAGE_KEY = compiled(
+    r"""(?i:pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret
+    |invalid|required|email|forgot|reset|[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$)"""
 )
-PATH = re.compile(
-    rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\ ~]*"
-    rb"|[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)"
+PATH = compiled(
+    r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
+    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)"""
 )
-NAME = re.compile(rb"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
-CONSTANT = re.compile(rb"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+")
-SWITCHED_OFF = re.compile(rb"-(?:no|without|skip|disable)-[\w-]*[ \t=]+[\"'`]?$")
-UUID = re.compile(rb"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-PASSWORD_NAME = re.compile(
-    rb"(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$", re.IGNORECASE
-)
-ENV_NAME = re.compile(rb"(?:^|[\s'\"$;-])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
-IN_QUERY = re.compile(rb"[?&;][\w.\-]{0,64}=$")
-SAFE_NAME = re.compile(
-    rb"""
+NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
+CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+")
+SWITCHED_OFF = compiled(r"-(?:no|without|skip|disable)-[\w-]*[\x20\t=]+[\"'`]?$")
+UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+PASSWORD_NAME = compiled(r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$)")
+ENV_NAME = compiled(r"(?:^|[\s'\"$;-])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
+IN_QUERY = compiled(r"[?&;][\w.\-]{0,64}=$")
+SAFE_NAME = compiled(
+    r"""(?i:
     (?: (?:next|page|paging|start|starting|continuation|change|lock|sync|cursor|client[_-]?request
-          |pagination|resume)[_.\- ]?token
+          |pagination|resume)[_.\-\x20]?token
       | (?:public|pub|primary|foreign|cache|sort|partition|idempotency|routing|row|object|s3|index|unique
           |translation|i18n|lookup|hash|dedup\w*|group|shard|range|publishable|host|known|any|press|hot|short
           |arrow|shift|function|ctrl|alt|escape|map|dict|json|yaml|config|query|natural|surrogate|candidate
           |composite|business|message|event|cluster|order|registry|blob|file|storage|bucket|data|field
-          |column|id|label|tag|metric|feature|site|kms)[_.\- ]?key
+          |column|id|label|tag|metric|feature|site|kms)[_.\-\x20]?key
     )\W*$
     | \barn:[\w:*/-]*$
-    """,
-    re.IGNORECASE | re.VERBOSE,
+    )"""
 )
 
 
 def is_placeholder(value: bytes) -> bool:
     """What has a mark in it has been dealt with; a text that is redacted twice stays as it is."""
-    return PLACEHOLDER.fullmatch(value[:256].rstrip(b":")) is not None or _MARK in value
+    beginning = value[:256].rstrip(b":")
+    if len(beginning) > 3 and beginning.count(beginning[:1]) == len(beginning):
+        return True
+    return PLACEHOLDER.fullmatch(beginning) is not None or _MARK in value
 
 
 def has_safe_name(context: bytes) -> bool:

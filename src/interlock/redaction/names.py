@@ -7,6 +7,7 @@ import re2
 
 from interlock.redaction.checks import Candidate, quoted_value
 from interlock.redaction.harmless import is_placeholder
+from interlock.redaction.linear import options
 from interlock.redaction.rulebook import secret_name_pattern
 
 _MAX_NAME = 128
@@ -42,6 +43,4 @@ def is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _pattern() -> "re2._Regexp":
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    return re2.compile(f"(?:{secret_name_pattern()})\\z".encode(), options)
+    return re2.compile(f"(?:{secret_name_pattern()})\\z".encode(), options())

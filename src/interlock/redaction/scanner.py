@@ -11,6 +11,7 @@ from functools import cached_property
 import re2
 
 from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
+from interlock.redaction.linear import options
 from interlock.redaction.patterns import Node, beginnings_of, groups_in, head_of, relaxed, source_of
 from interlock.redaction.rulebook import BadRules, Rule
 
@@ -20,7 +21,6 @@ _MAX_REJECTED = 256
 # What decides about a match that begins in a block is expected within so many bytes behind it.
 _BLOCK = 8 * 1024
 _BEYOND = 1024
-_MEMORY = 64 * 1024 * 1024
 _NOWHERE = (-1, -1)
 
 
@@ -87,10 +87,10 @@ class Scanner:
     @cached_property
     def _unfinished(self) -> "re2._Regexp":
         beginnings = "|".join(beginnings_of(tree) for tree in self._trees)
-        return re2.compile(f"(?:{beginnings})\\z".encode(), _options())
+        return re2.compile(f"(?:{beginnings})\\z".encode(), options())
 
     def _set_of(self, trees: Iterable[Node]) -> "re2.Set":
-        patterns = re2.Set.SearchSet(_options())
+        patterns = re2.Set.SearchSet(options())
         for rule, tree in zip(self._rules, trees, strict=True):
             try:
                 patterns.Add(source_of(tree).encode())
@@ -113,8 +113,8 @@ class _Finder:
         tree = rule.tree
         self._groups = groups_in(tree)
         self._check: Check | None = rule.check
-        self._pattern = re2.compile(source_of(tree, catching=True).encode(), _options(catching=True))
-        self._after = re2.compile(rule.after.encode(), _options()) if rule.after else None
+        self._pattern = re2.compile(source_of(tree, catching=True).encode(), options(catching=True))
+        self._after = re2.compile(rule.after.encode(), options()) if rule.after else None
 
     def find(self, data: bytes, area: "_Area") -> Iterator[Found]:
         """The matches that begin in the area. One that reaches its limit is followed as far as it goes."""
@@ -146,16 +146,6 @@ class _Finder:
             if self._after.search(line) is None:
                 return False
         return self._check is None or self._check(Candidate(data, start, begin, end))
-
-
-def _options(*, catching: bool = False) -> "re2.Options":
-    """Bytes are matched as they are: a character beyond ASCII is several, and cannot be in a class."""
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    options.never_capture = not catching
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    return options
 
 
 def check_examples(rule: Rule) -> None:
