@@ -12,7 +12,8 @@ import pytest
 
 from interlock.cli.main import build_app
 from interlock.config.describe import setting_names
-from interlock.events.catalog import KINDS, Event
+from interlock.events.base import Event
+from interlock.events.catalog import KINDS
 from interlock.session.settings_store import field_paths
 from interlock.wiring import build_registry
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from interlock.events.catalog import AskUserAnswered, AskUserAsked, AskUserExpired, Event
+from interlock.events.base import Event
+from interlock.events.catalog import AskUserAnswered, AskUserAsked, AskUserExpired
 from interlock.store.driver import Connection
 
 ROWS = "SELECT id, document, status, answer FROM questions WHERE session_id = ? ORDER BY asked_seq"

@@ -1,28 +1,19 @@
-"""Every kind of event, as frozen dataclasses. docs/events.md lists them; a test keeps it complete.
+"""Every kind of event, as frozen dataclasses; those of work are in `work.py`.
 
+docs/events.md lists them; a test keeps it complete.
 A kind that has been released keeps its name, and its fields only grow: old rows stay readable. A reader
 that meets a kind it does not know gets `UnknownEvent`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 
+from interlock.events.base import Event, reader_of
+from interlock.events.work import WORK_EVENTS
+
 SYSTEM_STREAM = "system"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """A fact. Its fields are its payload."""
-
-    kind: ClassVar[str]
-
-    def payload(self) -> dict[str, Any]:
-        names, read = _READERS[self.kind]
-        return dict(zip(names, read(self), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,17 +257,9 @@ KINDS: dict[str, type[Event]] = {
         SandboxProbed,
         UndoStarted,
         UndoFinished,
+        *WORK_EVENTS,
     )
 }
-
-
-def _reader(event: type[Event]) -> tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]:
-    """A kind's field names and the quickest way to all their values."""
-    names = tuple(member.name for member in fields(event))
-    return names, attrgetter(*names)
-
-
-_READERS = {kind: _reader(event) for kind, event in KINDS.items()}
 
 
 def decode(kind: str, payload: str | bytes) -> Event:
@@ -288,7 +271,7 @@ def decode(kind: str, payload: str | bytes) -> Event:
     event = KINDS.get(kind)
     if event is None or not isinstance(stored, dict):
         return UnknownEvent(written_kind=kind, fields={"payload": stored})
-    known = {name: stored[name] for name in _READERS[kind][0] if name in stored}
+    known = {name: stored[name] for name in reader_of(event)[0] if name in stored}
     try:
         return event(**known)
     except TypeError:

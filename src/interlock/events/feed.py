@@ -7,7 +7,8 @@ order than they were numbered in, and a reader that went by number alone would s
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from interlock.events.catalog import Event, decode
+from interlock.events.base import Event
+from interlock.events.catalog import decode
 from interlock.events.chain import Header
 from interlock.infra.errors import BadUsage
 from interlock.store.driver import Connection, Row

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from interlock.events.catalog import Event
+from interlock.events.base import Event
 from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
 from interlock.infra.text import json_value, storable

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interlock.events.catalog import Event
+from interlock.events.base import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, Scope
 from interlock.infra.errors import SessionNotFound, StatementRefused, StoreError
 from interlock.redaction.redactor import Redactor

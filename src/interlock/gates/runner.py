@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
+from interlock.events.base import Event
 from interlock.events.catalog import (
-    Event,
     ToolCallCompleted,
     ToolCallDenied,
     ToolCallFailed,

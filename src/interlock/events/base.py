@@ -1,0 +1,37 @@
+"""What every event is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A fact. Its fields are its payload."""
+
+    kind: ClassVar[str]
+
+    def payload(self) -> dict[str, Any]:
+        names, read = reader_of(type(self))
+        return dict(zip(names, read(self), strict=True))
+
+
+Reader = tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]
+_READERS: dict[type[Event], Reader] = {}
+
+
+def reader_of(event: type[Event]) -> Reader:
+    """A kind's field names and the quickest way to all their values."""
+    known = _READERS.get(event)
+    if known is None:
+        known = _READERS[event] = _reader(event)
+    return known
+
+
+def _reader(event: type[Event]) -> Reader:
+    names = tuple(member.name for member in fields(event))
+    if len(names) == 1:
+        read = attrgetter(names[0])
+        return names, lambda fact: (read(fact),)
+    return names, attrgetter(*names)

@@ -1,0 +1,194 @@
+"""The kinds of events that tell of work: tasks, the agent's turns, and the limits that held."""
+
+from dataclasses import dataclass
+
+from interlock.events.base import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskQueued(Event):
+    """Somebody's message became work. `message_seq` is the message's number in the session."""
+
+    kind = "task.queued"
+    task_id: str
+    message_seq: int
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted(Event):
+    """A worker took it up, or went on with it: then `attempt` is more than 1."""
+
+    kind = "task.started"
+    task_id: str
+    mode: str
+    worker: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWaiting(Event):
+    """It waits for a person's answer and holds no worker."""
+
+    kind = "task.waiting"
+    task_id: str
+    question_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFinished(Event):
+    """`status` is done or failed; a task that failed says why in one sentence."""
+
+    kind = "task.finished"
+    task_id: str
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCancelled(Event):
+    kind = "task.cancelled"
+    task_id: str
+    who: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStarted(Event):
+    """The scope of everything that an agent does for one task."""
+
+    kind = "agent.started"
+    task_id: str
+    agent: str
+    agent_hash: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCompleted(Event):
+    kind = "agent.completed"
+    turns: int
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFailed(Event):
+    kind = "agent.failed"
+    turns: int
+    error: str
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted(Event):
+    """One model call and what it asks for. `tool_choice` and the digest say what it was offered."""
+
+    kind = "turn.started"
+    turn: int
+    authority_digest: str
+    model: str
+    tool_choice: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCompleted(Event):
+    kind = "turn.completed"
+    turn: int
+    finish_reason: str
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    latency_ms: float
+    first_piece_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted(Event):
+    """Older messages are told to the model in short from here on. The transcript keeps them all."""
+
+    kind = "context.compacted"
+    through_seq: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlLimitReached(Event):
+    """A limit ended the task: which one, how far it went, and what the person was told."""
+
+    kind = "control.limit_reached"
+    limit: str
+    allowed: float
+    reached: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryScheduled(Event):
+    kind = "retry.scheduled"
+    attempt: int
+    delay_seconds: float
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryExhausted(Event):
+    kind = "retry.exhausted"
+    attempts: int
+    error_class: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitOpened(Event):
+    """So many failures of one class in a row that nothing more is tried for a while."""
+
+    kind = "circuit.opened"
+    error_class: str
+    failures: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitHalfOpen(Event):
+    kind = "circuit.half_open"
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitClosed(Event):
+    kind = "circuit.closed"
+    error_class: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressStalled(Event):
+    """The same call gave the same result again and again."""
+
+    kind = "progress.stalled"
+    tool_name: str
+    times: int
+
+
+WORK_EVENTS = (
+    TaskQueued,
+    TaskStarted,
+    TaskWaiting,
+    TaskFinished,
+    TaskCancelled,
+    AgentStarted,
+    AgentCompleted,
+    AgentFailed,
+    TurnStarted,
+    TurnCompleted,
+    ContextCompacted,
+    ControlLimitReached,
+    RetryScheduled,
+    RetryExhausted,
+    CircuitOpened,
+    CircuitHalfOpen,
+    CircuitClosed,
+    ProgressStalled,
+)
