@@ -1,4 +1,4 @@
-"""Patterns over bytes that take linear time on any input, so that no check hangs on a value somebody chose."""
+"""Patterns over bytes that take linear time on any input: no check hangs on a value that somebody chose."""
 
 import re2
 
