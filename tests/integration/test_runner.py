@@ -181,7 +181,7 @@ async def test_a_cancelled_call_ends_in_the_log_and_stays_cancelled(bench):
     assert (kind, payload["error_code"]) == ("tool_call.failed", "CANCELLED")
 
 
-async def test_a_call_cancelled_while_its_intent_is_written_never_runs(bench):
+async def test_a_call_cancelled_before_its_intent_is_written_leaves_nothing(bench):
     echo = bench()
     task = asyncio.create_task(echo.call())
     await asyncio.sleep(0)
@@ -189,8 +189,30 @@ async def test_a_call_cancelled_while_its_intent_is_written_never_runs(bench):
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert (echo.tool.calls, echo.kinds()) == (0, [])
+
+
+@pytest.mark.parametrize("kinds", [("tool_call.started",), ("tool_call.started", "tool_call.failed")])
+async def test_a_call_cancelled_while_its_intent_is_written_never_runs_and_is_told(
+    bench, monkeypatch, kinds
+):
+    """Once, and once more while it is written that it was."""
+    echo = bench()
+    begin_append = echo.store.log.begin_append
+
+    def cancelling(stream, event, **more):
+        writing = begin_append(stream, event, **more)
+        if event.kind in kinds:
+            task.cancel()
+        return writing
+
+    monkeypatch.setattr(echo.store.log, "begin_append", cancelling)
+    task = asyncio.create_task(echo.call())
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert echo.tool.calls == 0
-    assert echo.kinds() in ([], ["tool_call.started", "tool_call.failed"])
+    assert echo.kinds() == ["tool_call.started", "tool_call.failed"]
+    assert echo.events()[-1][1]["error_code"] == "CANCELLED"
 
 
 async def test_long_output_is_cut_and_told(bench):

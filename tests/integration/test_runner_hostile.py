@@ -56,18 +56,6 @@ async def test_a_garbled_name_is_recorded(bench):
     assert echo.kinds() == ["tool_call.failed"]
 
 
-async def test_cancelled_twice_while_the_intent_is_written_it_still_ends_in_the_log(bench):
-    echo = bench()
-    task = asyncio.create_task(echo.call())
-    for _ in range(6):
-        await asyncio.sleep(0)
-        task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert echo.tool.calls == 0
-    assert echo.kinds() in ([], ["tool_call.started", "tool_call.failed"])
-
-
 async def test_cancelled_twice_while_it_stops_the_tool_is_waited_for(bench):
     running, ended = asyncio.Event(), asyncio.Event()
 

@@ -306,6 +306,10 @@ def test_a_mode_is_a_profile():
     assert profile(ToolMode.coding).writable_roots == roots
     assert profile(ToolMode.coding).network_ports == frozenset()
     assert profile(ToolMode.coding, settings=network).network_ports == {443}
+    ports_alone = ToolPolicy(shell=ShellPolicy(ports=frozenset({443})))
+    no_network = ToolPolicy(shell=ShellPolicy(network=False))
+    assert profile(ToolMode.coding, settings=ports_alone).network_ports == frozenset()
+    assert profile(ToolMode.coding, settings=network, agent=no_network).network_ports == frozenset()
     assert profile(ToolMode.coding, settings=OFF).readable_roots == ()
 
 
