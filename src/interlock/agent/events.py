@@ -1,0 +1,98 @@
+"""What the loop tells while it works, one frozen fact at a time. Front ends `match` on them.
+
+Live text is told before it is stored, as (turn, offset). Everything else is on disk before it is told.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the running answer, without secrets. `offset` is where in the turn's text it begins."""
+
+    turn: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallInfo:
+    """The model asks for a call. Its outcome follows under the same `call_id`."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDenied:
+    """The call was refused by a policy and did not run: exactly these six, none of them empty."""
+
+    call_id: str
+    tool_name: str
+    mode: str
+    error_code: str
+    message: str
+    next_action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultInfo:
+    call_id: str
+    tool_name: str
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProgress:
+    call_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskUser:
+    """The task waits for a person's answer and ends here; the answer brings it back."""
+
+    call_id: str
+    question_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAnnounced:
+    """The model could not be asked and will be, after so many seconds."""
+
+    delay_seconds: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCompleted:
+    """One model call and all calls it asked for are over."""
+
+    turn: int
+    text: str
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """The last thing that is told, unless a question waits. `sentence` says why, if it is not done."""
+
+    status: str
+    sentence: str = ""
+
+
+AgentEvent = (
+    TextDelta
+    | ToolCallInfo
+    | ToolDenied
+    | ToolResultInfo
+    | ToolProgress
+    | AskUser
+    | RetryAnnounced
+    | TurnCompleted
+    | TaskEnded
+)
