@@ -18,9 +18,11 @@ from interlock.redaction.rulebook import BadRules, Rule
 # A candidate that was no secret is looked into again, unless that would take long.
 _MAX_REJECTED = 256
 # A long text is gone through in blocks, so that a rule which has a chance in one is not looked for in all.
-# What decides about a match that begins in a block is expected within so many bytes behind it.
+# What decides about a match that begins in a block is expected within so many bytes behind it, and if it is
+# not there, within many more.
 _BLOCK = 8 * 1024
 _BEYOND = 1024
+_FAR_BEYOND = 64 * 1024
 _NOWHERE = (-1, -1)
 
 
@@ -63,7 +65,7 @@ class Scanner:
         reached: dict[int, int] = {}
         for begin in range(start, len(data), _BLOCK):
             end = min(begin + _BLOCK, len(data))
-            limit = min(end + _BEYOND, len(data))
+            limit = self._limit(data, begin, end)
             # With the byte before it, which decides where a word begins.
             for hit in self._set.Match(data[max(begin - 1, 0) : limit]) or ():
                 area = _Area(max(begin, reached.get(hit, 0)), end, limit)
@@ -78,7 +80,15 @@ class Scanner:
     def unfinished_from(self, data: bytes, start: int) -> int:
         """Where the first text begins, at `start` or behind it, that more text could make a match of."""
         found = self._unfinished.search(data, start)
-        return len(data) if found is None else found.start()
+        return len(data) if found is None else max(start, _whole(data, found.start(), 0)[0])
+
+    def _limit(self, data: bytes, begin: int, end: int) -> int:
+        limit = min(end + _BEYOND, len(data))
+        if limit == len(data):
+            return limit
+        before = max(begin - 1, 0)
+        is_open = before + self.unfinished_from(data[before:limit], begin - before) < end
+        return min(end + _FAR_BEYOND, len(data)) if is_open else limit
 
     @cached_property
     def _heads(self) -> "re2.Set":
@@ -126,7 +136,7 @@ class _Finder:
                 match = self._pattern.search(data, match.start())
             begin, end = self._secret_in(match)
             if self._is_secret(data, match.start(), begin, end):
-                yield Found(match.start(), match.end(), begin, end)
+                yield Found(*_whole(data, match.start(), match.end()), *_whole(data, begin, end))
                 at = match.end()
             else:
                 is_short = match.end() - match.start() <= _MAX_REJECTED
@@ -146,6 +156,15 @@ class _Finder:
             if self._after.search(line) is None:
                 return False
         return self._check is None or self._check(Candidate(data, start, begin, end))
+
+
+def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """With all bytes of the characters at both ends, which an operator's pattern may have parted."""
+    while start > 0 and data[start : start + 1] and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return start, end
 
 
 def check_examples(rule: Rule) -> None:

@@ -13,6 +13,10 @@ MAX_HELD = 64 * 1024
 _KEPT = 4 * 1024
 # A piece of so many bytes is looked at for whether anything in it could matter at all.
 _SHORT = 1024
+# Where so much waits, it is looked at again only when an eighth of it has been added: otherwise a long
+# secret in small pieces would be gone through once for each of them.
+_MUCH = 512
+_SHARE = 8
 _MAX_WORD = 24
 _CONTEXT = LOOKS_BACK + 8
 
@@ -25,16 +29,23 @@ class RedactionStream:
         self._mark = mark.encode()
         self._before = b""
         self._held = b""
+        self._added = bytearray()
         self.changed = False
 
     @property
     def held(self) -> int:
         """How many bytes wait."""
-        return len(self._held)
+        return len(self._held) + len(self._added)
 
     def feed(self, text: str) -> str:
-        data = self._held + text.encode("utf-8", "surrogatepass")
-        if len(data) <= _SHORT and self._scanner.ends_with_a_word(data):
+        data = text.encode("utf-8", "surrogatepass")
+        if len(self._held) >= _MUCH:
+            self._added += data
+            if len(self._added) * _SHARE < len(self._held):
+                return ""
+            data = self._take_added()
+        data = self._held + data
+        if len(data) <= _SHORT and self._scanner.ends_with_a_word(self._before[-1:] + data):
             # Nearly all text is such. What is long and without spaces is looked at more closely.
             word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
             if len(data) - word <= _MAX_WORD:
@@ -49,10 +60,15 @@ class RedactionStream:
 
     def finish(self) -> str:
         """What was held back, now that nothing follows."""
-        data, first = self._before + self._held, len(self._before)
+        data, first = self._before + self._held + self._take_added(), len(self._before)
         shown = self._release(data, first, len(data), self._scanner.find(data, first))
         self._before = b""
         return shown
+
+    def _take_added(self) -> bytes:
+        added = bytes(self._added)
+        self._added.clear()
+        return added
 
     def _release(self, data: bytes, first: int, cut: int, found: list[Found]) -> str:
         if len(data) - cut > MAX_HELD:
