@@ -57,12 +57,13 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is to be added, already free of secrets."""
+    """What is to be added, already free of secrets; `has_masks` where there were some."""
 
     content: str
     title: str
     stem: str
     time: datetime
+    has_masks: bool = False
 
     def text(self, *, is_first: bool) -> str:
         head = f"# {self.title or f'{self.time:%Y-%m-%d}'}\n\n" if is_first else ""
@@ -79,14 +80,17 @@ class NoteWriter:
 
     def entry(self, content: str, title: str, time: datetime) -> Entry:
         """An entry that may be stored. Empty content is refused."""
-        safe = self._redact(storable(content.replace("\r\n", "\n"))).strip("\n")
+        given = storable(content.replace("\r\n", "\n"))
+        redacted = self._redact(given)
+        safe = redacted.strip("\n")
         if not safe.strip():
             raise ToolError(
                 ErrorCode.INVALID_ARGS, "content: there is nothing in it", "Give the text to keep."
             )
         line = " ".join(_CONTROLS.sub(" ", self._redact(storable(title))).split())
         stem = slug(line) if line else f"{time:%Y-%m-%d}"
-        return Entry(safe.rstrip(), line[:_MAX_TITLE_CHARS].strip(), stem, time)
+        shown_title = line[:_MAX_TITLE_CHARS].strip()
+        return Entry(safe.rstrip(), shown_title, stem, time, has_masks=redacted != given)
 
     def append(self, entry: Entry, commit: Callable[[], None], check: Callable[[], None]) -> Appended:
         """`commit` is called right before the entry can be seen, `check` while waiting."""

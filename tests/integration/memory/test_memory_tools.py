@@ -59,7 +59,7 @@ async def tools(store: Store, tmp_path) -> Tools:
 async def test_what_is_kept_is_found(tools):
     done = await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
     assert done.meta["path"] == "house.md"
-    assert "house.md" in done.stdout
+    assert done.stdout == "made the note house.md at line 1\n"
     found = await tools.ok("memory_search", query="when is the boiler serviced?")
     assert found.stdout.startswith("1. house.md:5 | House")
     assert "The boiler is serviced in May." in found.stdout
@@ -141,7 +141,9 @@ async def test_a_workspace_that_cannot_be_written_is_told(tools):
 
 
 async def test_secrets_are_kept_out_of_note_log_and_result(tools, store):
-    await tools.ok("memory_append", content=f"the key is {SECRET}", title=f"key {SECRET}")
+    kept = await tools.ok("memory_append", content=f"the key is {SECRET}", title=f"key {SECRET}")
+    assert kept.stdout.endswith("; a secret in it was left out\n")
+    assert kept.meta["secret_left_out"] is True
     (note,) = [path for path in tools.folder.iterdir() if path.suffix == ".md"]
     assert SECRET not in note.name + note.read_text()
     result = await tools.ok("memory_search", query="key")

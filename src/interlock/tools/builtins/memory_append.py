@@ -90,9 +90,11 @@ class MemoryAppendTool(BaseTool):
             seen_to=done.size,
         )
         said = "made the note" if done.created else "added to the note"
+        masked = "; a secret in it was left out" if prepared.has_masks else ""
         return ToolResult(
-            stdout=f"{said} {done.path} at line {done.line}\n",
+            stdout=f"{said} {done.path} at line {done.line}{masked}\n",
             meta={
+                "secret_left_out": prepared.has_masks,
                 "path": done.path,
                 "line": done.line,
                 "bytes_written": done.bytes_written,
