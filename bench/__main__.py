@@ -5,7 +5,7 @@ import sys
 
 import structlog
 
-from bench import files, gates, log, memory, spawn, start
+from bench import files, gates, log, memory, redaction, spawn, start
 from bench.rows import print_table
 
 PARTS = {
@@ -15,6 +15,7 @@ PARTS = {
     "spawn": spawn.rows,
     "start": start.rows,
     "memory": memory.rows,
+    "redaction": redaction.rows,
 }
 
 
