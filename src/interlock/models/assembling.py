@@ -1,9 +1,11 @@
 """Puts one reply together from the chunks of a chat completion stream."""
 
+import secrets
 from typing import Any
 
 import orjson
 
+from interlock.models.faults import broken_off, unreadable
 from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply, RequestedCall, Usage
 
 _FINISHED = {
@@ -15,137 +17,193 @@ _FINISHED = {
     "content_filter": FinishReason.content_filter,
 }
 MAX_CALLS = 128
+MAX_REPLY_BYTES = 64 * 1024 * 1024
+_MAX_ID = 128
 
 
 class _Call:
-    __slots__ = ("arguments", "call_id", "name")
+    __slots__ = ("arguments", "call_id", "index", "name")
 
-    def __init__(self) -> None:
+    def __init__(self, index: int) -> None:
+        self.index = index
         self.call_id = ""
         self.name = ""
         self.arguments: list[str] = []
 
+    @property
+    def is_whole(self) -> bool:
+        return is_object("".join(self.arguments))
+
 
 class Assembly:
-    """`add` a chunk's JSON and show what it returns; `reply` when the stream has ended."""
+    """`add` a chunk's JSON and show what it returns; `reply` when the stream has ended.
 
-    def __init__(self) -> None:
+    `secret` is the key: it is kept out of what a server says of its errors.
+    """
+
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret
         self._text: list[str] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        # The newest call at each index: some servers give every call the index 0.
+        self._at: dict[int, _Call] = {}
         self._finish: str | None = None
         self._usage: Usage | None = None
-
-    @property
-    def is_finished(self) -> bool:
-        return self._finish is not None
+        self._size = 0
 
     def add(self, data: bytes) -> str:
         """The text that this chunk adds, often none."""
+        self._size += len(data)
+        if self._size > MAX_REPLY_BYTES:
+            raise ModelError(ModelFault.protocol, "the model's answer has no end")
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            raise _unreadable("a piece of the answer is not JSON") from None
+            raise unreadable("a piece of the answer is not JSON") from None
         if not isinstance(chunk, dict):
-            raise _unreadable("a piece of the answer is not an object")
+            raise unreadable("a piece of the answer is not an object")
         if error := chunk.get("error"):
-            raise ModelError(ModelFault.server, f"the model's server broke off: {error_text(error)}")
+            raise broken_off(error, self._secret)
         if usage := chunk.get("usage"):
             self._usage = _usage(usage) or self._usage
         choices = chunk.get("choices")
         if not choices:
             return ""
         if not isinstance(choices, list) or not isinstance(choices[0], dict):
-            raise _unreadable("a piece of the answer has choices of an unknown form")
+            raise unreadable("a piece of the answer has choices of an unknown form")
         return self._add_choice(choices[0])
 
     def _add_choice(self, choice: dict[str, Any]) -> str:
         if reason := choice.get("finish_reason"):
             self._finish = str(reason)
         # Servers that do not stream send the whole message at once.
-        delta = choice.get("delta") or choice.get("message") or {}
+        delta = choice.get("delta") or choice.get("message")
+        if not delta:
+            return ""
         if not isinstance(delta, dict):
-            raise _unreadable("a piece of the answer has a delta of an unknown form")
+            raise unreadable("a piece of the answer has a delta of an unknown form")
         if calls := delta.get("tool_calls"):
             self._add_calls(calls)
         text = delta.get("content") or delta.get("refusal")
         if not text:
             return ""
         if not isinstance(text, str):
-            raise _unreadable("a piece of the answer has text of an unknown form")
+            text = _text_of_parts(text)
         self._text.append(text)
         return text
 
     def _add_calls(self, deltas: Any) -> None:
         if not isinstance(deltas, list):
-            raise _unreadable("a piece of the answer has tool calls of an unknown form")
-        for delta in deltas:
+            raise unreadable("a piece of the answer has tool calls of an unknown form")
+        for position, delta in enumerate(deltas):
             function = delta.get("function") if isinstance(delta, dict) else None
             if not isinstance(function, dict):
-                raise _unreadable("a tool call in the answer has no function")
-            call = self._call_of(delta, function)
-            if identity := delta.get("id"):
-                call.call_id = str(identity)
-            if name := function.get("name"):
-                # Some servers repeat the name in every piece, some send it in parts.
-                call.name = name if not call.name or call.name == name else call.name + str(name)
+                raise unreadable("a tool call in the answer has no function")
+            identity, name = _word(delta, "id"), _word(function, "name")
+            call = self._call_of(delta.get("index"), identity, name, is_further=position > 0)
+            call.call_id = call.call_id or identity
+            # Some servers repeat the name in every piece, some send it in parts.
+            if name and call.name != name:
+                call.name += name
             arguments = function.get("arguments")
             if isinstance(arguments, str):
                 call.arguments.append(arguments)
             elif arguments is not None:
-                call.arguments.append(orjson.dumps(arguments).decode())
+                call.arguments.append(_encoded(arguments))
 
-    def _call_of(self, delta: dict[str, Any], function: dict[str, Any]) -> _Call:
-        index = delta.get("index")
-        if not isinstance(index, int) or isinstance(index, bool):
-            index = self._index_of(delta.get("id"), has_name=bool(function.get("name")))
-        if index not in self._calls:
-            if len(self._calls) >= MAX_CALLS:
-                raise _unreadable(f"the answer asks for more than {MAX_CALLS} tool calls")
-            self._calls[index] = _Call()
-        return self._calls[index]
+    def _call_of(self, index: Any, identity: str, name: str, *, is_further: bool) -> _Call:
+        if type(index) is not int:
+            return self._unnumbered(identity, name, is_further=is_further)
+        call = self._at.get(index)
+        if call is not None and not (name and identity and call.call_id and identity != call.call_id):
+            return call
+        return self._begin(index)
 
-    def _index_of(self, identity: Any, *, has_name: bool) -> int:
-        """For servers that leave the index out: by the id, else the call that a name begins."""
-        for index, call in self._calls.items():
-            if identity and call.call_id == str(identity):
-                return index
-        last = max(self._calls, default=-1)
-        return last + 1 if has_name or last < 0 else last
+    def _unnumbered(self, identity: str, name: str, *, is_further: bool) -> _Call:
+        """For servers that leave the index out: by the id, else a name begins a call."""
+        if identity:
+            for call in self._calls:
+                if call.call_id == identity:
+                    return call
+        last = self._calls[-1] if self._calls else None
+        if last is None or identity:
+            return self._begin(len(self._calls))
+        is_repeated = name == last.name and not is_further and not last.is_whole
+        return last if not name or is_repeated else self._begin(len(self._calls))
 
-    def reply(self) -> Reply:
-        if self._finish is None:
+    def _begin(self, index: int) -> _Call:
+        if len(self._calls) >= MAX_CALLS:
+            raise unreadable(f"the answer asks for more than {MAX_CALLS} tool calls")
+        call = self._at[index] = _Call(index)
+        self._calls.append(call)
+        return call
+
+    def reply(self, *, is_done: bool = False) -> Reply:
+        """The whole. `is_done`: the server said that this is the end, if not how."""
+        if self._finish is None and not is_done:
             raise ModelError(ModelFault.network, "the model's answer was cut off before its end")
-        calls = tuple(
-            RequestedCall(call.call_id or f"call_{index}", call.name, "".join(call.arguments))
-            for index, call in sorted(self._calls.items())
-        )
-        finish = _FINISHED.get(self._finish, FinishReason.stop)
+        calls = self._requested()
+        finish = _FINISHED.get(self._finish or "stop", FinishReason.stop)
         if calls and finish is FinishReason.stop:
             finish = FinishReason.tool_calls
+        elif not calls and finish is FinishReason.tool_calls:
+            finish = FinishReason.stop
         text = "".join(self._text)
-        if not text and not calls and finish is not FinishReason.content_filter:
+        if not text and not calls and finish is FinishReason.stop:
             raise ModelError(ModelFault.protocol, "the model's answer is empty")
         return Reply(text, calls, finish, self._usage)
 
+    def _requested(self) -> tuple[RequestedCall, ...]:
+        requested, taken = [], {""}
+        for call in sorted(self._calls, key=lambda call: call.index):
+            if not call.name:
+                raise unreadable("a tool call in the answer has no name")
+            identity = call.call_id
+            if identity in taken or len(identity) > _MAX_ID or not identity.isprintable():
+                identity = new_call_id()
+            taken.add(identity)
+            requested.append(RequestedCall(identity, call.name, "".join(call.arguments)))
+        return tuple(requested)
 
-def error_text(error: Any) -> str:
-    """What a server says of its error, in one short line."""
-    if isinstance(error, dict):
-        error = error.get("message") or error.get("detail") or error.get("error") or error
-    text = error if isinstance(error, str) else str(error)
-    return " ".join(text.split())[:300]
+
+def new_call_id() -> str:
+    """For calls that come without one. Unlike all others, also those of earlier turns."""
+    return f"call_{secrets.token_hex(8)}"
+
+
+def is_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _word(document: dict[str, Any], key: str) -> str:
+    value = document.get(key)
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise unreadable(f"a tool call in the answer has an unknown form of {key}")
+
+
+def _encoded(arguments: Any) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except orjson.JSONEncodeError:
+        raise unreadable("a tool call in the answer is nested too deeply") from None
+
+
+def _text_of_parts(parts: Any) -> str:
+    """Some servers send text in typed parts. What is no text, such as thoughts, is passed over."""
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise unreadable("a piece of the answer has text of an unknown form")
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _usage(usage: Any) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     taken, given = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if not isinstance(taken, int) or not isinstance(given, int) or min(taken, given) < 0:
+    if type(taken) is not int or type(given) is not int or min(taken, given) < 0:
         return None
     return Usage(taken, given)
-
-
-def _unreadable(reason: str) -> ModelError:
-    return ModelError(
-        ModelFault.protocol, f"the model's server answered in a form that cannot be read: {reason}"
-    )

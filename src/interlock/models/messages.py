@@ -1,10 +1,14 @@
 """Messages in the form that chat endpoints share, each encoded once and kept so."""
 
+import re
 from collections.abc import Sequence
 
 import orjson
 
 from interlock.models.provider import RequestedCall
+
+_UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME = 64
 
 
 def system_message(text: str) -> bytes:
@@ -22,7 +26,7 @@ def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
             {
                 "id": call.call_id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
+                "function": {"name": sendable_name(call.name), "arguments": sendable(call.arguments)},
             }
             for call in calls
         ]
@@ -34,3 +38,18 @@ def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
 
 def tool_message(call_id: str, content: str) -> bytes:
     return orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": content})
+
+
+def sendable_name(name: str) -> str:
+    """Servers refuse a history in which a model called what cannot be a function's name."""
+    return _UNFIT_FOR_A_NAME.sub("_", name)[:_LONGEST_NAME] or "_"
+
+
+def sendable(arguments: str) -> str:
+    """The same: arguments that are no JSON object are quoted in one, so that the model sees its fault."""
+    try:
+        if isinstance(orjson.loads(arguments), dict):
+            return arguments
+    except orjson.JSONDecodeError:
+        pass
+    return orjson.dumps({"unreadable_arguments": arguments}).decode() if arguments.strip() else "{}"

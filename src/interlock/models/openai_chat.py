@@ -1,14 +1,16 @@
 """Any endpoint that speaks the chat completions protocol, streamed, with as little between as possible."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import aiohttp
 import orjson
 
-from interlock.models.assembling import Assembly, error_text
+from interlock.models.assembling import Assembly
+from interlock.models.faults import error_text, refusal, retry_after, told_of, unreadable
 from interlock.models.provider import (
     ModelError,
     ModelFault,
@@ -21,8 +23,8 @@ from interlock.models.sse import EventReader, TooLong
 
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_WHOLE_BYTES = 32 * 1024 * 1024
-_LONGEST_WAIT_SECONDS = 3600.0
-_TOO_LONG = ("context_length", "maximum context", "context window", "too many tokens", "prompt is too long")
+# How long a server may take to close an answer that it called finished, before its connection is given up.
+_CLOSING_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,43 @@ class Endpoint:
     idle_seconds: float = 120.0
 
 
+class _Dialect:
+    """What this server was found not to know, so that it is not asked for it again."""
+
+    def __init__(self) -> None:
+        self._asks_for_usage = True
+        self._can_require = True
+        self._limit = b'"max_tokens":'
+
+    def options(self, request: ModelRequest) -> list[bytes]:
+        parts = []
+        if self._asks_for_usage:
+            parts.append(b'"stream_options":{"include_usage":true},')
+        if request.tools and request.tools != b"[]":
+            parts += [b'"tools":', request.tools, b","]
+            if self._requires(request):
+                parts.append(b'"tool_choice":"required",')
+        if request.max_output_tokens is not None:
+            parts += [self._limit, str(request.max_output_tokens).encode(), b","]
+        return parts
+
+    def _requires(self, request: ModelRequest) -> bool:
+        return self._can_require and request.tool_choice is ToolChoice.required
+
+    def learns_from(self, error: Any, request: ModelRequest) -> bool:
+        """Whether the request can be put differently, now that the server refused it so."""
+        said = error_text(error)
+        if self._asks_for_usage and "stream_options" in said:
+            self._asks_for_usage = False
+        elif self._requires(request) and "tool_choice" in said:
+            self._can_require = False
+        elif request.max_output_tokens and "max_completion_tokens" in said and b"_c" not in self._limit:
+            self._limit = b'"max_completion_tokens":'
+        else:
+            return False
+        return True
+
+
 class OpenAIChat:
     """One model at one endpoint; connections are kept between turns."""
 
@@ -47,49 +86,39 @@ class OpenAIChat:
             self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
         self._beginning = b'{"model":' + orjson.dumps(endpoint.model) + b',"stream":true,'
         self._client: aiohttp.ClientSession | None = None
-        # Not every server knows the option that asks for the usage at the end.
-        self._asks_for_usage = True
+        self._dialect = _Dialect()
 
     @property
     def name(self) -> str:
         return self._endpoint.model
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
         try:
-            async with aclosing(self._items(request)) as items:
-                async for item in items:
-                    yield item
-        except TooLong:
-            raise ModelError(ModelFault.protocol, "the model's server sent a piece without end") from None
-        except TimeoutError:
-            seconds = self._endpoint.idle_seconds
-            raise ModelError(
-                ModelFault.timeout, f"the model said nothing for {seconds:g} seconds"
-            ) from None
-        except aiohttp.ClientError as error:
-            raise ModelError(ModelFault.network, self._network_text(error)) from None
+            response = await self._answered(request)
+            async with response:
+                reading = _read(response, Assembly(self._endpoint.api_key))
+                async with aclosing(reading):
+                    async for item in reading:
+                        yield item
+        except (aiohttp.ClientError, OSError, TooLong) as error:
+            raise self._broken(error) from None
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
 
-    async def _items(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
-        for _ in range(2):
-            async with self._connected().post(
+    async def _answered(self, request: ModelRequest) -> aiohttp.ClientResponse:
+        """A response that begins to answer. A server that does not know an option is asked without it."""
+        while True:
+            response = await self._connected().post(
                 self._url, data=self._body(request), headers=self._headers, allow_redirects=False
-            ) as response:
-                if response.status == 400 and self._asks_for_usage:
-                    said = await _said(response)
-                    if "stream_options" in said:
-                        self._asks_for_usage = False
-                        continue
-                    raise self._refusal(response, said)
-                if response.status != 200:
-                    raise self._refusal(response, await _said(response))
-                async with aclosing(_read(response)) as items:
-                    async for item in items:
-                        yield item
-                return
+            )
+            if response.status == 200:
+                return response
+            async with response:
+                error = told_of(await _said(response))
+            if response.status not in (400, 422) or not self._dialect.learns_from(error, request):
+                raise self._refusal(response, error)
 
     def _connected(self) -> aiohttp.ClientSession:
         if self._client is None or self._client.closed:
@@ -104,87 +133,80 @@ class OpenAIChat:
         return self._client
 
     def _body(self, request: ModelRequest) -> bytes:
-        parts = [self._beginning]
-        if self._asks_for_usage:
-            parts.append(b'"stream_options":{"include_usage":true},')
-        if request.tools:
-            parts += [b'"tools":', request.tools, b","]
-            if request.tool_choice is ToolChoice.required:
-                parts.append(b'"tool_choice":"required",')
-        if request.max_output_tokens is not None:
-            parts += [b'"max_tokens":', str(request.max_output_tokens).encode(), b","]
-        parts += [b'"messages":[', b",".join(request.messages), b"]}"]
-        return b"".join(parts)
+        messages = b",".join(request.messages)
+        return b"".join(
+            [self._beginning, *self._dialect.options(request), b'"messages":[', messages, b"]}"]
+        )
 
-    def _network_text(self, error: aiohttp.ClientError) -> str:
-        if isinstance(error, aiohttp.ClientConnectorError):
-            return f"the model's server at {self._endpoint.base_url} cannot be reached"
-        if isinstance(error, aiohttp.InvalidURL):
-            return "the model's address is not a URL"
-        return "the connection to the model's server broke"
+    def _broken(self, error: Exception) -> ModelError:
+        endpoint = self._endpoint
+        match error:
+            case TooLong():
+                return ModelError(ModelFault.protocol, "the model's server sent a piece without end")
+            case aiohttp.ConnectionTimeoutError():
+                text = f"the model's server at {endpoint.base_url} did not answer the connection"
+                return ModelError(ModelFault.timeout, f"{text} within {endpoint.connect_seconds:g} seconds")
+            case TimeoutError():
+                text = f"the model said nothing for {endpoint.idle_seconds:g} seconds"
+                return ModelError(ModelFault.timeout, text)
+            case aiohttp.InvalidURL():
+                return ModelError(ModelFault.invalid_request, "the model's address is not a URL")
+            case aiohttp.ClientSSLError():
+                text = f"the certificate of the model's server at {endpoint.base_url} is not accepted"
+                return ModelError(ModelFault.network, text)
+            case aiohttp.ClientConnectorError():
+                text = f"the model's server at {endpoint.base_url} cannot be reached"
+                return ModelError(ModelFault.network, text)
+        return ModelError(ModelFault.network, "the connection to the model's server broke")
 
-    def _refusal(self, response: aiohttp.ClientResponse, said: str) -> ModelError:
-        status = response.status
-        told = f"the model's server says: {said}" if said else "the model's server gives no reason"
-        if status in (401, 403):
-            return ModelError(ModelFault.auth, f"the model's server refuses the key ({status}); {told}")
-        if status == 404:
-            missing = f"there is no model '{self._endpoint.model}' at {self._endpoint.base_url}"
-            return ModelError(ModelFault.not_found, f"{missing} (404); {told}")
-        if status == 429:
-            return ModelError(
-                ModelFault.rate_limited,
-                f"the model's server is asked too often (429); {told}",
-                retry_after_seconds=_retry_after(response),
-            )
-        if status in (400, 413, 422) and any(sign in said.lower() for sign in _TOO_LONG):
-            return ModelError(ModelFault.too_long, f"the conversation is too long for the model; {told}")
-        if status >= 500 or status in (408, 409, 425):
-            return ModelError(
-                ModelFault.server,
-                f"the model's server failed ({status}); {told}",
-                retry_after_seconds=_retry_after(response),
-            )
-        if 300 <= status < 400:
-            return ModelError(ModelFault.invalid_request, f"the model's address has moved ({status})")
-        return ModelError(
-            ModelFault.invalid_request, f"the model's server refuses the request ({status}); {told}"
+    def _refusal(self, response: aiohttp.ClientResponse, error: Any) -> ModelError:
+        return refusal(
+            response.status,
+            error,
+            where=f"model '{self._endpoint.model}' at {self._endpoint.base_url}",
+            secret=self._endpoint.api_key,
+            retry_after_seconds=retry_after(response.headers.get("Retry-After", "")),
         )
 
 
-async def _read(response: aiohttp.ClientResponse) -> AsyncGenerator[ModelItem]:
+async def _read(response: aiohttp.ClientResponse, assembly: Assembly) -> AsyncGenerator[ModelItem]:
     """Until `[DONE]`, or the end of the connection where the model had finished."""
-    assembly = Assembly()
-    if response.content_type == "application/json":
-        whole = await _bounded(response, _MAX_WHOLE_BYTES)
-        if text := assembly.add(whole):
-            yield TextPiece(text)
-        yield assembly.reply()
-        return
-    reader = EventReader()
+    reader, is_answer = EventReader(), False
     async for piece in response.content.iter_any():
+        if not is_answer and piece.lstrip()[:1] == b"{":
+            # Not a stream at all: some servers cannot, whatever they call it.
+            if text := assembly.add(piece + await _bounded(response, _MAX_WHOLE_BYTES)):
+                yield TextPiece(text)
+            yield assembly.reply()
+            return
+        is_answer = is_answer or not piece.isspace()
         for data in reader.feed(piece):
             if data == b"[DONE]":
-                yield assembly.reply()
+                await _closed(response)
+                yield assembly.reply(is_done=True)
                 return
             if text := assembly.add(data):
                 yield TextPiece(text)
     for data in reader.finish():
         if data != b"[DONE]" and (text := assembly.add(data)):
             yield TextPiece(text)
+    if "html" in response.content_type:
+        raise unreadable("it is a web page; the address may be wrong")
     yield assembly.reply()
 
 
-async def _said(response: aiohttp.ClientResponse) -> str:
+async def _closed(response: aiohttp.ClientResponse) -> None:
+    """Lets the answer's end arrive: only then can the connection be used again."""
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(_CLOSING_SECONDS):
+            await response.content.readany()
+
+
+async def _said(response: aiohttp.ClientResponse) -> bytes:
     try:
-        data = await asyncio.wait_for(_bounded(response, _MAX_ERROR_BYTES), 10)
+        return await asyncio.wait_for(_bounded(response, _MAX_ERROR_BYTES), 10)
     except (aiohttp.ClientError, TimeoutError):
-        return ""
-    try:
-        said = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return error_text(data.decode("utf-8", "replace"))
-    return error_text(said.get("error") or said) if isinstance(said, dict) else error_text(said)
+        return b""
 
 
 async def _bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -195,12 +217,3 @@ async def _bounded(response: aiohttp.ClientResponse, limit: int) -> bytes:
         if size > limit:
             break
     return b"".join(pieces)[:limit]
-
-
-def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    """Seconds, as most servers write it; a date is left to our own waiting."""
-    try:
-        seconds = float(response.headers.get("Retry-After", ""))
-    except ValueError:
-        return None
-    return min(seconds, _LONGEST_WAIT_SECONDS) if seconds >= 0 else None

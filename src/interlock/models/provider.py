@@ -1,6 +1,6 @@
 """What every provider takes and gives, and the ways in which it fails."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -56,7 +56,10 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The turn, whole: the last thing a provider gives."""
+    """The turn, whole: the last thing a provider gives.
+
+    One that was stopped by its length or a filter may have neither text nor calls.
+    """
 
     text: str
     tool_calls: tuple[RequestedCall, ...] = ()
@@ -68,12 +71,16 @@ ModelItem = TextPiece | Reply
 
 
 class Provider(Protocol):
-    """`stream` gives pieces and at last one reply, or raises `ModelError`."""
+    """`stream` gives pieces and at last one reply, or raises `ModelError`.
+
+    It is an async generator: whoever stops before the reply closes it (`contextlib.aclosing`), which
+    closes the connection, so that a model does not go on for nobody.
+    """
 
     @property
     def name(self) -> str: ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelItem]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]: ...
 
     async def close(self) -> None: ...
 
@@ -85,6 +92,7 @@ class ModelFault(StrEnum):
     not_found = "not_found"
     invalid_request = "invalid_request"
     too_long = "too_long"
+    quota = "quota"
     rate_limited = "rate_limited"
     server = "server"
     timeout = "timeout"

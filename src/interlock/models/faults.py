@@ -1,0 +1,101 @@
+"""What went wrong with a model's server, as one sentence and one class of fault."""
+
+from typing import Any
+
+import orjson
+
+from interlock.infra.text import visible
+from interlock.models.provider import ModelError, ModelFault
+
+LONGEST_WAIT_SECONDS = 3600.0
+HIDDEN = "***REDACTED***"
+_LONGEST_TEXT = 300
+_TOO_LONG = (
+    "context_length",
+    "maximum context",
+    "context window",
+    "context size",
+    "too many tokens",
+    "prompt is too long",
+    "input is too long",
+)
+_NO_CREDIT = ("insufficient_quota", "insufficient balance", "insufficient credit", "your current quota")
+
+
+def told_of(body: bytes) -> Any:
+    """What a server sent with a refusal: its document, or its text."""
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return body.decode("utf-8", "replace")
+    return (said.get("error") or said) if isinstance(said, dict) else said
+
+
+def error_text(error: Any, secret: str = "") -> str:
+    """What a server says of its error, in one short line and without the key that it may repeat."""
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("detail") or error.get("error") or error
+    if isinstance(error, str):
+        text = error
+    else:
+        try:
+            text = orjson.dumps(error).decode()
+        except orjson.JSONEncodeError:
+            text = ""
+    if secret:
+        text = text.replace(secret, HIDDEN)
+    return visible(" ".join(text[:10_000].split())[:_LONGEST_TEXT])
+
+
+def refusal(
+    status: int, error: Any, *, where: str, secret: str = "", retry_after_seconds: float | None = None
+) -> ModelError:
+    """A status that is no success. `where` names the model and its address."""
+    said = error_text(error, secret)
+    signs = f"{said} {error.get('code') or error.get('type') if isinstance(error, dict) else ''}".lower()
+    fault, what = _judged(status, signs, where)
+    told = f"the model's server says: {said}" if said else "the model's server gives no reason"
+    return ModelError(fault, f"{what}; {told}", retry_after_seconds=retry_after_seconds)
+
+
+def _judged(status: int, signs: str, where: str) -> tuple[ModelFault, str]:
+    if status in (401, 403):
+        return ModelFault.auth, f"the model's server refuses the key ({status})"
+    if status == 404:
+        return ModelFault.not_found, f"there is no {where} (404)"
+    if status == 402 or (status == 429 and any(sign in signs for sign in _NO_CREDIT)):
+        return ModelFault.quota, f"the account at the model's server has no credit left ({status})"
+    if status == 429:
+        return ModelFault.rate_limited, "the model's server is asked too often (429)"
+    if status in (400, 413, 422) and any(sign in signs for sign in _TOO_LONG):
+        return ModelFault.too_long, f"the conversation is too long for the model ({status})"
+    if status >= 500 or status in (408, 409, 425):
+        return ModelFault.server, f"the model's server failed ({status})"
+    if 300 <= status < 400:
+        return ModelFault.invalid_request, f"the model's server sends the request elsewhere ({status})"
+    return ModelFault.invalid_request, f"the model's server refuses the request ({status})"
+
+
+def broken_off(error: Any, secret: str = "") -> ModelError:
+    """An error that comes in the stream itself. Some servers name the status that it would have had."""
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    status = int(code) if code.isdecimal() and len(code) == 3 else 0
+    if status >= 400:
+        return refusal(status, error, where="such model", secret=secret)
+    said = error_text(error, secret)
+    return ModelError(ModelFault.server, f"the model's server broke off: {said or 'it gives no reason'}")
+
+
+def unreadable(reason: str) -> ModelError:
+    return ModelError(
+        ModelFault.protocol, f"the model's server answered in a form that cannot be read: {reason}"
+    )
+
+
+def retry_after(header: str) -> float | None:
+    """Seconds, as most servers write it; a date is left to our own waiting."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        return None
+    return min(seconds, LONGEST_WAIT_SECONDS) if seconds >= 0 else None

@@ -1,0 +1,414 @@
+"""A chat completions server on a real socket, which answers as it is told and judges every request.
+
+In a test: `async with OpenAIServer([said("Hello")]) as server`. As a process of its own:
+`python -m tests.doubles.openai_server --port 0`, which prints its address, answers by the model's name
+(`work-8-200`: eight tool calls, each in a turn of its own, then an answer of 200 pieces) and shows on
+`GET /report` what it was asked and what was wrong with that.
+"""
+
+import argparse
+import asyncio
+import gzip
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from tests.doubles.provider_rules import request_faults
+
+KEY = "sk-double-4d1f0b7c9a2e8853"
+PATH = "/v1/chat/completions"
+MODEL = "double-1"
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Say nothing more until the client hangs up."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Break the connection off, in the middle of whatever it is."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    seconds: float
+
+
+Step = bytes | Hang | Cut | Wait
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one request gets: a head, then steps. Bytes are each written and flushed by themselves."""
+
+    steps: tuple[Step, ...] = ()
+    status: int = 200
+    content_type: str = "text/event-stream"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    # Before even the head of the answer.
+    first: tuple[Step, ...] = ()
+    gzipped: bool = False
+    # Where the body ends: by its own mark, as HTTP has it, or never.
+    ends: bool = True
+
+    def then(self, *steps: Step) -> "Answer":
+        return replace(self, steps=self.steps + steps)
+
+
+# -- what a stream is made of ------------------------------------------------------------------------
+
+
+def event(document: Any) -> bytes:
+    data = document if isinstance(document, bytes) else orjson.dumps(document)
+    return b"data: " + data + b"\n\n"
+
+
+DONE = event(b"[DONE]")
+
+
+def chunk(delta: Mapping[str, Any] | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta or {}, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "model": MODEL,
+        "choices": [choice],
+        **more,
+    }
+
+
+def usage_chunk(taken: int = 11, given: int = 7) -> dict[str, Any]:
+    usage = {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
+    return chunk() | {"choices": [], "usage": usage}
+
+
+def text_chunks(pieces: Iterable[str]) -> list[dict[str, Any]]:
+    return [chunk({"role": "assistant", "content": ""}), *(chunk({"content": piece}) for piece in pieces)]
+
+
+def call_delta(
+    index: int | None, *, name: str | None = None, arguments: Any = None, call_id: str | None = None
+) -> dict[str, Any]:
+    """One piece of one tool call; what is None is left out."""
+    function = {"name": name, "arguments": arguments}
+    delta: dict[str, Any] = {
+        "function": {key: value for key, value in function.items() if value is not None}
+    }
+    if index is not None:
+        delta["index"] = index
+    if call_id is not None:
+        delta |= {"id": call_id, "type": "function"}
+    return delta
+
+
+def call_chunks(*deltas: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [chunk({"tool_calls": [delta]}) for delta in deltas]
+
+
+def streamed(
+    chunks: Sequence[Any], *, finish: str | None = "stop", usage: bool = True, done: bool = True
+) -> Answer:
+    """A well-formed stream of these chunks, each in a write of its own."""
+    steps = [event(item) for item in chunks]
+    if finish is not None:
+        steps.append(event(chunk(finish=finish)))
+    if usage:
+        steps.append(event(usage_chunk()))
+    if done:
+        steps.append(DONE)
+    return Answer(tuple(steps))
+
+
+def said(text: str, size: int = 5) -> Answer:
+    return streamed(text_chunks(text[at : at + size] for at in range(0, len(text), size)))
+
+
+def called(*calls: tuple[str, Mapping[str, Any] | str], ids: str = "call") -> Answer:
+    """Asks for tools: each a name and its arguments, as an object or as whatever text."""
+    deltas: list[dict[str, Any]] = []
+    for index, (name, arguments) in enumerate(calls):
+        text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        middle = len(text) // 2
+        deltas.append(call_delta(index, name=name, arguments="", call_id=f"{ids}_{index}"))
+        deltas += [call_delta(index, arguments=part) for part in (text[:middle], text[middle:]) if part]
+    return streamed(call_chunks(*deltas), finish="tool_calls")
+
+
+def whole(text: str) -> Answer:
+    """An answer that is not streamed, from a server that cannot."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 3, "completion_tokens": 2}
+    return json_answer({"object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+def json_answer(document: Any, status: int = 200, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer((orjson.dumps(document),), status, "application/json", named)
+
+
+def refused(status: int, message: str = "no", **headers: str) -> Answer:
+    return json_answer({"error": {"message": message, "type": "double"}}, status, **headers)
+
+
+# -- what was asked ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    data: bytes
+    connection: int
+    document: Any = None
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return self.document["messages"]
+
+
+Deciding = Callable[[Asked], Answer]
+
+
+def by_turns(answers: Sequence[Answer]) -> Deciding:
+    """By how often the model spoke in the conversation: the same request always gets the same answer."""
+
+    def decide(asked: Asked) -> Answer:
+        turn = sum(message["role"] == "assistant" for message in asked.messages)
+        return answers[turn] if turn < len(answers) else refused(500, "the script has ended")
+
+    return decide
+
+
+def by_model_name(asked: Asked) -> Answer:
+    """`work-CALLS-PIECES`, with any tool that is offered first and its required arguments made up."""
+    match = re.fullmatch(r"work-(\d+)-(\d+)", asked.document.get("model", ""))
+    if match is None:
+        return said("This is the answer of a scripted server.")
+    calls, pieces = map(int, match.groups())
+    done = sum(message["role"] == "tool" for message in asked.messages)
+    if done >= calls:
+        return streamed(text_chunks(f"word{number} " for number in range(pieces)))
+    name, arguments = _made_up(asked.document.get("tools") or [], done)
+    return called((name, arguments), ids=f"call_{done}")
+
+
+def _made_up(tools: list[Any], number: int) -> tuple[str, dict[str, Any]]:
+    if not tools:
+        return "current_time", {}
+    function = tools[0]["function"]
+    fitting = {"string": f"value {number}", "integer": number, "number": number, "boolean": True}
+    properties = function["parameters"].get("properties", {})
+    required = function["parameters"].get("required", [])
+    return function["name"], {name: fitting.get(properties[name].get("type"), {}) for name in required}
+
+
+class OpenAIServer:
+    """Answers the requests in turn with `answers`, or as a function decides. `faults` must stay empty."""
+
+    def __init__(self, answers: Sequence[Answer] | Deciding = (), key: str | None = KEY) -> None:
+        self._script = None if callable(answers) else list(answers)
+        self._decide = answers if callable(answers) else self._next
+        self.key = key
+        self.asked: list[Asked] = []
+        self.faults: list[str] = []
+        self.connections = 0
+        self.requests = 0
+        self.keeps_requests = True
+        # A client that went away while an answer was not finished.
+        self.hung_up = asyncio.Event()
+        self.reached = asyncio.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def add(self, *answers: Answer) -> None:
+        assert self._script is not None
+        self._script.extend(answers)
+
+    async def __aenter__(self) -> "OpenAIServer":
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self, port: int = 0) -> "OpenAIServer":
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port, limit=2**16)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def close(self) -> None:
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def report(self) -> dict[str, Any]:
+        return {"requests": self.requests, "connections": self.connections, "faults": self.faults[:50]}
+
+    def _next(self, _asked: Asked) -> Answer:
+        if not self._script:
+            self.faults.append("a request that no script foresaw")
+            return refused(500, "the script has ended")
+        return self._script.pop(0)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.ensure_future(self._serve(reader, writer, self.connections))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
+    ) -> None:
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._exchange(reader, writer, connection):
+                    pass
+        finally:
+            writer.close()
+
+    async def _exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int
+    ) -> bool:
+        asked = await _read_request(reader, connection)
+        if asked.method == "GET" and asked.path == "/report":
+            answer = json_answer(self.report())
+        else:
+            self.requests += 1
+            asked = self._judged(asked)
+            if self.keeps_requests:
+                self.asked.append(asked)
+            answer = self._decide(asked)
+        return await _Writing(self, reader, writer).answer(answer)
+
+    def _judged(self, asked: Asked) -> Asked:
+        if (asked.method, asked.path) != ("POST", PATH):
+            self.faults.append(f"{asked.method} {asked.path}")
+        given = asked.headers.get("authorization")
+        if given != (f"Bearer {self.key}" if self.key else None):
+            self.faults.append(f"the Authorization header is {given!r}")
+        if asked.headers.get("content-type") != "application/json":
+            self.faults.append("the Content-Type is not JSON")
+        try:
+            document = orjson.loads(asked.data)
+        except orjson.JSONDecodeError as error:
+            self.faults.append(f"the body is not JSON: {error}")
+            return asked
+        self.faults += request_faults(document, orjson.loads)
+        return replace(asked, document=document)
+
+
+async def _read_request(reader: asyncio.StreamReader, connection: int) -> Asked:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    method, path, _ = head[0].split(" ")
+    headers = {
+        name.lower(): value.strip() for name, value in (line.split(":", 1) for line in head[1:] if line)
+    }
+    data = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(method, path, headers, data, connection)
+
+
+class _Writing:
+    """One answer on its way out."""
+
+    def __init__(
+        self, server: OpenAIServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+
+    async def answer(self, answer: Answer) -> bool:
+        """Whether the connection can be used again."""
+        for step in answer.first:
+            if not await self._take(step):
+                return False
+        self._writer.write(_head(answer))
+        steps = _gzipped(answer.steps) if answer.gzipped else answer.steps
+        for step in steps:
+            self._server.reached.set()
+            if not await self._take(
+                b"%x\r\n%b\r\n" % (len(step), step) if isinstance(step, bytes) else step
+            ):
+                return False
+        if not answer.ends:
+            return await self._take(Hang())
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+        return True
+
+    async def _take(self, step: Step) -> bool:
+        match step:
+            case bytes():
+                self._writer.write(step)
+                try:
+                    await self._writer.drain()
+                except ConnectionError:
+                    self._server.hung_up.set()
+                    raise
+                # Each in a packet of its own, as far as the system lets us.
+                await asyncio.sleep(0)
+            case Wait():
+                await asyncio.sleep(step.seconds)
+            case Hang():
+                self._server.reached.set()
+                await self._until_gone()
+                return False
+            case Cut():
+                self._writer.transport.abort()
+                return False
+        return True
+
+    async def _until_gone(self) -> None:
+        with suppress(ConnectionError):
+            while await self._reader.read(65536):
+                pass
+        self._server.hung_up.set()
+
+
+def _head(answer: Answer) -> bytes:
+    headers = {"Content-Type": answer.content_type, "Transfer-Encoding": "chunked", **answer.headers}
+    if answer.gzipped:
+        headers["Content-Encoding"] = "gzip"
+    lines = [f"HTTP/1.1 {answer.status} Said", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _gzipped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    data = gzip.compress(b"".join(step for step in steps if isinstance(step, bytes)))
+    return tuple(data[at : at + 20] for at in range(0, len(data), 20))
+
+
+# -- as a process of its own -------------------------------------------------------------------------
+
+
+async def _serve_until_stopped(port: int, key: str | None) -> None:
+    server = OpenAIServer(by_model_name, key)
+    server.keeps_requests = False
+    await server.start(port)
+    print(server.base_url, flush=True)  # noqa: T201 - the address is what this process is asked for
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A scripted chat completions server.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--key", default=KEY, help="empty: requests must come without one")
+    given = parser.parse_args()
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_serve_until_stopped(given.port, given.key or None))
+
+
+if __name__ == "__main__":
+    main()
