@@ -1,6 +1,7 @@
 """Tells a person every setting's effective value and where it came from, secrets masked."""
 
 import difflib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,16 @@ from interlock.config.environment import (
 from interlock.config.settings import Settings
 
 MASK = "********"
-OWN_PREFIXES = ("TOOL_", "SESSION_", "INTERLOCK_", "GATEWAY_", "DATABASE_", "REDACTION_", SPEC_PREFIX)
+OWN_PREFIXES = (
+    "TOOL_",
+    "SESSION_",
+    "INTERLOCK_",
+    "GATEWAY_",
+    "DATABASE_",
+    "REDACTION_",
+    "CONTROL_",
+    SPEC_PREFIX,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,8 @@ def _shown(name: str, value: object, settings: Settings) -> str:
             return ",".join(str(item) for item in sorted(value))
         case tuple():
             return ",".join(str(item) for item in value)
+        case dict():
+            return json.dumps(value, default=str)
         case _:
             return str(value)
 

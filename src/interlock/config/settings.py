@@ -12,19 +12,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
-from interlock.config.environment import EnvironmentSource, is_secret, variable_name
+from interlock.config.control import ControlSettings
+from interlock.config.environment import is_secret, variable_name
+from interlock.config.group import PositiveInt, SettingsGroup, split_words
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import ConfigurationError
 
-PositiveInt = Annotated[int, Field(gt=0)]
 Port = Annotated[int, Field(gt=0, lt=65536)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
 Words = Annotated[tuple[str, ...], NoDecode]
@@ -54,30 +50,6 @@ PROTECTED_NAMES = (
     ".zlogout",
     ".config/fish",
 )
-
-
-class SettingsGroup(BaseSettings):
-    """One group of variables with a common prefix. Unset and unknown variables are ignored."""
-
-    model_config = SettingsConfigDict(extra="ignore", frozen=True)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, EnvironmentSource(settings_cls)
-
-
-def _split(value: Any) -> Any:
-    """A comma separated variable as its parts, without the blank ones."""
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return value
 
 
 class DatabaseSettings(SettingsGroup):
@@ -139,7 +111,7 @@ class GatewaySettings(SettingsGroup):
     allowed_origins: Words = ()
     allowed_hosts: Words = ()
 
-    _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(_split)
+    _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(split_words)
 
 
 class RedactionSettings(SettingsGroup):
@@ -150,7 +122,7 @@ class RedactionSettings(SettingsGroup):
     rules: Path | None = None
     off: Words = ()
 
-    _split_words = field_validator("off", mode="before")(_split)
+    _split_words = field_validator("off", mode="before")(split_words)
 
     @field_validator("rules", mode="before")
     @classmethod
@@ -179,7 +151,7 @@ class SessionSettings(SettingsGroup):
     @field_validator("open_modes", mode="before")
     @classmethod
     def _chat_safe_is_always_open(cls, value: Any) -> Any:
-        named = _split(value)
+        named = split_words(value)
         if not isinstance(named, list | tuple | set | frozenset):
             return value
         return frozenset(parse_mode(str(name)) for name in named) | {ToolMode.chat_safe}
@@ -218,14 +190,14 @@ class ToolSettings(SettingsGroup):
 
     _split_words = field_validator(
         "protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", mode="before"
-    )(_split)
+    )(split_words)
 
     @field_validator("allowed_roots", "readable_paths", mode="before")
     @classmethod
     def _folders(cls, value: Any) -> Any:
         if value is None:
             return None
-        return tuple(dict.fromkeys(_existing_folder(Path(part)) for part in _split(value)))
+        return tuple(dict.fromkeys(_existing_folder(Path(part)) for part in split_words(value)))
 
     @field_validator("protected_names")
     @classmethod
@@ -289,6 +261,7 @@ class Settings(SettingsGroup):
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
     redaction: RedactionSettings = Field(default_factory=RedactionSettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
+    control: ControlSettings = Field(default_factory=ControlSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR")
@@ -376,6 +349,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         GatewaySettings,
         RedactionSettings,
         SessionSettings,
+        ControlSettings,
         ToolSettings,
     )
 }

@@ -1,0 +1,34 @@
+"""What every group of settings is, and the types that they share."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from interlock.config.environment import EnvironmentSource
+
+PositiveInt = Annotated[int, Field(gt=0)]
+
+
+class SettingsGroup(BaseSettings):
+    """One group of variables with a common prefix. Unset and unknown variables are ignored."""
+
+    model_config = SettingsConfigDict(extra="ignore", frozen=True)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, EnvironmentSource(settings_cls)
+
+
+def split_words(value: Any) -> Any:
+    """A comma separated variable as its parts, without the blank ones."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
