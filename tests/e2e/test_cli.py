@@ -255,7 +255,7 @@ def test_the_doctor_finds_a_sound_installation_sound(interlock):
 
 
 def test_the_schema_is_upgraded_on_request(interlock):
-    assert interlock.json("db", "upgrade") == {"before": None, "after": "0007"}
+    assert interlock.json("db", "upgrade") == {"before": None, "after": "0008"}
     assert "unchanged" in interlock("db", "upgrade").stdout
 
 

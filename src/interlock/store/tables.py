@@ -122,6 +122,35 @@ questions = Table(
     Index("questions_session_status", "session_id", "status"),
 )
 
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),
+    # The message it is about, which is also its place in the session's order.
+    Column("message_seq", BigInteger, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("mode", Text),
+    Column("who", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("started_us", BigInteger),
+    Column("ended_us", BigInteger),
+    Column("attempts", BigInteger, nullable=False),
+    # How often a worker died over it.
+    Column("interruptions", BigInteger, nullable=False),
+    Column("cancel_requested_us", BigInteger),
+    Column("cancel_requested_by", Text),
+    Column("reason", Text),
+    Column("question_id", Text),
+    Column("retry_of", Text),
+    # The task.queued event, and the task.started event of the last attempt.
+    Column("queued_event", Text, nullable=False),
+    Column("started_event", Text),
+    UniqueConstraint("session_id", "message_seq", name="tasks_session_message"),
+    Index("tasks_status_created", "status", "created_us"),
+    Index("tasks_created", "created_us"),
+)
+
 settings_versions = Table(
     "settings_versions",
     metadata,
