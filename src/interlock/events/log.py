@@ -122,9 +122,14 @@ class EventLog:
 
     async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
+        return await self.begin_transact(stream, work, token=token)
+
+    def begin_transact(
+        self, stream: str, work: Work[Result], *, token: int | None = None
+    ) -> "asyncio.Future[Result]":
+        """The same, queued now: behind what was queued before, and ahead of what comes later."""
         _refuse_odd_names(stream)
-        result: Result = await self._writer.submit(_Unit(stream, token, work=work))
-        return result
+        return self._writer.submit(_Unit(stream, token, work=work))
 
     def close(self) -> None:
         self._writer.close()

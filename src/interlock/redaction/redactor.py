@@ -15,6 +15,10 @@ from interlock.redaction.stream import RedactionStream
 __all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
 
 
+# A shorter secret made of digits is taken out of texts only: as a number it may be any limit or size.
+_MIN_NUMBER_DIGITS = 9
+
+
 @dataclass(frozen=True, slots=True)
 class Redacted:
     """A value safe to show, and whether anything had to be taken out of it."""
@@ -29,7 +33,9 @@ class Redactor:
     def __init__(self, known_values: Iterable[str] = (), rules: Iterable[Rule] | None = None) -> None:
         self._known = tuple(sorted(set(known_values)))
         self._rules = None if rules is None else tuple(rules)
-        self._numbers = frozenset(value for value in self._known if value.isdigit())
+        self._numbers = frozenset(
+            value for value in self._known if value.isdigit() and len(value) >= _MIN_NUMBER_DIGITS
+        )
 
     @cached_property
     def _scanner(self) -> Scanner:

@@ -6,15 +6,15 @@ There is no way to change a mode here. Everything doubtful about a mode is answe
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import structlog
 
 from interlock.config.modes import ToolMode
+from interlock.events.base import Event
 from interlock.events.catalog import (
     SYSTEM_STREAM,
-    MessageAppended,
     SessionArchived,
     SessionCreated,
     SessionDeleted,
@@ -23,14 +23,18 @@ from interlock.events.catalog import (
 from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog, Transaction
-from interlock.events.transcript import INSERT_MESSAGE, READ_MESSAGES, content_hash
+from interlock.events.transcript import READ_MESSAGES
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.text import storable
 from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
+from interlock.session.messages import MessageDraft, draft_message, must_be_there
 from interlock.session.models import Message, Role, Session, SessionKind
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +45,6 @@ INSERT_SESSION = """
 INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES (?, ?, ?, ?, ?, ?)
 """
 READ_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
-IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _SESSION_COLUMNS = """
 SELECT s.id, s.kind, s.title, s.mode, s.opened_by, s.created_us, h.time_us, h.seq, s.archived_us
@@ -59,6 +62,12 @@ ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
 MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
 ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
 ERASE_PAYLOADS = "UPDATE events SET payload = NULL WHERE stream = ? AND seq < ?"
+# What was to be done is not done any more; why something failed may say what was said.
+ERASE_TASKS = """
+UPDATE tasks SET reason = NULL, question_id = NULL,
+    status = CASE WHEN ended_us IS NULL THEN 'cancelled' ELSE status END, ended_us = coalesce(ended_us, ?)
+WHERE session_id = ?
+"""
 FENCE_OUT = "UPDATE session_leases SET token = token + 1, expires_ms = 0 WHERE session_id = ?"
 
 
@@ -133,7 +142,7 @@ class SessionManager:
         safe_title = self._title(title)
 
         def work(transaction: Transaction) -> None:
-            _must_be_there(transaction.connection, session_id)
+            must_be_there(transaction.connection, session_id)
             transaction.connection.change(RENAME, (safe_title, session_id))
             transaction.record(SessionRenamed(who=who, title=safe_title))
 
@@ -141,7 +150,7 @@ class SessionManager:
 
     async def archive(self, session_id: str, *, who: str, archived: bool = True) -> None:
         def work(transaction: Transaction) -> None:
-            _must_be_there(transaction.connection, session_id)
+            must_be_there(transaction.connection, session_id)
             transaction.connection.change(ARCHIVE, (now_us() if archived else None, session_id))
             transaction.record(SessionArchived(who=who, archived=archived))
 
@@ -152,12 +161,13 @@ class SessionManager:
 
         def work(transaction: Transaction) -> None:
             connection = transaction.connection
-            _must_be_there(connection, session_id)
+            must_be_there(connection, session_id)
             seq = transaction.next_seq()
             connection.change(FENCE_OUT, (session_id,))
             connection.change(MARK_DELETED, (now_us(), session_id))
             connection.change(ERASE_MESSAGES, (session_id,))
             connection.change(ERASE_QUESTIONS, (session_id,))
+            connection.change(ERASE_TASKS, (now_us(), session_id))
             connection.change(ERASE_PAYLOADS, (session_id, seq))
             transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
             transaction.close_stream()
@@ -179,37 +189,45 @@ class SessionManager:
         token: int | None = None,
     ) -> Message:
         """Add to the transcript: numbered, fenced, and told by an event, all or nothing."""
-        text = self._redactor.text(storable(content))
-        calls = self._redactor.value(list(tool_calls)) if tool_calls else None
-        encoded_calls = orjson.dumps(calls).decode() if calls else None
-        tool_call_id = self._redactor.text(storable(tool_call_id)) if tool_call_id else None
-        redacted = text != storable(content) or (calls is not None and calls != list(tool_calls or ()))
-        event = MessageAppended(
-            role=role.value,
-            content_hash=content_hash(role.value, text, encoded_calls, tool_call_id).hex(),
-            tool_call_id=tool_call_id,
-            redacted=redacted,
+        draft = self.draft(role, content, tool_calls=tool_calls, tool_call_id=tool_call_id)
+        return await self.begin_message(session_id, draft, scope=scope, token=token)
+
+    def draft(
+        self,
+        role: Role,
+        content: str,
+        *,
+        tool_calls: Sequence[dict[str, Any]] | None = None,
+        tool_call_id: str | None = None,
+    ) -> MessageDraft:
+        """A message without secrets, to be written by `begin_message` or in somebody's own transaction."""
+        return draft_message(
+            self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
         )
 
-        def work(transaction: Transaction) -> Message:
-            _must_be_there(transaction.connection, session_id)
-            recorded = transaction.record(event, scope)
-            transaction.connection.change(
-                INSERT_MESSAGE,
-                (
-                    *(session_id, recorded.seq, role.value, text),
-                    *(encoded_calls, tool_call_id, recorded.time_us),
-                ),
-            )
-            return Message(recorded.seq, role, text, recorded.time_us, calls, tool_call_id)
+    def begin_message(
+        self,
+        session_id: str,
+        draft: MessageDraft,
+        *,
+        scope: Scope = NO_SCOPE,
+        token: int | None = None,
+        facts: Sequence[Event] = (),
+    ) -> "asyncio.Future[Message]":
+        """Queue a message behind whatever was queued before; `facts` are recorded right before it."""
 
-        return await self._events.transact(session_id, work, token=token)
+        def work(transaction: Transaction) -> Message:
+            for fact in facts:
+                transaction.record(fact, scope)
+            return draft.write(transaction, session_id, scope)
+
+        return self._events.begin_transact(session_id, work, token=token)
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """What the model sees: every message, tool results and denials included."""
 
         def read(connection: Connection) -> list[Row]:
-            _must_be_there(connection, session_id)
+            must_be_there(connection, session_id)
             return connection.query(READ_MESSAGES, (session_id, after_seq))
 
         return [_message(row) for row in await self._database.read(read)]
@@ -228,6 +246,13 @@ class SessionManager:
         except Exception as error:  # noqa: BLE001 - a mode that cannot be read must not stop a request
             _log.warning("mode_read_error", session_id=session_id, error=type(error).__name__)
             return ToolMode.chat_safe
+        return self._judged(rows, session_id)
+
+    def mode_within(self, connection: Connection, session_id: str) -> ToolMode:
+        """The same within somebody's transaction, so that nobody can switch it before that has ended."""
+        return self._judged(connection.query(READ_MODE, (session_id,)), session_id)
+
+    def _judged(self, rows: Sequence[Row], session_id: str) -> ToolMode:
         if not rows:
             _log.warning("mode_read_error", session_id=session_id, error="no such session")
             return ToolMode.chat_safe
@@ -249,11 +274,6 @@ class SessionManager:
 
     def _title(self, title: str) -> str:
         return self._redactor.text(storable(" ".join(title.split())))[:MAX_TITLE]
-
-
-def _must_be_there(connection: Connection, session_id: str) -> None:
-    if not connection.query(IS_THERE, (session_id,)):
-        raise SessionNotFound(f"there is no session {session_id}")
 
 
 def _session(row: Row) -> Session:

@@ -1,0 +1,78 @@
+"""A message on its way into the transcript: made safe once, written with the event that vouches for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from interlock.events.catalog import MessageAppended
+from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.log import Transaction
+from interlock.events.transcript import INSERT_MESSAGE, content_hash
+from interlock.infra.errors import SessionNotFound
+from interlock.infra.text import storable
+from interlock.redaction.redactor import Redactor
+from interlock.session.models import Message, Role
+from interlock.store.driver import Connection
+
+IS_THERE = "SELECT 1 FROM sessions WHERE id = ? AND deleted_us IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """Without secrets, and storable: what it says is what will be read back."""
+
+    role: Role
+    content: str
+    tool_calls: list[dict[str, Any]] | None
+    tool_call_id: str | None
+    redacted: bool
+
+    def write(self, transaction: Transaction, session_id: str, scope: Scope = NO_SCOPE) -> Message:
+        """Number it, chain it and store it, within a transaction on the session's stream."""
+        must_be_there(transaction.connection, session_id)
+        calls = orjson.dumps(self.tool_calls).decode() if self.tool_calls else None
+        event = MessageAppended(
+            role=self.role.value,
+            content_hash=content_hash(self.role.value, self.content, calls, self.tool_call_id).hex(),
+            tool_call_id=self.tool_call_id,
+            redacted=self.redacted,
+        )
+        recorded = transaction.record(event, scope)
+        transaction.connection.change(
+            INSERT_MESSAGE,
+            (
+                *(session_id, recorded.seq, self.role.value, self.content),
+                *(calls, self.tool_call_id, recorded.time_us),
+            ),
+        )
+        return Message(
+            *(recorded.seq, self.role, self.content, recorded.time_us),
+            *(self.tool_calls, self.tool_call_id),
+        )
+
+
+def draft_message(
+    redactor: Redactor,
+    role: Role,
+    content: str,
+    *,
+    tool_calls: Sequence[dict[str, Any]] | None = None,
+    tool_call_id: str | None = None,
+) -> MessageDraft:
+    given = storable(content)
+    text = redactor.text(given)
+    calls = redactor.checked(list(tool_calls)) if tool_calls else None
+    return MessageDraft(
+        role=role,
+        content=text,
+        tool_calls=calls.value if calls else None,
+        tool_call_id=redactor.text(storable(tool_call_id)) if tool_call_id else None,
+        redacted=text != given or (calls is not None and calls.changed),
+    )
+
+
+def must_be_there(connection: Connection, session_id: str) -> None:
+    if not connection.query(IS_THERE, (session_id,)):
+        raise SessionNotFound(f"there is no session {session_id}")
