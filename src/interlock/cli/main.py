@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 _GROUPS = {
+    "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
     "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
+    "agents": ("interlock.cli.agents:app", "List, show and check the agents of the workspace."),
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
     "undo": ("interlock.cli.undo:undo", "Take back what a session, a task or a call did to files."),
     "events": ("interlock.cli.events:app", "Read and verify the log of everything that happened."),

@@ -1,0 +1,304 @@
+"""Agents: a persona, a model and a tool policy of their own, each in a file that people write.
+
+An agent's policy is one more layer of the merge and so can only tighten. A file with any fault is not
+loaded at all: half of a policy would be a wider one.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from interlock.agent.front_matter import Entry, Fault, HeadedText, parse
+from interlock.agent.plain_files import (
+    Unfit,
+    decoded,
+    names_in,
+    opened_folder,
+    read_plain,
+    without_comments,
+)
+from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.infra.errors import PersonError
+from interlock.infra.text import quotable
+from interlock.session.settings_store import patch_for
+
+MAX_AGENT_BYTES = 65_536
+MAX_AGENTS = 1000
+MAX_DESCRIPTION = 300
+
+_SUFFIX = ".md"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_MODEL = re.compile(r"[!-~]{1,200}")
+_ITEM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+
+
+class AgentNotFound(PersonError):
+    code = "AGENT_NOT_FOUND"
+
+
+class AgentInvalid(PersonError):
+    code = "AGENT_INVALID"
+
+
+class AgentChanged(PersonError):
+    """The file is not the one that a task began with."""
+
+    code = "AGENT_CHANGED"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """`sha256` is that of the file's bytes: a task that began with this agent goes on with no other."""
+
+    name: str
+    description: str
+    persona: str
+    model: str | None
+    tools: ToolPolicy
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with which line of which file."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Every agent that can be used, and every problem of every file, both in the order of their names."""
+
+    agents: tuple[Agent, ...]
+    problems: tuple[Problem, ...]
+
+
+class AgentFolder:
+    """`WORKSPACE_DIR/agents`. Its methods read files: call them on a thread."""
+
+    def __init__(self, path: Path, known_tools: Collection[str]) -> None:
+        """`known_tools` are the names and aliases of all tools there are: one that is denied must exist."""
+        self.path = path
+        self._known_tools = frozenset(known_tools)
+
+    def survey(self) -> Survey:
+        agents: list[Agent] = []
+        problems: list[Problem] = []
+        with opened_folder(self.path) as folder:
+            names = [] if folder is None else sorted(filter(_is_meant, names_in(folder)))
+            for file in names[:MAX_AGENTS]:
+                read = self._read(folder, file)
+                if isinstance(read, Agent):
+                    agents.append(read)
+                else:
+                    problems += read or ()
+            if len(names) > MAX_AGENTS:
+                problems.append(Problem(names[MAX_AGENTS], 1, f"is not read: more than {MAX_AGENTS} files"))
+        return Survey(tuple(agents), tuple(problems))
+
+    def load(self, name: str) -> Agent:
+        """The agent of that name as its file is now; with any fault in it, none."""
+        read: Agent | tuple[Problem, ...] | None = None
+        if _NAME.fullmatch(name):
+            with opened_folder(self.path) as folder:
+                read = self._read(folder, name + _SUFFIX)
+        if isinstance(read, Agent):
+            return read
+        if read is None:
+            raise AgentNotFound(f"there is no agent '{quotable(name, 64)}'{self._near(name)}")
+        raise AgentInvalid("; ".join(str(problem) for problem in read))
+
+    def load_pinned(self, name: str, pinned: str) -> Agent:
+        """The agent that a task began with, or a refusal: `pinned` is its `sha256` of then."""
+        agent = self.load(name)
+        if agent.sha256 != pinned:
+            raise AgentChanged(f"the agent '{name}' was changed since this task began; start a new task")
+        return agent
+
+    def _near(self, name: str) -> str:
+        with opened_folder(self.path) as folder:
+            there = [] if folder is None else [file.removesuffix(_SUFFIX) for file in names_in(folder)]
+        near = difflib.get_close_matches(name, sorted(filter(_NAME.fullmatch, there)), n=1)
+        return f"; did you mean {near[0]}?" if near else ""
+
+    def _read(self, folder: int | None, file: str) -> Agent | tuple[Problem, ...] | None:
+        """None where there is no such file."""
+        if folder is None:
+            return None
+        name = file.removesuffix(_SUFFIX)
+        try:
+            if name == file or not _NAME.fullmatch(name):
+                raise Unfit("is not named like an agent: lower-case letters, digits, - and _, then .md")
+            found = read_plain(folder, file, MAX_AGENT_BYTES + 1)
+            if found is None:
+                return None
+            if found.size > MAX_AGENT_BYTES:
+                raise Unfit(f"has {found.size} bytes; an agent may have {MAX_AGENT_BYTES}")
+            reading = _Reading(name, parse(decoded(found)), self._known_tools)
+        except Unfit as unfit:
+            return (Problem(file, unfit.line, unfit.reason),)
+        agent = reading.agent(sha256(found.data).hexdigest())
+        if reading.faults:
+            ordered = sorted(reading.faults, key=lambda fault: fault.line)
+            return tuple(Problem(file, fault.line, fault.text) for fault in ordered)
+        return agent
+
+
+def _is_meant(file: str) -> bool:
+    """Hidden files, editors' copies and a note to people are no agents, and no mistakes."""
+    return not file.startswith((".", "#")) and not file.endswith("~") and file != "README.md"
+
+
+class _Reading:
+    """One file becoming an agent. `faults` gathers all that is wrong with it, not the first alone."""
+
+    def __init__(self, name: str, text: HeadedText, known_tools: frozenset[str]) -> None:
+        self._name = name
+        self._text = text
+        self._known_tools = known_tools
+        self._given = {entry.key: entry for entry in text.entries}
+        self.faults = list(text.faults)
+
+    def agent(self, digest: str) -> Agent:
+        for entry in self._text.entries:
+            if entry.key not in KEYS:
+                self.faults.append(Fault(entry.line, _unknown_key(entry.key)))
+        self._check_name()
+        description = self._description()
+        persona = without_comments(self._text.body)
+        if not persona:
+            self._fault(self._text.body_line, "there is no persona: write below the head who the agent is")
+        return Agent(self._name, description, persona, self._model(), self._tools(), digest)
+
+    def _fault(self, line: int, text: str) -> None:
+        self.faults.append(Fault(line, text))
+
+    def _check_name(self) -> None:
+        entry = self._given.get("name")
+        if entry is not None and entry.value != self._name:
+            self._fault(entry.line, f"name must be {self._name}, as the file is named (or leave it out)")
+
+    def _description(self) -> str:
+        entry = self._given.get("description")
+        if entry is None or not entry.value:
+            self._fault(1 if entry is None else entry.line, "description is missing: say what it is for")
+            return ""
+        if len(entry.value) > MAX_DESCRIPTION:
+            self._fault(entry.line, f"description may have {MAX_DESCRIPTION} characters")
+        return entry.value
+
+    def _model(self) -> str | None:
+        entry = self._given.get("model")
+        if entry is not None and not _MODEL.fullmatch(entry.value):
+            self._fault(entry.line, "model must be the name of a model, without spaces")
+        return None if entry is None else entry.value
+
+    def _tools(self) -> ToolPolicy:
+        """Each line is a policy of its own; all of them merged are the agent's."""
+        policies = [self._policy(entry) for entry in self._text.entries if entry.key in _TOOL_VALUES]
+        return merge_tool_policies(*policies)
+
+    def _policy(self, entry: Entry) -> ToolPolicy:
+        try:
+            value = _TOOL_VALUES[entry.key](entry.value)
+            policy = ToolPolicy.model_validate(patch_for(entry.key.removeprefix("tools."), value))
+        except ValidationError as error:
+            self._fault(entry.line, f"{entry.key}: {error.errors(include_url=False)[0]['msg']}")
+        except ValueError as error:
+            self._fault(entry.line, f"{entry.key} {error}")
+        else:
+            for tool in sorted(policy.denied_tools):
+                if fault := self._unknown_tool(tool):
+                    self._fault(entry.line, fault)
+            return policy
+        return NO_RESTRICTION
+
+    def _unknown_tool(self, name: str) -> str:
+        # Those of MCP servers (server__tool) are known only while the server is there.
+        if name in self._known_tools or "__" in name:
+            return ""
+        near = difflib.get_close_matches(name, sorted(self._known_tools), n=1)
+        return f"there is no tool {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+# -- the values of a head ------------------------------------------------------------------------------
+
+
+def _switch(text: str) -> bool:
+    if text not in {"true", "false"}:
+        raise ValueError(f"must be true or false, not '{quotable(text, 40)}'")
+    return text == "true"
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError(f"must be a whole number, not '{quotable(text, 40)}'")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
+        raise ValueError(f"must be a number of seconds, not '{quotable(text, 40)}'")
+    return float(text)
+
+
+def _words(text: str) -> Iterator[str]:
+    """A list `a, b` or `[a, b]`; the empty list is `[]`."""
+    is_bracketed = text.startswith("[") and text.endswith("]")
+    inner = text[1:-1].strip() if is_bracketed else text
+    if not inner and is_bracketed:
+        return
+    for part in inner.split(","):
+        word = part.strip()
+        if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'":
+            word = word[1:-1]
+        if not _ITEM.fullmatch(word):
+            raise ValueError(f"must be a list with commas between its items, not '{quotable(text, 80)}'")
+        yield word
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(_words(text))
+
+
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(_number(word) for word in _words(text))
+
+
+_TOOL_VALUES: dict[str, Callable[[str], Any]] = {
+    "tools.fs.enabled": _switch,
+    "tools.fs.max_read_bytes": _number,
+    "tools.fs.max_write_bytes": _number,
+    "tools.shell.enabled": _switch,
+    "tools.shell.network": _switch,
+    "tools.shell.ports": _numbers,
+    "tools.mcp.enabled": _switch,
+    "tools.mcp.allowed_servers": _names,
+    "tools.memory.enabled": _switch,
+    "tools.image.enabled": _switch,
+    "tools.image.max_bytes": _number,
+    "tools.max_timeout_seconds": _seconds,
+    "tools.denied_tools": _names,
+}
+KEYS = ("name", "description", "model", *_TOOL_VALUES)
+
+
+def _unknown_key(key: str) -> str:
+    if key == "tools":
+        return "tools is a group; write what you mean with dots, as tools.fs.enabled: false"
+    near = difflib.get_close_matches(key, KEYS, n=1) or difflib.get_close_matches(
+        f"tools.{key}", KEYS, n=1, cutoff=0.7
+    )
+    hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(KEYS)})"
+    return f"there is no key {quotable(key, 80)}{hint}"

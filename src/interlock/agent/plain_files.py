@@ -1,0 +1,125 @@
+"""Reads the small text files that people write for agents. Nothing but a plain file of its own is read.
+
+A link, or a second name somewhere else, could lead into a folder that an agent may write to: then it
+would edit its own instructions.
+"""
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.memory.notes import read_up_to
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Unfit(Exception):
+    """Why a file is not read, as the end of a sentence that begins with its name."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class PlainFile:
+    """A file's bytes up to what was asked for, and how many it has."""
+
+    data: bytes
+    size: int
+
+    @property
+    def is_cut(self) -> bool:
+        return len(self.data) < self.size
+
+
+@contextmanager
+def opened_folder(path: Path) -> Iterator[int | None]:
+    """A descriptor of the folder, None where there is none. It may itself be a link the operator made."""
+    try:
+        descriptor = os.open(path, _FOLDER)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def names_in(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def read_plain(folder: int, name: str, limit_bytes: int) -> PlainFile | None:
+    """The beginning of a file in that folder; None where there is none, `Unfit` where it is not plain."""
+    try:
+        descriptor = os.open(name, _FILE, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unfit(_why(folder, name, error)) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unfit("is no regular file")
+        if status.st_nlink > 1:
+            raise Unfit("has a second name elsewhere (a hard link); copy it instead")
+        data = read_up_to(descriptor, limit_bytes)
+        # What was added while it was being read is not there yet.
+        return PlainFile(data, max(status.st_size, len(data)) if len(data) == limit_bytes else len(data))
+    except OSError as error:
+        raise Unfit(f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
+
+
+def _why(folder: int, name: str, error: OSError) -> str:
+    try:
+        if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return "is a link; put the file itself there"
+    except OSError:
+        pass
+    return f"cannot be read: {error.strerror}"
+
+
+def decoded(file: PlainFile) -> str:
+    """Its text in UTF-8, with line ends as \\n; `Unfit` names the line of what is no text."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        # A cut may go through a character: its first bytes are left out.
+        text = decoder.decode(file.data, final=not file.is_cut)
+    except UnicodeDecodeError as error:
+        line = file.data.count(b"\n", 0, error.start) + 1
+        raise Unfit("is not text in UTF-8", line) from None
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if found := _CONTROL.search(text):
+        raise Unfit(
+            f"has the control character U+{ord(found[0]):04X}", text.count("\n", 0, found.start()) + 1
+        )
+    return text
+
+
+def without_comments(text: str, *, is_cut: bool = False) -> str:
+    """Without `<!-- … -->`, which is for people. One that never ends is text, unless its end was cut."""
+    pieces, position = [], 0
+    while (begin := text.find("<!--", position)) >= 0:
+        end = text.find("-->", begin + 4)
+        if end < 0:
+            if is_cut:
+                pieces.append(text[position:begin])
+                position = len(text)
+            break
+        pieces.append(text[position:begin])
+        position = end + 3
+    pieces.append(text[position:])
+    return "".join(pieces).strip()

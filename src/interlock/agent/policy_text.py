@@ -1,0 +1,40 @@
+"""The tool policy as a model is told it: the merged one, field by field, as it is enforced."""
+
+from collections.abc import Iterable
+
+from interlock.gates.authority import Authority
+from interlock.infra.text import visible
+
+_HEAD = "ToolPolicy (all layers merged; every call is judged by exactly this, and by the mode):"
+
+
+def policy_text(authority: Authority) -> str:
+    """One line for each field, in one order. A switch that a wider one turns off is told as off."""
+    policy, limits = authority.policy, authority.limits
+    fs = policy.fs.enabled is not False
+    network = policy.shell.network is True
+    fields = {
+        "fs.enabled": _switch(is_on=fs),
+        "fs.maxReadBytes": str(limits.max_read_bytes),
+        "fs.maxWriteBytes": str(limits.max_write_bytes),
+        # A command can do to files whatever the file tools can, and an image becomes a file.
+        "shell.enabled": _switch(is_on=fs and policy.shell.enabled is not False),
+        "shell.network": _switch(is_on=network),
+        "shell.ports": _list(map(str, sorted(policy.shell.ports or ()))) if network else _list(()),
+        "mcp.enabled": _switch(is_on=policy.mcp.enabled is not False),
+        "mcp.allowedServers": _list(sorted(policy.mcp.allowed_servers or ())),
+        "memory.enabled": _switch(is_on=policy.memory.enabled is not False),
+        "image.enabled": _switch(is_on=fs and policy.image.enabled is not False),
+        "image.maxBytes": str(limits.max_image_bytes),
+        "maxTimeoutSeconds": f"{limits.max_timeout_seconds:g}",
+        "deniedTools": _list(sorted(policy.denied_tools)),
+    }
+    return "\n".join([_HEAD, *(f"{name}: {value}" for name, value in fields.items())])
+
+
+def _switch(*, is_on: bool) -> str:
+    return "true" if is_on else "false"
+
+
+def _list(items: Iterable[str]) -> str:
+    return f"[{', '.join(visible(item) for item in items)}]"

@@ -1,0 +1,103 @@
+"""What `interlock init` puts into a workspace. Nothing that is there already is ever touched."""
+
+import os
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER
+
+# Everything is in a comment: until somebody writes something, a model is told nothing.
+FILES = {
+    AGENTS: """\
+<!--
+AGENTS.md: how things are to be done here. Every conversation, agent and run reads it.
+Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+
+- Run the tests before you say that something works.
+- Dates as 2026-11-15, times in 24 hours.
+-->
+""",
+    USER: """\
+<!--
+USER.md: about you. Conversations and agents read it, runs of workflows do not.
+Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+
+- I am Ada, I live in Zurich, and I write German and English.
+-->
+""",
+    SOUL: """\
+<!--
+SOUL.md: how the assistant is to be. Plain conversations read it; an agent has its own persona instead.
+Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+
+- Be brief and friendly. Say so when you are not sure.
+-->
+""",
+    MEMORY: """\
+<!--
+MEMORY.md: the few things that are always to be in mind. Conversations and agents read it, runs do not.
+Everything else belongs into notes in the folder memory, where memory_search finds it.
+Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+
+- The project "harbour" lives in ~/code/harbour; its deadline is in May.
+-->
+""",
+}
+FOLDERS = ("agents", "workflows", "memory")
+
+
+class Found(StrEnum):
+    made = "made"
+    there = "there"
+    failed = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one file or folder; `detail` says why it failed."""
+
+    path: Path
+    found: Found
+    detail: str = ""
+
+
+def fill_workspace(path: Path) -> list[Step]:
+    """Make what is missing, for its owner alone. One that fails does not stop the others."""
+    root = _folder(path)
+    if root.found is Found.failed:
+        return [root]
+    folders = [_folder(path / name) for name in FOLDERS]
+    return [root, *(_file(path / name, text) for name, text in FILES.items()), *folders]
+
+
+def _folder(path: Path) -> Step:
+    try:
+        path.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if path.is_dir():
+            return Step(path, Found.there)
+        return Step(path, Found.failed, "something is there that is no folder")
+    except OSError as error:
+        return Step(path, Found.failed, error.strerror or type(error).__name__)
+    return Step(path, Found.made)
+
+
+def _file(path: Path, text: str) -> Step:
+    try:
+        # With O_EXCL even a link that leads nowhere counts as being there.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        if stat.S_ISREG(path.lstat().st_mode):
+            return Step(path, Found.there)
+        return Step(path, Found.failed, "something is there that is no file, or a link to one")
+    except OSError as error:
+        return Step(path, Found.failed, error.strerror or type(error).__name__)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        return Step(path, Found.failed, error.strerror or type(error).__name__)
+    return Step(path, Found.made)

@@ -1,0 +1,115 @@
+"""`interlock agents`: the agents there are, and what is wrong with their files."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import App
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json, print_line, print_table, print_text
+
+if TYPE_CHECKING:
+    from interlock.agent.personas import Agent, AgentFolder, Problem
+    from interlock.gates.policy import ToolPolicy
+
+app = App(name="agents", help="List, show and check the agents of the workspace.", help_format="plaintext")
+
+
+@app.command(name="list")
+def list_agents(*, json: AsJson = False) -> int:
+    """List the agents that can be used. Those whose files have a problem are named on stderr."""
+    folder = _folder()
+    survey = folder.survey()
+    if json:
+        problems = [asdict(problem) for problem in survey.problems]
+        print_json({"agents": [_brief(agent) for agent in survey.agents], "problems": problems})
+        return Exit.ok
+    if survey.agents:
+        rows = [[agent.name, agent.model or "", agent.description] for agent in survey.agents]
+        print_table(["agent", "model", "what it is for"], rows)
+    else:
+        note(f"no agents in {folder.path}")
+    if broken := sorted({problem.file for problem in survey.problems}):
+        note(f"not usable: {', '.join(broken)}; interlock agents check tells why")
+    return Exit.ok
+
+
+@app.command
+def show(name: str, *, json: AsJson = False) -> int:
+    """Show an agent as a model is given it: without secrets, and without comments.
+
+    Parameters
+    ----------
+    name
+        The agent's name.
+    """
+    from interlock.config.settings import load_settings
+    from interlock.redaction.choice import redactor_for
+
+    folder = _folder()
+    agent = folder.load(name)
+    redact = redactor_for(load_settings()).text
+    description, persona = redact(agent.description), redact(agent.persona)
+    if json:
+        print_json({**_brief(agent), "description": description, "persona": persona})
+        return Exit.ok
+    print_line(f"agent     {agent.name}")
+    print_line(f"for       {description}")
+    print_line(f"model     {agent.model or '(that of the session)'}")
+    print_line(f"file      {folder.path / agent.name}.md")
+    print_line(f"sha256    {agent.sha256}")
+    for path, value in _set_fields(agent.tools).items():
+        print_line(f"tightens  {path}: {value}")
+    print_line()
+    print_text(persona)
+    return Exit.ok
+
+
+@app.command
+def check(*, json: AsJson = False) -> int:
+    """Check every agent's file and print every problem with its line."""
+    folder = _folder()
+    survey = folder.survey()
+    if json:
+        names = [agent.name for agent in survey.agents]
+        print_json({"agents": names, "problems": [_located(folder, each) for each in survey.problems]})
+    else:
+        for problem in survey.problems:
+            print_line(f"{folder.path / problem.file}:{problem.line}: {problem.text}")
+        count = len({problem.file for problem in survey.problems})
+        note(f"{len(survey.agents)} agents can be used, {count} files have problems")
+    return Exit.failed if survey.problems else Exit.ok
+
+
+def _folder() -> "AgentFolder":
+    from interlock.agent.personas import AgentFolder
+    from interlock.config.settings import load_settings
+    from interlock.wiring import build_registry
+
+    registry = build_registry()
+    names = {entry.tool.name for entry in registry} | set(registry.aliases())
+    return AgentFolder(load_settings().workspace_dir / "agents", names)
+
+
+def _brief(agent: "Agent") -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "model": agent.model,
+        "tools": _set_fields(agent.tools),
+        "sha256": agent.sha256,
+    }
+
+
+def _located(folder: "AgentFolder", problem: "Problem") -> dict[str, Any]:
+    return {**asdict(problem), "path": str(folder.path / problem.file)}
+
+
+def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:
+    """What the policy says anything about, by the names that are used in files and settings."""
+    from interlock.session.settings_store import leaves, to_document
+
+    fields = dict(leaves(to_document(policy), "tools."))
+    if not policy.denied_tools:
+        del fields["tools.denied_tools"]
+    return {path: value for path, value in fields.items() if value is not None}

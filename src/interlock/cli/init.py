@@ -1,0 +1,49 @@
+"""`interlock init`: a workspace to begin with."""
+
+from pathlib import Path
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json, print_line
+
+
+def init(*, workspace: Path | None = None, json: AsJson = False) -> int:
+    """Make the workspace: the files that tell a model about you and your rules, and the folders.
+
+    What is there already stays as it is.
+
+    Parameters
+    ----------
+    workspace
+        The folder, instead of WORKSPACE_DIR.
+    """
+    from interlock.agent.starters import Found, fill_workspace
+    from interlock.config.settings import load_settings
+
+    configured = load_settings().workspace_dir
+    folder = configured if workspace is None else _checked(workspace)
+    steps = fill_workspace(folder)
+    if json:
+        rows = [
+            {"path": str(step.path), "state": step.found.value, "detail": step.detail} for step in steps
+        ]
+        print_json({"workspace": str(folder), "steps": rows})
+    else:
+        for step in steps:
+            print_line(f"{step.found.value:<7} {step.path}" + (f"  ({step.detail})" if step.detail else ""))
+        if folder != configured:
+            note(f"to use it: export WORKSPACE_DIR={folder}")
+    return Exit.failed if any(step.found is Found.failed for step in steps) else Exit.ok
+
+
+def _checked(given: Path) -> Path:
+    """Absolute, and out of every agent's reach: the same rules as for WORKSPACE_DIR."""
+    from pydantic import ValidationError
+
+    from interlock.config.settings import Settings
+    from interlock.infra.errors import BadUsage
+
+    try:
+        return Settings(workspace_dir=given).workspace_dir
+    except ValidationError as error:
+        reasons = [problem["msg"].removeprefix("Value error, ") for problem in error.errors()]
+        raise BadUsage(f"--workspace: {'; '.join(reasons)}") from None
