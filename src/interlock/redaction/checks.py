@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from interlock.redaction.harmless import (
+    CAMEL,
     CODE,
     CONSTANT,
     DOTTED,
@@ -171,6 +172,9 @@ def env_value(candidate: Candidate) -> bool:
 
 def flag_value(candidate: Candidate) -> bool:
     value = candidate.value
+    if candidate.text[max(0, candidate.start - 1) : candidate.start] == b"-":
+        # A dash between words--like this.
+        return False
     if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or _is_off(candidate.context):
         return False
     if value.isdigit():
@@ -213,6 +217,29 @@ def random_word(candidate: Candidate) -> bool:
     if PLAIN_WORDS.fullmatch(value) is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
         return True
     return not others and lower and upper
+
+
+def told_value(candidate: Candidate) -> bool:
+    """A random word where the words around it make a secret likely, but do not prove it."""
+    value = candidate.value.rstrip(b".,;:!?)'\"*")
+    if candidate.follower in (b"(", b"[", b"{") or has_safe_name(candidate.context):
+        return False
+    if DOTTED.fullmatch(value) or IDENTIFIER.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
+        return False
+    if b" " in value or b"\\" in value or CAMEL.fullmatch(value):
+        return False
+    _, lower, upper, _ = kinds = _kinds(value)
+    if PLAIN_WORDS.fullmatch(value) and not (lower and upper):
+        return False
+    return random_word(candidate) and (sum(kinds) >= 3 or len(value) >= 16)
+
+
+def random_list(candidate: Candidate) -> bool:
+    """Whether all of several are random; a list of names is not."""
+    if candidate.follower in (b"(", b".", b"["):
+        return False
+    items = [item.strip(b" \t\r\n\"'`") for item in candidate.value.split(b",")]
+    return all(_looks_random(item, 12) and not is_placeholder(item) for item in items)
 
 
 def lone_word(candidate: Candidate) -> bool:
@@ -287,6 +314,8 @@ CHECKS: dict[str, Check] = {
     "header-value": header_value,
     "random-value": random_value,
     "random-word": random_word,
+    "told-value": told_value,
+    "random-list": random_list,
     "lone-word": lone_word,
     "mixed-word": mixed_word,
     "url-password": url_password,

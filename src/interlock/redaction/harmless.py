@@ -43,7 +43,13 @@ LABEL_WORDS = compiled(
 TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?[$#]?\{.*\})")
 # A quote that closed a text was taken for one that opens it.
 CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|\.\w+\()")
-DOTTED = compiled(r"[0-9]+(?:[.:/_-][0-9]+)+|0x[0-9a-fA-F]{1,8}|#[0-9a-fA-F]{3,8}")
+DOTTED = compiled(
+    r"""[0-9]+(?:[.:/_-][0-9]+)+ | 0x[0-9a-fA-F]{1,8} | \#[0-9a-fA-F]{3,8}
+    | [v^~<>=]{1,2}[0-9]+(?:\.[0-9x*]+)+(?:-[a-z0-9.]+)?
+    | [0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.+Z\-]*"""
+)
+# Words written together, as programs call things.
+CAMEL = compiled(r"(?:[A-Z]{0,3}[a-z]{2,}|[0-9]{1,4})+")
 REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
 WORDS = compiled(r"[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
 PHRASE = compiled(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
@@ -76,6 +82,7 @@ SAFE_NAME = compiled(
           |column|id|label|tag|metric|feature|site|kms)[_.\-\x20]?key
     )\W*$
     | \barn:[\w:*/-]*$
+    | \bAWS::\w+::\w+$
     )"""
 )
 

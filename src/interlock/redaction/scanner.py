@@ -55,6 +55,11 @@ class Scanner:
         self._finders: dict[int, _Finder] = {}
         self._set = self._set_of(self._trees)
 
+    def make_ready(self) -> None:
+        """All rules now, so that one which cannot be used is refused here and not when it has a chance."""
+        for number in range(len(self._rules)):
+            self._finder(number)
+
     def may_hold(self, data: bytes) -> bool:
         """False where there is certainly no secret."""
         return self._set.Match(data) is not None
@@ -105,7 +110,7 @@ class Scanner:
             try:
                 patterns.Add(source_of(tree).encode())
             except re2.error as error:
-                raise BadRules(f"rule {rule.id}: {error}") from None
+                raise BadRules(f"rule {rule.id}: {_said(error)}") from None
         patterns.Compile()
         return patterns
 
@@ -123,8 +128,11 @@ class _Finder:
         tree = rule.tree
         self._groups = groups_in(tree)
         self._check: Check | None = rule.check
-        self._pattern = re2.compile(source_of(tree, catching=True).encode(), options(catching=True))
-        self._after = re2.compile(rule.after.encode(), options()) if rule.after else None
+        try:
+            self._pattern = re2.compile(source_of(tree, catching=True).encode(), options(catching=True))
+            self._after = re2.compile(rule.after.encode(), options()) if rule.after else None
+        except re2.error as error:
+            raise BadRules(f"rule {rule.id}: {_said(error)}") from None
 
     def find(self, data: bytes, area: "_Area") -> Iterator[Found]:
         """The matches that begin in the area. One that reaches its limit is followed as far as it goes."""
@@ -170,6 +178,7 @@ def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
 def check_examples(rule: Rule) -> None:
     """Refuse a rule whose examples are not as they say, cut anywhere."""
     scanner = Scanner([rule])
+    scanner.make_ready()
     for pieces in rule.must:
         data = "".join(pieces).encode()
         if not scanner.find(data):
@@ -177,6 +186,11 @@ def check_examples(rule: Rule) -> None:
     for text in rule.must_not:
         if scanner.find(text.encode()):
             raise BadRules(f"rule {rule.id} matches its counter-example {text!r}")
+
+
+def _said(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
 def _shown(pieces: tuple[str, ...]) -> str:
