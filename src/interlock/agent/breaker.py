@@ -1,0 +1,188 @@
+"""Leaves alone what keeps failing: a model, or a tool, by its key.
+
+    closed ── 5 failures of one class, no success between ──▶ open ── 30 seconds ──▶ half open
+       ▲                                                       ▲                        │ one probe
+       └──────────────────── the probe succeeds ───────────────┴── the probe fails ─────┘
+
+Whoever wants to try asks `allows` and says with the permit how it went. An outcome whose permit is from
+before the last change is old news and changes nothing. Nothing here waits, so tasks of one event loop
+share it safely.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from interlock.agent.limits import ControlLimits
+from interlock.events.work import CircuitClosed, CircuitHalfOpen, CircuitOpened
+from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.models.provider import ModelError, ModelFault
+from interlock.tools.result import ToolFailure, ToolResult
+
+# How long somebody waits who comes while another one tries.
+PROBE_WAIT_SECONDS = 1.0
+# A probe that was never heard of again does not keep everybody else away for ever.
+PROBE_LOST_SECONDS = 600.0
+MAX_CIRCUITS = 4096
+
+# The request was at fault: that says nothing about the next one.
+_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long})
+_OF_THE_TOOL = frozenset({ErrorClass.tool_exec, ErrorClass.timeout, ErrorClass.unknown})
+_WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    key: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The one try of a half-open circuit. It must be settled: `released` in a `finally` does no harm."""
+
+    key: str
+    number: int
+    events: tuple[CircuitHalfOpen, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    key: str
+    error_class: str
+    failures: int
+    seconds_left: float
+
+
+Permit = Allowed | Probe
+
+
+@dataclass(slots=True)
+class _Circuit:
+    failures: dict[str, int] = field(default_factory=dict)
+    # The class that opened it; None while it is closed.
+    opened_by: str | None = None
+    open_until: float = 0.0
+    half_open: bool = False
+    probe: int | None = None
+    probe_until: float = 0.0
+    # Permits below this number are from before the last change.
+    valid_from: int = 0
+
+
+class Breakers:
+    """All circuits of a process. A key is made by `model_key` or `tool_key`."""
+
+    def __init__(self, limits: ControlLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._circuits: dict[str, _Circuit] = {}
+        self._numbers = 0
+
+    def allows(self, key: str) -> Permit | Open:
+        self._numbers += 1
+        circuit = self._circuits.get(key)
+        if circuit is None or circuit.opened_by is None:
+            return Allowed(key, self._numbers)
+        now, error_class = self._clock(), circuit.opened_by
+        failures = circuit.failures.get(error_class, 0)
+        if now < circuit.open_until:
+            return Open(key, error_class, failures, circuit.open_until - now)
+        if circuit.probe is not None and now < circuit.probe_until:
+            return Open(key, error_class, failures, PROBE_WAIT_SECONDS)
+        events = () if circuit.half_open else (CircuitHalfOpen(error_class=error_class),)
+        circuit.half_open, circuit.probe = True, self._numbers
+        circuit.probe_until = now + PROBE_LOST_SECONDS
+        return Probe(key, self._numbers, events)
+
+    def failed(self, permit: Permit, error_class: str) -> tuple[CircuitOpened, ...]:
+        if error_class in _OF_THE_REQUEST:
+            self.released(permit)
+            return ()
+        circuit = self._circuits.setdefault(permit.key, _Circuit())
+        if not _counts(permit, circuit):
+            return ()
+        failures = circuit.failures[error_class] = circuit.failures.get(error_class, 0) + 1
+        if circuit.opened_by is None and failures < self._limits.circuit_failures:
+            self._keep_few()
+            return ()
+        seconds = self._limits.circuit_seconds
+        circuit.opened_by, circuit.open_until = error_class, self._clock() + seconds
+        self._changed(circuit)
+        return (CircuitOpened(error_class=error_class, failures=failures, seconds=seconds),)
+
+    def succeeded(self, permit: Permit) -> tuple[CircuitClosed, ...]:
+        circuit = self._circuits.get(permit.key)
+        if circuit is None or not _counts(permit, circuit):
+            return ()
+        circuit.failures.clear()
+        opened_by, circuit.opened_by = circuit.opened_by, None
+        if opened_by is None:
+            return ()
+        self._changed(circuit)
+        return (CircuitClosed(error_class=opened_by),)
+
+    def released(self, permit: Permit) -> None:
+        """It ended without telling anything: cancelled, say. Another one may probe."""
+        circuit = self._circuits.get(permit.key)
+        if circuit is not None and circuit.probe == permit.number:
+            circuit.probe = None
+
+    def tool_ended(self, permit: Permit, result: ToolResult) -> tuple[CircuitOpened | CircuitClosed, ...]:
+        """A refusal, wrong arguments and a stop say nothing about the tool."""
+        failure = result.failure
+        if failure is None:
+            return self.succeeded(permit)
+        if failure.error_class in _OF_THE_TOOL and failure.error_code not in _WAS_STOPPED:
+            return self.failed(permit, ErrorClass.tool_exec.value)
+        self.released(permit)
+        return ()
+
+    def _changed(self, circuit: _Circuit) -> None:
+        circuit.half_open, circuit.probe = False, None
+        circuit.valid_from = self._numbers + 1
+
+    def _keep_few(self) -> None:
+        """Keys come and go with sessions; of those that are closed the oldest are forgotten."""
+        if len(self._circuits) > MAX_CIRCUITS:
+            closed = [key for key, circuit in self._circuits.items() if circuit.opened_by is None]
+            for key in closed[: len(closed) // 2]:
+                del self._circuits[key]
+
+
+def _counts(permit: Permit, circuit: _Circuit) -> bool:
+    if circuit.opened_by is None:
+        return permit.number >= circuit.valid_from
+    return circuit.probe == permit.number
+
+
+def model_key(model: str) -> str:
+    return f"model:{model}"
+
+
+def tool_key(session_id: str, tool_name: str) -> str:
+    """By session: one person's failing calls must not take a tool away from everybody else."""
+    return f"tool:{session_id}:{tool_name}"
+
+
+def model_left_alone(model: str, circuit: Open) -> ModelError:
+    """What stands for the answer while a model is not asked; `Retries` waits for it as for any fault."""
+    return ModelError(
+        ModelFault(circuit.error_class),
+        f"the model '{model}' failed {circuit.failures} times in a row ({circuit.error_class}) and is not "
+        f"asked for {circuit.seconds_left:.0f} more seconds (CONTROL_CIRCUIT_SECONDS)",
+        retry_after_seconds=circuit.seconds_left,
+    )
+
+
+def tool_left_alone(tool_name: str, mode: str, circuit: Open) -> ToolResult:
+    """What a call of it gives meanwhile. The text never changes, so that repeating it is no progress."""
+    failure = ToolFailure(
+        error_code=ErrorCode.EXECUTION_ERROR,
+        error_class=ErrorClass.tool_exec,
+        tool_name=tool_name,
+        mode=mode,
+        message=f"{tool_name} failed {circuit.failures} times in a row and is not run for a while",
+        next_action="Try another way, or tell the person that the tool does not work.",
+    )
+    return ToolResult(exit_code=1, failure=failure)

@@ -1,0 +1,139 @@
+"""What was spent, in tokens and in money, and what may be.
+
+What a session or a day spent before comes from the log: whoever asks reads it there and passes it on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import chain
+from typing import Self
+
+from interlock.agent.limits import ControlLimits, Stop, out_of_budget, without_price
+from interlock.models.provider import Usage
+
+_MILLION = 1_000_000
+# A rough count, for providers that tell none: on the high side for English, on the low one for Chinese.
+_BYTES_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Of a million tokens, in the one currency of all prices."""
+
+    input: Decimal
+    output: Decimal
+
+    def cost(self, usage: Usage) -> Decimal:
+        return (self.input * usage.input_tokens + self.output * usage.output_tokens) / _MILLION
+
+
+FREE = Price(Decimal(0), Decimal(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens, and money; `cost` is None as soon as a model without a price had a part in it."""
+
+    tokens: int = 0
+    cost: Decimal | None = Decimal(0)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        return Spent(self.tokens + other.tokens, cost)
+
+
+NOTHING = Spent()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that the log tells for the session and for today, this task's own turns included."""
+
+    session: Spent = NOTHING
+    day: Spent = NOTHING
+
+
+class PriceTable:
+    """Prices by the name of the model, as `Provider.name` and the events have it."""
+
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        self._prices = dict(prices)
+
+    @classmethod
+    def of(cls, rows: Mapping[str, tuple[Decimal, Decimal]], free: Iterable[str] = ()) -> Self:
+        """From the settings. `free` are the built-in models, which nobody pays for."""
+        prices = {model: Price(given, taken) for model, (given, taken) in rows.items()}
+        return cls(dict.fromkeys(free, FREE) | prices)
+
+    def spent(self, usage: Mapping[str, Usage]) -> Spent:
+        """What these models used together."""
+        total = NOTHING
+        for model, used in usage.items():
+            price = self._prices.get(model)
+            cost = None if price is None else price.cost(used)
+            total += Spent(used.input_tokens + used.output_tokens, cost)
+        return total
+
+    def knows(self, model: str) -> bool:
+        return model in self._prices
+
+
+def estimated_usage(request_bytes: int, reply_bytes: int) -> Usage:
+    """For a provider that tells no usage: a budget must not stand still because of that."""
+    return Usage(-(-request_bytes // _BYTES_PER_TOKEN), -(-reply_bytes // _BYTES_PER_TOKEN))
+
+
+class Budget:
+    """What one task spent, against every limit on tokens and costs."""
+
+    def __init__(self, limits: ControlLimits, prices: PriceTable, model: str, spent: Spent) -> None:
+        self._limits = limits
+        self._prices = prices
+        self._model = model
+        self._history: History | None = None
+        self._unlogged = NOTHING
+        self.spent = spent
+
+    def add(self, usage: Usage) -> None:
+        more = self._prices.spent({self._model: usage})
+        self.spent += more
+        self._unlogged += more
+
+    def exceeded(self, history: History | None) -> Stop | None:
+        """The first limit that is used up. Without a fresh `history`, the last one and what came since."""
+        if history is not None:
+            self._history, self._unlogged = history, NOTHING
+        past = self._history
+        if past is None:
+            if self._limits.need_history:
+                raise ValueError("a limit of the session or the day is set: say what was spent before")
+            past = History()
+        session, day = past.session + self._unlogged, past.day + self._unlogged
+        return next(chain(self._tokens(session, day), self._costs(session, day)), None)
+
+    def _tokens(self, session: Spent, day: Spent) -> Iterator[Stop]:
+        limits = self._limits
+        for limit, allowed, spent in (
+            ("max_tokens", limits.max_tokens, self.spent),
+            ("max_session_tokens", limits.max_session_tokens, session),
+            ("max_day_tokens", limits.max_day_tokens, day),
+        ):
+            if allowed is not None and spent.tokens >= allowed:
+                yield out_of_budget(limit, allowed, spent.tokens)
+
+    def _costs(self, session: Spent, day: Spent) -> Iterator[Stop]:
+        limits = self._limits
+        for limit, allowed, spent, whose in (
+            ("max_cost", limits.max_cost, self.spent, "a model of this task"),
+            ("max_session_cost", limits.max_session_cost, session, "a model of this session"),
+            ("max_day_cost", limits.max_day_cost, day, "a model that was used today"),
+        ):
+            if allowed is None:
+                continue
+            if not self._prices.knows(self._model):
+                yield without_price(limit, allowed, f"the model '{self._model}'")
+            elif spent.cost is None:
+                yield without_price(limit, allowed, whose)
+            elif spent.cost >= allowed:
+                yield out_of_budget(limit, allowed, spent.cost)

@@ -1,0 +1,176 @@
+"""When a task has gone far enough: turns, time, tokens, money, calls that repeat or keep being refused.
+
+It knows no log, no model and no tool. The loop tells it what happened and asks before each turn; all it
+knows can be told again from the log, so that a task that is resumed has no more room than before.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from interlock.agent.budget import NOTHING, Budget, History, PriceTable, Spent
+from interlock.agent.ladder import DenialLadder
+from interlock.agent.limits import ControlLimits, Nudge, Stop, no_progress, out_of_time, out_of_turns
+from interlock.agent.progress import Progress, arguments_fingerprint, call_fingerprint
+from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.infra.text import visible
+from interlock.models.provider import Usage
+from interlock.tools.result import ToolResult
+
+_LONGEST_NAME = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PastCall:
+    """A call of the same task that ended before. `denial` is its message if it was refused."""
+
+    turn: int
+    tool_name: str
+    fingerprint: str
+    denial: str | None = None
+
+    @classmethod
+    def told(cls, turn: int, tool_name: str, arguments: str, envelope: Mapping[str, Any]) -> Self:
+        """From the transcript: the call's arguments as text, and the tool message that answered it."""
+        made = call_fingerprint(tool_name, arguments_fingerprint(arguments), envelope)
+        return cls(turn, tool_name, made, _denial(envelope))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """How far a task went before this process took it up, as the log tells it."""
+
+    turns: int = 0
+    seconds: float = 0.0
+    spent: Spent = NOTHING
+    calls: tuple[PastCall, ...] = ()
+
+
+class TaskControl:
+    """One task. Its clock runs from the beginning, except while it waits for a person."""
+
+    def __init__(
+        self,
+        limits: ControlLimits,
+        *,
+        model: str,
+        prices: PriceTable | None = None,
+        used: Used | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        used = used or Used()
+        self._limits = limits
+        self._clock = clock
+        self._seconds = used.seconds
+        self._running_since: float | None = clock()
+        self._budget = Budget(limits, prices or PriceTable({}), model, used.spent)
+        self._ladder = DenialLadder(limits)
+        self._progress = Progress()
+        self._ended: Stop | None = None
+        self.turns = used.turns
+        self._recall(used.calls)
+
+    def before_turn(self, history: History | None = None) -> Stop | None:
+        """None begins a turn and counts it. `history`: see `ControlLimits.need_history`."""
+        stop = self._ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
+        if stop is None:
+            self.turns += 1
+        return stop
+
+    def reply_received(self, usage: Usage) -> None:
+        """Also of a turn that failed later: what was used was used."""
+        self._budget.add(usage)
+
+    def call_ended(
+        self,
+        tool_name: str,
+        arguments: str,
+        result: ToolResult,
+        *,
+        exposed: Collection[str] = (),
+    ) -> Stop | Nudge | None:
+        """In the order of the calls. `arguments` is their fingerprint, `exposed` the tools on offer.
+
+        A call that waits for an answer has not ended yet.
+        """
+        if result.question_id is not None:
+            return None
+        failure = result.failure
+        denial = failure.message if failure is not None and failure.is_denial else None
+        made = call_fingerprint(tool_name, arguments, result.as_dict())
+        height, times = self._step(PastCall(self.turns, tool_name, made, denial))
+        if self._ended is not None:
+            return self._ended
+        if failure is not None and (nudge := self._ladder.nudge(height, failure, exposed)):
+            return nudge
+        return self._repeated(tool_name, times)
+
+    def out_of_time(self, *, after_seconds: float = 0.0) -> Stop | None:
+        """Between calls, before a wait of so many seconds, or when `seconds_left` ran out."""
+        allowed, reached = self._limits.max_wall_seconds, self.seconds
+        if reached + after_seconds < allowed:
+            return None
+        return out_of_time(allowed, reached, after_seconds)
+
+    def pause(self) -> None:
+        """A person is asked: that time is theirs."""
+        self._seconds, self._running_since = self.seconds, None
+
+    def resume(self) -> None:
+        if self._running_since is None:
+            self._running_since = self._clock()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked."""
+        running = 0.0 if self._running_since is None else self._clock() - self._running_since
+        return self._seconds + running
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._limits.max_wall_seconds - self.seconds)
+
+    @property
+    def spent(self) -> Spent:
+        return self._budget.spent
+
+    def _no_turn_left(self) -> Stop | None:
+        allowed = self._limits.max_turns
+        return out_of_turns(allowed, self.turns) if self.turns >= allowed else None
+
+    def _recall(self, calls: Iterable[PastCall]) -> None:
+        for call in calls:
+            self._step(call)
+
+    def _step(self, call: PastCall) -> tuple[int, int]:
+        """How often it was refused, how often it repeated itself. What ends the task ends it for good."""
+        climbed = self._ladder.step(call.turn, call.denial)
+        times = self._progress.step(call.turn, call.fingerprint)
+        stop: Stop | None = climbed if isinstance(climbed, Stop) else None
+        if stop is None and times >= self._limits.max_repeats:
+            stop = no_progress(_shown(call.tool_name), self._limits.max_repeats, times)
+        self._ended = self._ended or stop
+        return (0 if isinstance(climbed, Stop) else climbed), times
+
+    def _repeated(self, tool_name: str, times: int) -> Nudge | None:
+        if times < 2 or times < self._limits.max_repeats - 1:
+            return None
+        return Nudge(
+            f"This call of {_shown(tool_name)} gave the same result {times} times. It will not give "
+            "another one: use what you know, try another way, or say what is missing. "
+            "The same call once more ends the task."
+        )
+
+
+def _shown(tool_name: str) -> str:
+    """A model may call anything: the name is its text, not ours."""
+    return visible(tool_name)[:_LONGEST_NAME]
+
+
+def _denial(envelope: Mapping[str, Any]) -> str | None:
+    try:
+        code = ErrorCode(envelope.get("error_code", ""))
+    except ValueError:
+        return None
+    return str(envelope.get("message", "")) if code.error_class is ErrorClass.policy else None

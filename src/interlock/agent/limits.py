@@ -1,0 +1,170 @@
+"""The limits of a task, and the sentence that a person reads when one of them ended it.
+
+A limit is named after its field, and its variable after both: `max_turns` is `CONTROL_MAX_TURNS`.
+"""
+
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import Self
+
+from interlock.config.control import ControlSettings
+from interlock.events.work import ControlLimitReached, ProgressStalled
+
+_GO_ON = "What it did until then stays. Write a message to go on in a new task, or raise {setting}."
+_MORE_SESSION = "Start a new session, or raise {setting}."
+_MORE_DAY = "Wait for the next day, which begins at midnight UTC, or raise {setting}."
+
+_BUDGETS = {
+    "max_tokens": ("The task used {reached} tokens; it may use {allowed}.", _GO_ON),
+    "max_session_tokens": ("This session used {reached} tokens; it may use {allowed}.", _MORE_SESSION),
+    "max_day_tokens": ("Today {reached} tokens were used; a day may use {allowed}.", _MORE_DAY),
+    "max_cost": ("The task cost {reached}; it may cost {allowed}.", _GO_ON),
+    "max_session_cost": ("This session cost {reached}; it may cost {allowed}.", _MORE_SESSION),
+    "max_day_cost": ("Today's tasks cost {reached}; a day may cost {allowed}.", _MORE_DAY),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlLimits:
+    """Every number of the control policy; `config/control.py` has the same fields. None is no limit."""
+
+    max_turns: int = 50
+    max_wall_seconds: float = 1800.0
+    max_tokens: int = 2_000_000
+    max_session_tokens: int | None = None
+    max_day_tokens: int | None = None
+    max_cost: Decimal | None = None
+    max_session_cost: Decimal | None = None
+    max_day_cost: Decimal | None = None
+    max_retries: int = 5
+    retry_seconds: float = 1.0
+    max_retry_seconds: float = 30.0
+    max_retry_after_seconds: float = 120.0
+    circuit_failures: int = 5
+    circuit_seconds: float = 30.0
+    max_repeats: int = 3
+    max_denials: int = 3
+    max_recent_denials: int = 10
+    recent_calls: int = 50
+
+    @classmethod
+    def of(cls, settings: ControlSettings) -> Self:
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+    @property
+    def need_history(self) -> bool:
+        """Whether any limit reaches beyond the task, so that the log must be asked what was spent."""
+        return any(
+            limit is not None
+            for limit in (
+                self.max_session_tokens,
+                self.max_day_tokens,
+                self.max_session_cost,
+                self.max_day_cost,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """The task goes on; the model is told this together with the result of its call."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The task ends here, and the person is told the sentence."""
+
+    limit: str
+    allowed: float
+    reached: float
+    sentence: str
+    # The call that was repeated, where that was the reason.
+    tool_name: str | None = None
+
+    @property
+    def event(self) -> ControlLimitReached | ProgressStalled:
+        if self.tool_name is not None:
+            return ProgressStalled(tool_name=self.tool_name, times=int(self.reached))
+        return ControlLimitReached(
+            limit=self.limit, allowed=self.allowed, reached=self.reached, sentence=self.sentence
+        )
+
+
+def setting_of(limit: str) -> str:
+    return f"CONTROL_{limit.upper()}"
+
+
+def out_of_turns(allowed: int, reached: int) -> Stop:
+    said = f"The task took {reached} turns without coming to an end; it may take {allowed}."
+    return _stop("max_turns", allowed, reached, said, _GO_ON)
+
+
+def out_of_time(allowed: float, reached: float, waiting: float = 0) -> Stop:
+    if reached < allowed:
+        said = (
+            f"The task would have to wait {duration(waiting)} for its model, and of its time "
+            f"({duration(allowed)}) only {duration(allowed - reached)} are left."
+        )
+    else:
+        said = f"The task worked for {duration(reached)}; it may work for {duration(allowed)}."
+    return _stop("max_wall_seconds", allowed, reached, said, _GO_ON)
+
+
+def out_of_budget(limit: str, allowed: float | Decimal, reached: float | Decimal) -> Stop:
+    said, advice = _BUDGETS[limit]
+    shown = said.format(reached=_amount(reached), allowed=_amount(allowed))
+    return _stop(limit, allowed, reached, shown, advice)
+
+
+def without_price(limit: str, allowed: Decimal, whose: str) -> Stop:
+    """A budget that nobody can count is not kept by hoping."""
+    said = f"{setting_of(limit)} limits costs, but {whose} has no price in CONTROL_PRICES."
+    return _stop(limit, allowed, 0, said, "Add it there (a model that costs nothing as [0, 0]).")
+
+
+def no_progress(tool_name: str, allowed: int, reached: int) -> Stop:
+    said = f"The task made no progress: {reached} times the same call of {tool_name} gave the same result."
+    advice = "Say what it should do differently, or raise {setting}."
+    stop = _stop("max_repeats", allowed, reached, said, advice)
+    return Stop(stop.limit, stop.allowed, stop.reached, stop.sentence, tool_name)
+
+
+def refused_in_a_row(allowed: int, reached: int, last: str) -> Stop:
+    return _stop(
+        "max_denials", allowed, reached, f"Calls were refused {reached} turns in a row", _last(last)
+    )
+
+
+def refused_often(allowed: int, reached: int, window: int, last: str) -> Stop:
+    said = f"{reached} of the last {window} calls were refused"
+    return _stop("max_recent_denials", allowed, reached, said, _last(last))
+
+
+def _last(denial: str) -> str:
+    """What was refused is given by its own message; its braces are not ours to fill."""
+    quoted = denial.replace("{", "{{").replace("}", "}}")
+    return (
+        f"(the last one: {quoted}), so the task was ended. Allow what it needs "
+        "(interlock policy explain TOOL names the rule), ask for something else, or raise {setting}."
+    )
+
+
+def _stop(limit: str, allowed: float | Decimal, reached: float | Decimal, said: str, advice: str) -> Stop:
+    sentence = f"{said} {advice.format(setting=setting_of(limit))}"
+    return Stop(limit, float(allowed), float(reached), sentence)
+
+
+def duration(seconds: float) -> str:
+    """Rounded as a person would say it: '45 seconds', '30 minutes', '2.5 hours'."""
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{round(seconds / size, 1):g} {name}"
+    return f"{round(seconds, 1):g} seconds"
+
+
+def _amount(number: float | Decimal) -> str:
+    if isinstance(number, Decimal):
+        return f"{number.quantize(Decimal('0.0001')).normalize():f}"
+    return f"{number:,}"

@@ -1,0 +1,42 @@
+"""Whether and when a turn that failed is asked again."""
+
+from interlock.agent.limits import ControlLimits
+from interlock.events.work import RetryExhausted, RetryScheduled
+from interlock.models.provider import ModelError
+
+
+class Retries:
+    """For one turn. Waits 1, 2, 4 … 30 seconds, or as long as the server asks where that is longer.
+
+    What a server asks for is never cut short: where it asks for more than the operator allows, the turn
+    is not asked again.
+    """
+
+    def __init__(self, limits: ControlLimits) -> None:
+        self._limits = limits
+        self._scheduled = 0
+
+    def next_delay(self, error: ModelError, *, shown: bool) -> float | None:
+        """Seconds to wait, or None: the turn has failed. `shown`: somebody saw text of it already."""
+        limits = self._limits
+        if shown or not error.fault.may_pass or self._scheduled >= limits.max_retries:
+            return None
+        delay = min(limits.retry_seconds * 2.0**self._scheduled, limits.max_retry_seconds)
+        asked = error.retry_after_seconds
+        if asked is not None and asked > delay:
+            if asked > limits.max_retry_after_seconds:
+                return None
+            delay = asked
+        self._scheduled += 1
+        return delay
+
+    def scheduled(self, error: ModelError, delay_seconds: float) -> RetryScheduled:
+        return RetryScheduled(
+            attempt=self._scheduled,
+            delay_seconds=delay_seconds,
+            error_class=error.fault.value,
+            error=str(error),
+        )
+
+    def exhausted(self, error: ModelError) -> RetryExhausted:
+        return RetryExhausted(attempts=self._scheduled + 1, error_class=error.fault.value, error=str(error))
