@@ -231,6 +231,8 @@ def told_value(candidate: Candidate) -> bool:
     _, lower, upper, _ = kinds = _kinds(value)
     if PLAIN_WORDS.fullmatch(value) and not (lower and upper):
         return False
+    if lower and upper and re.search(rb"[!#$%^&*~+?]", value) and _case_changes(value) * 4 >= len(value):
+        return not is_placeholder(value)
     return random_word(candidate) and (sum(kinds) >= 3 or len(value) >= 16)
 
 
