@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -22,6 +23,7 @@ from interlock.models.provider import (
 from interlock.models.sse import EventReader, TooLong
 
 _MAX_ERROR_BYTES = 64 * 1024
+_LONG_BYTES = 256 * 1024
 _MAX_WHOLE_BYTES = 32 * 1024 * 1024
 # How long a server may take to close an answer that it called finished, before its connection is given up.
 _CLOSING_SECONDS = 0.25
@@ -132,11 +134,13 @@ class OpenAIChat:
             )
         return self._client
 
-    def _body(self, request: ModelRequest) -> bytes:
+    def _body(self, request: ModelRequest) -> bytes | BytesIO:
         messages = b",".join(request.messages)
-        return b"".join(
+        body = b"".join(
             [self._beginning, *self._dialect.options(request), b'"messages":[', messages, b"]}"]
         )
+        # A long one is sent in pieces, between which the event loop turns.
+        return body if len(body) < _LONG_BYTES else BytesIO(body)
 
     def _broken(self, error: Exception) -> ModelError:
         endpoint = self._endpoint
@@ -149,10 +153,10 @@ class OpenAIChat:
             case TimeoutError():
                 text = f"the model said nothing for {endpoint.idle_seconds:g} seconds"
                 return ModelError(ModelFault.timeout, text)
-            case aiohttp.InvalidURL():
+            case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
                 return ModelError(ModelFault.invalid_request, "the model's address is not a URL")
-            case aiohttp.ClientSSLError():
-                text = f"the certificate of the model's server at {endpoint.base_url} is not accepted"
+            case aiohttp.ClientConnectorCertificateError():
+                text = f"the certificate of the model's server at {endpoint.base_url} is not valid"
                 return ModelError(ModelFault.network, text)
             case aiohttp.ClientConnectorError():
                 text = f"the model's server at {endpoint.base_url} cannot be reached"

@@ -1,0 +1,58 @@
+"""Asks a model as the loop will, and keeps what came."""
+
+from contextlib import aclosing
+
+import pytest
+
+from interlock.models.messages import system_message, user_message
+from interlock.models.openai_chat import Endpoint, OpenAIChat
+from interlock.models.provider import ModelError, ModelRequest, Provider, Reply, TextPiece
+from tests.doubles.openai_server import KEY, MODEL, Answer, OpenAIServer
+
+QUESTION = ModelRequest((system_message("Be brief."), user_message("Hello?")))
+
+
+async def asked(provider: Provider, request: ModelRequest = QUESTION) -> tuple[list[str], Reply]:
+    """The pieces and the reply, which must be the same text."""
+    pieces, replies = [], []
+    async with aclosing(provider.stream(request)) as items:
+        async for item in items:
+            match item:
+                case TextPiece(text):
+                    assert not replies
+                    assert text
+                    pieces.append(text)
+                case Reply():
+                    replies.append(item)
+    (reply,) = replies
+    assert "".join(pieces) == reply.text
+    return pieces, reply
+
+
+async def failed(provider: Provider, request: ModelRequest = QUESTION) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await asked(provider, request)
+    return caught.value
+
+
+def chat(server: OpenAIServer, **more: float) -> OpenAIChat:
+    return OpenAIChat(Endpoint(server.base_url, MODEL, server.key or "", **more))
+
+
+async def reply_to(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> Reply:
+    async with OpenAIServer([answer]) as server:
+        provider = chat(server, **more)
+        _, reply = await asked(provider, request)
+        await provider.close()
+        assert server.faults == []
+        return reply
+
+
+async def failure_of(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> ModelError:
+    async with OpenAIServer([answer]) as server:
+        provider = chat(server, **more)
+        error = await failed(provider, request)
+        await provider.close()
+        assert server.faults == []
+        assert KEY not in str(error)
+        return error

@@ -1,0 +1,412 @@
+"""What goes wrong between a client and a model's server, each told as what it is."""
+
+import asyncio
+import socket
+import ssl
+import subprocess
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from interlock.models import openai_chat, sse
+from interlock.models.openai_chat import Endpoint, OpenAIChat
+from interlock.models.provider import ModelError, ModelFault, ModelRequest
+from tests.doubles.openai_server import (
+    KEY,
+    MODEL,
+    Answer,
+    Cut,
+    Hang,
+    OpenAIServer,
+    chunk,
+    event,
+    json_answer,
+    refused,
+    said,
+    streamed,
+    text_chunks,
+)
+from tests.integration.models.asking import QUESTION, asked, chat, failed, failure_of
+
+BROKE = "the connection to the model's server broke"
+CUT_OFF = "the model's answer was cut off before its end"
+SAYS = "the model's server says: no"
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault", "sentence"),
+    [
+        (refused(401), ModelFault.auth, f"the model's server refuses the key (401); {SAYS}"),
+        (refused(403), ModelFault.auth, f"the model's server refuses the key (403); {SAYS}"),
+        (
+            refused(402),
+            ModelFault.quota,
+            f"the account at the model's server has no credit left (402); {SAYS}",
+        ),
+        (refused(429), ModelFault.rate_limited, f"the model's server is asked too often (429); {SAYS}"),
+        (refused(500), ModelFault.server, f"the model's server failed (500); {SAYS}"),
+        (refused(503), ModelFault.server, f"the model's server failed (503); {SAYS}"),
+        (refused(408), ModelFault.server, f"the model's server failed (408); {SAYS}"),
+        (
+            refused(400),
+            ModelFault.invalid_request,
+            f"the model's server refuses the request (400); {SAYS}",
+        ),
+        (
+            refused(400, "This model's maximum context length is 8192 tokens."),
+            ModelFault.too_long,
+            (
+                "the conversation is too long for the model (400); the model's server says: "
+                "This model's maximum context length is 8192 tokens."
+            ),
+        ),
+        (
+            Answer((), 502, "text/html"),
+            ModelFault.server,
+            "the model's server failed (502); the model's server gives no reason",
+        ),
+        (
+            Answer((b"upstream \xff\x1b[1m sleeps\n",), 500, "text/plain"),
+            ModelFault.server,
+            "the model's server failed (500); the model's server says: upstream \ufffd\\x1b[1m sleeps",
+        ),
+        (
+            Answer((b'{"detail": "Not enabled"}',), 500, "application/json"),
+            ModelFault.server,
+            "the model's server failed (500); the model's server says: Not enabled",
+        ),
+    ],
+)
+async def test_a_refusal_is_told_by_its_class_and_in_one_sentence(answer, fault, sentence):
+    error = await failure_of(answer)
+    assert (error.fault, str(error)) == (fault, sentence)
+
+
+async def test_a_model_that_is_not_there_is_named_with_its_address():
+    async with OpenAIServer([refused(404)]) as server:
+        provider = chat(server)
+        error = await failed(provider)
+        await provider.close()
+    assert str(error) == f"there is no model '{MODEL}' at {server.base_url} (404); {SAYS}"
+    assert error.fault is ModelFault.not_found
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("2", 2.0),
+        ("0.5", 0.5),
+        ("999999", 3600.0),
+        ("inf", 3600.0),
+        ("-1", None),
+        ("nan", None),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+async def test_how_long_to_wait_is_taken_from_the_server(status, header, seconds):
+    error = await failure_of(refused(status, Retry_After=header))
+    assert error.retry_after_seconds == seconds
+
+
+async def test_an_account_without_credit_is_no_rate_limit():
+    document = {"error": {"message": "You exceeded your plan.", "code": "insufficient_quota"}}
+    error = await failure_of(json_answer(document, 429))
+    assert error.fault is ModelFault.quota
+    assert not error.fault.may_pass
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_not_followed(status):
+    async with OpenAIServer() as elsewhere:
+        error = await failure_of(refused(status, Location=f"{elsewhere.base_url}/chat/completions"))
+        assert elsewhere.connections == 0
+    assert error.fault is ModelFault.invalid_request
+    assert str(error) == f"the model's server sends the request elsewhere ({status}); {SAYS}"
+
+
+async def test_the_key_is_not_in_an_error_that_repeats_it():
+    error = await failure_of(refused(401, f"Incorrect API key provided: {KEY}."))
+    assert str(error).endswith("Incorrect API key provided: ***REDACTED***.")
+    error = await failure_of(Answer((event({"error": {"message": f"bad {KEY}"}}),)))
+    assert str(error) == "the model's server broke off: bad ***REDACTED***"
+
+
+async def test_a_long_refusal_is_told_in_short():
+    error = await failure_of(Answer((b"x" * 200_000,), 500, "text/plain"))
+    assert len(str(error)) < 400
+
+
+async def test_a_server_that_refuses_an_option_for_ever_is_not_asked_for_ever():
+    answers = [refused(400, "stream_options") for _ in range(5)]
+    async with OpenAIServer(answers) as server:
+        provider = chat(server)
+        error = await failed(provider)
+        await provider.close()
+    assert error.fault is ModelFault.invalid_request
+    assert len(server.asked) == 2
+
+
+# -- silence -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(first=(Hang(),)),
+        Answer((Hang(),)),
+        Answer((event(chunk({"content": "and then"})), Hang())),
+    ],
+    ids=["before the head", "before the first event", "in the middle"],
+)
+async def test_a_server_that_says_nothing_is_given_up_and_hung_up_on(answer):
+    async with OpenAIServer([answer]) as server:
+        provider = chat(server, idle_seconds=0.1)
+        error = await failed(provider)
+        assert (error.fault, str(error)) == (
+            ModelFault.timeout,
+            "the model said nothing for 0.1 seconds",
+        )
+        await asyncio.wait_for(server.hung_up.wait(), 5)
+        await provider.close()
+
+
+async def test_a_refusal_whose_reason_never_comes_is_told_without_one():
+    error = await failure_of(Answer((Hang(),), 500), idle_seconds=0.1)
+    assert str(error) == "the model's server failed (500); the model's server gives no reason"
+
+
+async def test_a_connection_that_is_not_answered_is_given_up(monkeypatch):
+    """A full backlog: the system neither takes the connection nor refuses it."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        address = listening.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for other in waiting:
+            other.setblocking(False)
+            with suppress(BlockingIOError):
+                other.connect(address)
+        base_url = f"http://127.0.0.1:{address[1]}/v1"
+        provider = OpenAIChat(Endpoint(base_url, MODEL, KEY, connect_seconds=0.2, idle_seconds=5))
+        error = await failed(provider)
+        await provider.close()
+        for other in waiting:
+            other.close()
+    text = f"the model's server at {base_url} did not answer the connection within 0.2 seconds"
+    assert (error.fault, str(error)) == (ModelFault.timeout, text)
+
+
+# -- broken streams ----------------------------------------------------------------------------------
+
+HELLO = event(chunk({"content": "Hello"}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault", "sentence"),
+    [
+        (Answer((HELLO, Cut())), ModelFault.network, BROKE),
+        (Answer(first=(Cut(),)), ModelFault.network, BROKE),
+        (Answer((HELLO,)), ModelFault.network, CUT_OFF),
+        (Answer(()), ModelFault.network, CUT_OFF),
+        (
+            Answer((HELLO, b"data: {oops\n\n")),
+            ModelFault.protocol,
+            (
+                "the model's server answered in a form that cannot be read: "
+                "a piece of the answer is not JSON"
+            ),
+        ),
+        (
+            Answer((b"<html>Welcome to the router</html>",), 200, "text/html"),
+            ModelFault.protocol,
+            (
+                "the model's server answered in a form that cannot be read: "
+                "it is a web page; the address may be wrong"
+            ),
+        ),
+        (
+            Answer((b'{"choices": [',), 200, "application/json"),
+            ModelFault.protocol,
+            (
+                "the model's server answered in a form that cannot be read: "
+                "a piece of the answer is not JSON"
+            ),
+        ),
+        (streamed(text_chunks([])), ModelFault.protocol, "the model's answer is empty"),
+        (
+            Answer((event({"choices": []}), event(b"[DONE]"))),
+            ModelFault.protocol,
+            "the model's answer is empty",
+        ),
+        (
+            Answer((HELLO, event({"error": {"message": "overloaded"}}))),
+            ModelFault.server,
+            "the model's server broke off: overloaded",
+        ),
+        (Answer((b"not gzip at all",), headers={"Content-Encoding": "gzip"}), ModelFault.network, BROKE),
+    ],
+)
+async def test_a_broken_answer_is_told_for_what_it_is(answer, fault, sentence):
+    error = await failure_of(answer)
+    assert (error.fault, str(error)) == (fault, sentence)
+    assert error.fault.may_pass
+
+
+async def test_what_was_said_before_a_fault_has_been_shown():
+    async with OpenAIServer([Answer((HELLO, Cut()))]) as server:
+        provider = chat(server)
+        shown = []
+        with pytest.raises(ModelError):
+            async for item in provider.stream(QUESTION):
+                shown.append(item.text)  # noqa: PERF401 - it must be kept when the stream breaks
+        await provider.close()
+    assert shown == ["Hello"]
+
+
+async def test_an_event_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(openai_chat, "EventReader", lambda: sse.EventReader(max_event_bytes=100_000))
+    answer = Answer((b"data: ", *[b"x" * 10_000] * 20))
+    error = await failure_of(answer)
+    assert (error.fault, str(error)) == (
+        ModelFault.protocol,
+        "the model's server sent a piece without end",
+    )
+
+
+async def test_a_giant_event_within_the_bound_is_read():
+    async with OpenAIServer([said("x" * 2_000_000, 2_000_000)]) as server:
+        provider = chat(server)
+        assert len((await asked(provider))[1].text) == 2_000_000
+        await provider.close()
+
+
+async def test_a_whole_answer_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(openai_chat, "_MAX_WHOLE_BYTES", 50_000)
+    error = await failure_of(Answer((b'{"a": "', *[b"x" * 10_000] * 20), 200, "application/json"))
+    assert error.fault is ModelFault.protocol
+
+
+# -- addresses ---------------------------------------------------------------------------------------
+
+
+async def test_a_server_that_is_not_there_is_named():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        base_url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+        error = await failed(provider)
+        await provider.close()
+    assert str(error) == f"the model's server at {base_url} cannot be reached"
+    assert error.fault is ModelFault.network
+
+
+@pytest.mark.parametrize("base_url", ["nonsense", "http://", "ftp://host/v1", "http://[::1", ""])
+async def test_an_address_that_is_none_is_told(base_url):
+    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    error = await failed(provider)
+    await provider.close()
+    assert (error.fault, str(error)) == (ModelFault.invalid_request, "the model's address is not a URL")
+
+
+async def test_plain_http_where_tls_is_expected_is_told():
+    def answer(_reader, writer) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    error = await failed(provider)
+    await provider.close()
+    server.close()
+    text = f"the model's server at {base_url} cannot be reached"
+    assert (error.fault, str(error)) == (ModelFault.network, text)
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
+        "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    )
+    subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+    base_url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    provider = OpenAIChat(Endpoint(base_url, MODEL, KEY))
+    error = await failed(provider)
+    await provider.close()
+    server.close()
+    text = f"the certificate of the model's server at {base_url} is not valid"
+    assert (error.fault, str(error)) == (ModelFault.network, text)
+
+
+# -- garbage -----------------------------------------------------------------------------------------
+
+
+class RawServer:
+    """Sends these bytes, whatever it was asked, and closes."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    async def close(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader, writer) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(self.data)
+            await writer.drain()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+GARBAGE = st.one_of(
+    st.binary(max_size=80),
+    st.binary(max_size=80).map(lambda data: HEAD + data),
+    st.binary(max_size=80).map(lambda data: HEAD + b"\r\n" + data),
+    st.binary(max_size=80).map(lambda data: HEAD + b"\r\ndata: " + data + b"\n\n"),
+    st.binary(max_size=80).map(lambda data: HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + data),
+    st.binary(max_size=80).map(lambda data: HEAD + b"Content-Encoding: deflate\r\n\r\n" + data),
+    st.binary(max_size=80).map(lambda data: HEAD + b"Content-Length: 999\r\n\r\n" + data),
+)
+
+
+async def _answer_garbage(answers: list[bytes]) -> None:
+    server = RawServer()
+    provider = OpenAIChat(Endpoint(await server.start(), MODEL, KEY, idle_seconds=5))
+    for answer in answers:
+        server.data = answer
+        error = await failed(provider)
+        assert KEY not in str(error)
+    await provider.close()
+    await server.close()
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(answers=st.lists(GARBAGE, min_size=1, max_size=5))
+def test_garbage_is_never_anything_but_a_model_error(answers):
+    asyncio.run(_answer_garbage(answers))
+
+
+async def test_a_server_that_closes_while_a_long_request_is_on_its_way_broke():
+    server = RawServer()
+    provider = OpenAIChat(Endpoint(await server.start(), MODEL, KEY))
+    request = ModelRequest((b'{"role":"user","content":"' + b"x" * 20_000_000 + b'"}',))
+    error = await failed(provider, request)
+    assert error.fault is ModelFault.network
+    await provider.close()
+    await server.close()

@@ -1,0 +1,425 @@
+"""One reply from many chunks, whatever the habits of the server that sends them."""
+
+from contextlib import suppress
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.models import assembling
+from interlock.models.assembling import MAX_CALLS, Assembly
+from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply, RequestedCall, Usage
+from tests.doubles.openai_server import call_chunks, call_delta, chunk, text_chunks, usage_chunk
+
+
+def assembled(*chunks, finish: str | None = "stop") -> Reply:
+    assembly = Assembly()
+    ends = () if finish is None else (chunk(finish=finish),)
+    shown = "".join(assembly.add(orjson.dumps(item)) for item in (*chunks, *ends))
+    reply = assembly.reply()
+    assert shown == reply.text
+    return reply
+
+
+def calls_of(*deltas) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in assembled(*call_chunks(*deltas)).tool_calls]
+
+
+def test_text_comes_piece_by_piece_and_whole():
+    reply = assembled(*text_chunks(["Hel", "lo ", "世界"]), usage_chunk(11, 7))
+    assert reply == Reply("Hello 世界", (), FinishReason.stop, Usage(11, 7))
+
+
+@pytest.mark.parametrize(
+    ("said", "understood"),
+    [
+        ("stop", FinishReason.stop),
+        ("length", FinishReason.length),
+        ("max_tokens", FinishReason.length),
+        ("content_filter", FinishReason.content_filter),
+        ("tool_calls", FinishReason.stop),
+        ("eos_token", FinishReason.stop),
+    ],
+)
+def test_the_reason_of_the_end_is_known_by_its_names(said, understood):
+    assert assembled(chunk({"content": "x"}), finish=said).finish_reason is understood
+
+
+def test_calls_are_the_reason_of_the_end_whatever_the_server_says():
+    reply = assembled(*call_chunks(call_delta(0, name="a", arguments="{}", call_id="1")), finish="stop")
+    assert reply.finish_reason is FinishReason.tool_calls
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_an_answer_may_be_stopped_before_it_began(finish):
+    assert assembled(finish=finish).text == ""
+
+
+def test_an_empty_answer_is_none():
+    with pytest.raises(ModelError, match=r"^the model's answer is empty$") as caught:
+        assembled(*text_chunks([""]))
+    assert caught.value.fault is ModelFault.protocol
+
+
+def test_an_answer_without_its_end_was_cut_off():
+    with pytest.raises(ModelError, match=r"^the model's answer was cut off before its end$") as caught:
+        assembled(chunk({"content": "x"}), finish=None)
+    assert caught.value.fault is ModelFault.network
+
+
+def test_a_server_that_says_it_is_done_need_not_say_how():
+    assembly = Assembly()
+    assembly.add(orjson.dumps(chunk({"content": "x"})))
+    assert assembly.reply(is_done=True).text == "x"
+
+
+# -- tool calls --------------------------------------------------------------------------------------
+
+
+def test_parallel_calls_are_told_apart_by_their_index():
+    assert calls_of(
+        call_delta(0, name="a", arguments="", call_id="1"),
+        call_delta(1, name="b", arguments="", call_id="2"),
+        call_delta(1, arguments='{"x":'),
+        call_delta(0, arguments='{"y":1}'),
+        call_delta(1, arguments="2}"),
+    ) == [("a", '{"y":1}'), ("b", '{"x":2}')]
+
+
+def test_calls_are_in_the_order_of_their_index():
+    assert calls_of(
+        call_delta(1, name="b", arguments="{}", call_id="2"),
+        call_delta(0, name="a", arguments="{}", call_id="1"),
+    ) == [("a", "{}"), ("b", "{}")]
+
+
+def test_calls_that_come_whole_at_once_are_told_apart():
+    deltas = [call_delta(None, name=name, arguments='{"n":1}') for name in ("a", "a", "b")]
+    assert calls_of(*deltas) == [("a", '{"n":1}'), ("a", '{"n":1}'), ("b", '{"n":1}')]
+    together = assembled(chunk({"tool_calls": deltas}))
+    assert [call.name for call in together.tool_calls] == ["a", "a", "b"]
+
+
+def test_calls_without_arguments_in_one_chunk_are_told_apart():
+    deltas = [call_delta(None, name="a", arguments="") for _ in range(2)]
+    assert len(assembled(chunk({"tool_calls": deltas})).tool_calls) == 2
+
+
+def test_calls_without_an_index_are_told_apart_by_their_id():
+    assert calls_of(
+        call_delta(None, name="a", arguments='{"x"', call_id="1"),
+        call_delta(None, name="a", arguments='{"y"', call_id="2"),
+        call_delta(None, arguments=":1}", call_id="1"),
+        call_delta(None, arguments=":2}", call_id="2"),
+    ) == [("a", '{"x":1}'), ("a", '{"y":2}')]
+
+
+def test_without_index_and_id_a_name_begins_a_call():
+    assert calls_of(
+        call_delta(None, name="a", arguments='{"x"'),
+        call_delta(None, arguments=":1}"),
+        call_delta(None, name="b"),
+        call_delta(None, arguments="{}"),
+    ) == [("a", '{"x":1}'), ("b", "{}")]
+
+
+def test_without_index_and_id_a_repeated_name_goes_on_with_a_call_that_is_not_whole():
+    assert calls_of(
+        call_delta(None, name="a", arguments='{"x"'),
+        call_delta(None, name="a", arguments=":1}"),
+        call_delta(None, name="a", arguments='{"x":2}'),
+    ) == [("a", '{"x":1}'), ("a", '{"x":2}')]
+
+
+def test_a_name_that_is_repeated_in_every_piece_is_one_name():
+    assert calls_of(
+        call_delta(0, name="read_file", arguments="{", call_id="1"),
+        call_delta(0, name="read_file", arguments="}", call_id="1"),
+    ) == [("read_file", "{}")]
+
+
+def test_a_name_may_come_in_parts():
+    assert calls_of(
+        call_delta(0, name="read", call_id="1"),
+        call_delta(0, name="_file"),
+        call_delta(0, arguments="{}"),
+    ) == [("read_file", "{}")]
+
+
+def test_a_server_that_gives_every_call_the_same_index_is_understood():
+    assert calls_of(
+        call_delta(0, name="a", arguments='{"x":', call_id="1"),
+        call_delta(0, arguments="1}"),
+        call_delta(0, name="a", arguments='{"x":', call_id="2"),
+        call_delta(0, arguments="2}"),
+    ) == [("a", '{"x":1}'), ("a", '{"x":2}')]
+
+
+def test_a_server_that_invents_an_id_for_every_piece_is_understood():
+    assert calls_of(
+        call_delta(0, name="a", arguments="{", call_id="1"),
+        call_delta(0, arguments="}", call_id="2"),
+    ) == [("a", "{}")]
+
+
+def test_arguments_may_come_as_an_object():
+    assert calls_of(call_delta(0, name="a", arguments={"x": [1]}, call_id="1")) == [("a", '{"x":[1]}')]
+
+
+def test_arguments_are_kept_as_the_model_wrote_them():
+    assert calls_of(call_delta(0, name="a", arguments='{"x": oops', call_id="1")) == [("a", '{"x": oops')]
+
+
+def test_every_call_has_an_id_of_its_own():
+    reply = assembled(
+        *call_chunks(
+            call_delta(0, name="a", arguments="{}", call_id="same"),
+            call_delta(1, name="a", arguments="{}", call_id="same"),
+            call_delta(2, name="a", arguments="{}"),
+            call_delta(3, name="a", arguments="{}", call_id="x" * 1000),
+            call_delta(4, name="a", arguments="{}", call_id="bad\nid"),
+        )
+    )
+    ids = [call.call_id for call in reply.tool_calls]
+    assert ids[0] == "same"
+    assert len(set(ids)) == 5
+    assert all(0 < len(identity) < 100 and identity.isprintable() for identity in ids)
+
+
+def test_calls_without_an_id_never_repeat_one_of_an_earlier_turn():
+    turns = [assembled(*call_chunks(call_delta(0, name="a", arguments="{}"))) for _ in range(2)]
+    assert turns[0].tool_calls[0].call_id != turns[1].tool_calls[0].call_id
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["read_file", "bash", "server__tool"]),
+        st.dictionaries(st.text(max_size=5), st.text(max_size=8) | st.integers(0, 99), max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(calls=CALLS, data=st.data())
+def test_deltas_cut_anywhere_and_interleaved_give_the_same_calls(calls, data):
+    queues = []
+    for index, (name, arguments) in enumerate(calls):
+        text = orjson.dumps(arguments).decode()
+        places = data.draw(st.lists(st.integers(0, len(text)), max_size=5))
+        ends = [*sorted(places), len(text)]
+        parts = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        first = call_delta(index, name=name, arguments=parts[0], call_id=f"c{index}")
+        queues.append([first, *(call_delta(index, arguments=part) for part in parts[1:])])
+    deltas = []
+    while any(queues):
+        deltas.append(data.draw(st.sampled_from([queue for queue in queues if queue])).pop(0))
+    sizes = data.draw(st.lists(st.integers(1, 3), min_size=len(deltas), max_size=len(deltas)))
+    chunks = []
+    while deltas:
+        size = sizes.pop()
+        chunks.append(chunk({"tool_calls": deltas[:size]}))
+        del deltas[:size]
+    assert assembled(*chunks).tool_calls == tuple(
+        RequestedCall(f"c{index}", name, orjson.dumps(arguments).decode())
+        for index, (name, arguments) in enumerate(calls)
+    )
+
+
+# -- what else servers send --------------------------------------------------------------------------
+
+
+def test_thoughts_are_passed_over():
+    reply = assembled(
+        chunk({"reasoning_content": "let me think"}),
+        chunk({"reasoning": "and think", "content": None}),
+        chunk({"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "so"}]}),
+    )
+    assert reply.text == "so"
+
+
+def test_a_refusal_of_the_model_is_its_text():
+    assert assembled(chunk({"refusal": "I will not."})).text == "I will not."
+
+
+def test_chunks_without_choices_are_passed_over():
+    assert assembled({"choices": []}, {}, {"choices": None}, chunk({"content": "x"})).text == "x"
+
+
+@pytest.mark.parametrize(
+    "usage", [{}, 3, {"prompt_tokens": -1, "completion_tokens": 2}, {"prompt_tokens": True}, {"x": 1}]
+)
+def test_usage_of_an_unknown_form_is_no_usage(usage):
+    assert assembled(chunk({"content": "x"}, usage=usage)).usage is None
+
+
+def test_the_last_usage_counts():
+    assert assembled(chunk({"content": "x"}), usage_chunk(1, 1), usage_chunk(5, 6)).usage == Usage(5, 6)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"{", "a piece of the answer is not JSON"),
+        (b'"x"', "a piece of the answer is not an object"),
+        (b'{"choices": {"a": 1}}', "a piece of the answer has choices of an unknown form"),
+        (b'{"choices": [3]}', "a piece of the answer has choices of an unknown form"),
+        (b'{"choices": [{"delta": "x"}]}', "a piece of the answer has a delta of an unknown form"),
+        (b'{"choices": [{"delta": {"content": 3}}]}', "a piece of the answer has text of an unknown form"),
+        (
+            b'{"choices": [{"delta": {"tool_calls": {"a": 1}}}]}',
+            "a piece of the answer has tool calls of an unknown form",
+        ),
+        (b'{"choices": [{"delta": {"tool_calls": [3]}}]}', "a tool call in the answer has no function"),
+        (
+            b'{"choices": [{"delta": {"tool_calls": [{"function": {"name": 3}}]}}]}',
+            "a tool call in the answer has an unknown form of name",
+        ),
+        (
+            b'{"choices": [{"delta": {"tool_calls": [{"id": 3, "function": {}}]}}]}',
+            "a tool call in the answer has an unknown form of id",
+        ),
+    ],
+)
+def test_a_malformed_chunk_is_told_for_what_it_is(data, reason):
+    with pytest.raises(ModelError) as caught:
+        Assembly().add(data)
+    assert str(caught.value) == f"the model's server answered in a form that cannot be read: {reason}"
+    assert caught.value.fault is ModelFault.protocol
+
+
+def test_a_call_without_a_name_is_no_call():
+    with pytest.raises(ModelError, match="a tool call in the answer has no name"):
+        assembled(*call_chunks(call_delta(0, arguments="{}", call_id="1")))
+
+
+def test_an_answer_cannot_ask_for_calls_without_end():
+    deltas = [call_delta(index, name="a", arguments="{}") for index in range(MAX_CALLS + 1)]
+    assert len(assembled(*call_chunks(*deltas[:-1])).tool_calls) == MAX_CALLS
+    with pytest.raises(ModelError, match=f"more than {MAX_CALLS} tool calls"):
+        assembled(*call_chunks(*deltas))
+
+
+def test_an_answer_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(assembling, "MAX_REPLY_BYTES", 2000)
+    with pytest.raises(ModelError, match=r"^the model's answer has no end$"):
+        assembled(*[chunk({"content": "x"})] * 50)
+
+
+@pytest.mark.parametrize(
+    ("error", "fault", "text"),
+    [
+        ({"message": "overloaded"}, ModelFault.server, "the model's server broke off: overloaded"),
+        ("gone", ModelFault.server, "the model's server broke off: gone"),
+        ({"message": ""}, ModelFault.server, 'the model\'s server broke off: {"message":""}'),
+        (
+            {"code": 429, "message": "slow down"},
+            ModelFault.rate_limited,
+            "the model's server is asked too often (429); the model's server says: slow down",
+        ),
+        (
+            {"code": "400", "message": "maximum context length is 8192 tokens"},
+            ModelFault.too_long,
+            (
+                "the conversation is too long for the model (400); "
+                "the model's server says: maximum context length is 8192 tokens"
+            ),
+        ),
+    ],
+)
+def test_an_error_in_the_stream_ends_it_with_its_class(error, fault, text):
+    with pytest.raises(ModelError) as caught:
+        Assembly().add(orjson.dumps({"error": error}))
+    assert (caught.value.fault, str(caught.value)) == (fault, text)
+
+
+def test_the_key_is_never_in_an_error_even_where_the_server_repeats_it():
+    key = "sk-very-secret-0123456789"
+    for filler in range(260, 310):
+        said = f"{'x' * filler} the key {key} is wrong"
+        with pytest.raises(ModelError) as caught:
+            Assembly(key).add(orjson.dumps({"error": {"message": said}}))
+        assert "very" not in str(caught.value)
+
+
+def test_what_a_server_says_cannot_drive_a_terminal():
+    with pytest.raises(ModelError) as caught:
+        Assembly().add(orjson.dumps({"error": {"message": "\x1b[2Jcleared\nhere"}}))
+    assert str(caught.value) == "the model's server broke off: \\x1b[2Jcleared here"
+
+
+# -- nothing but a ModelError ------------------------------------------------------------------------
+
+KEYS = st.sampled_from(
+    [
+        "choices",
+        "delta",
+        "message",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "index",
+        "id",
+        "finish_reason",
+        "usage",
+        "prompt_tokens",
+        "completion_tokens",
+        "error",
+        "code",
+        "type",
+        "text",
+    ]
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+SHAPED = st.fixed_dictionaries(
+    {
+        "choices": st.lists(
+            st.fixed_dictionaries({}, optional={"delta": JSON, "finish_reason": JSON}), max_size=2
+        )
+    },
+    optional={"usage": JSON, "error": JSON},
+)
+CALL_SHAPED = st.lists(
+    st.fixed_dictionaries(
+        {"function": st.fixed_dictionaries({}, optional={"name": JSON, "arguments": JSON})},
+        optional={"index": JSON, "id": JSON},
+    ),
+    max_size=3,
+).map(lambda calls: chunk({"tool_calls": calls}))
+
+
+@given(documents=st.lists(JSON | SHAPED | CALL_SHAPED, max_size=6))
+def test_json_of_any_shape_gives_a_reply_or_a_model_error(documents):
+    assembly = Assembly()
+    try:
+        shown = "".join(assembly.add(orjson.dumps(document)) for document in documents)
+        reply = assembly.reply(is_done=True)
+    except ModelError:
+        return
+    assert shown == reply.text
+    assert all(type(part) is str for call in reply.tool_calls for part in (call.call_id, call.name))
+    assert reply.text or reply.tool_calls or reply.finish_reason is not FinishReason.stop
+
+
+@given(data=st.binary(max_size=60))
+def test_bytes_of_any_kind_give_text_or_a_model_error(data):
+    with suppress(ModelError):
+        assert isinstance(Assembly().add(data), str)
+
+
+def test_arguments_nested_without_end_are_a_model_error():
+    deep = b'{"x":' * 300 + b"1" + b"}" * 300
+    piece = b'{"choices":[{"delta":{"tool_calls":[{"function":{"name":"a","arguments":' + deep + b"}}]}}]}"
+    with pytest.raises(ModelError, match="nested too deeply"):
+        Assembly().add(piece)
