@@ -12,7 +12,9 @@
     │   ├── InvalidSettings      a change of the stored settings was refused
     │   ├── QuestionNotFound
     │   ├── QuestionClosed       it was answered or closed before
-    │   └── InvalidAnswer        the answer does not fit the question
+    │   ├── InvalidAnswer        the answer does not fit the question
+    │   ├── TaskNotFound
+    │   └── WrongTaskStatus      a task that stands there cannot be cancelled or retried
     ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
     ├── AuditUnavailable         ends the task: what cannot be recorded is not done
@@ -141,6 +143,14 @@ class QuestionClosed(PersonError):
 
 class InvalidAnswer(PersonError):
     code = "INVALID_ANSWER"
+
+
+class TaskNotFound(PersonError):
+    code = "TASK_NOT_FOUND"
+
+
+class WrongTaskStatus(PersonError):
+    code = "TASK_STATUS"
 
 
 class StoreConflict(InterlockError):

@@ -6,7 +6,7 @@ may make several calls in one turn; each is answered by itself.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -42,6 +42,7 @@ from interlock.questions.rows import (
     LIST,
     OPEN_OF_SESSION,
     READ,
+    WAKE_TASK,
     Question,
     Status,
     question_of,
@@ -70,10 +71,19 @@ class AskingCall:
 
 
 class QuestionDesk:
-    def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:
+    """`ring` is told the session in which a closed question may have set a parked task going again."""
+
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        redactor: Redactor,
+        ring: Callable[[str], None] = lambda _session_id: None,
+    ) -> None:
         self._database = database
         self._events = log
         self._redactor = redactor
+        self._ring = ring
 
     # -- asking --
 
@@ -157,7 +167,9 @@ class QuestionDesk:
             transaction.record(_completed(answered, redacted=given.changed), scope)
             return answered
 
-        return await self._events.transact(question.session_id, work)
+        answered = await self._events.transact(question.session_id, work)
+        self._ring(question.session_id)
+        return answered
 
     async def expire(self, question_id: str, *, reason: str, who: str) -> Question:
         """Close it unanswered: its call ends as cancelled."""
@@ -165,19 +177,22 @@ class QuestionDesk:
         author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
 
         def work(transaction: Transaction) -> Question:
-            present = _locked(transaction, question_id)
-            _close(transaction, present, Status.expired, None, because, now_us(), author)
-            scope = Scope(present.task, present.intent_id)
-            transaction.record(
-                AskUserExpired(question_id=present.id, call_id=present.call_id, who=author, reason=because),
-                scope,
-            )
-            expired = _read(transaction.connection, present.id)
-            if not _has_ended(transaction.connection, present):
-                transaction.record(_cancelled(expired), scope)
-            return expired
+            return _expire(transaction, _locked(transaction, question_id), because, author)
 
-        return await self._events.transact(question.session_id, work)
+        expired = await self._events.transact(question.session_id, work)
+        self._ring(question.session_id)
+        return expired
+
+    def close_open(
+        self, transaction: Transaction, session_id: str, *, reason: str, who: str, task: str | None = None
+    ) -> None:
+        """Close what is open in a session, or in one of its tasks, unanswered; part of a transaction."""
+        author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
+        transaction.next_seq()
+        for row in transaction.connection.query(OPEN_OF_SESSION, (session_id,)):
+            question = question_of(row)
+            if task is None or question.task == task:
+                _expire(transaction, question, because, author)
 
     # -- reading --
 
@@ -207,6 +222,18 @@ class QuestionDesk:
 
     def _line(self, text: str, max_chars: int) -> str:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+
+
+def _expire(transaction: Transaction, question: Question, because: str, author: str) -> Question:
+    _close(transaction, question, Status.expired, None, because, now_us(), author)
+    scope = Scope(question.task, question.intent_id)
+    transaction.record(
+        AskUserExpired(question_id=question.id, call_id=question.call_id, who=author, reason=because), scope
+    )
+    expired = _read(transaction.connection, question.id)
+    if not _has_ended(transaction.connection, question):
+        transaction.record(_cancelled(expired), scope)
+    return expired
 
 
 def _refuse_another(connection: Connection, session_id: str, intent_id: str) -> None:
@@ -268,6 +295,8 @@ def _close(
     )
     if changed != 1:
         raise QuestionClosed(f"question {question.id} was closed meanwhile; nothing was changed")
+    if question.task is not None:
+        transaction.connection.change(WAKE_TASK, (question.task, question.session_id, question.id))
 
 
 def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:

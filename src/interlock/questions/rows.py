@@ -90,6 +90,12 @@ UPDATE questions SET status = ?, answer = ?, close_reason = ?, closed_us = ?, cl
 WHERE id = ? AND status = 'open'
 """
 
+# The task that was parked for this question goes on, whatever became of the question.
+WAKE_TASK = """
+UPDATE tasks SET status = 'queued', question_id = NULL
+WHERE id = ? AND session_id = ? AND status = 'waiting' AND question_id = ?
+"""
+
 HAS_OUTCOME = """
 SELECT 1 FROM events WHERE stream = ? AND seq > ? AND parent = ? AND kind IN
     ('tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted')

@@ -147,6 +147,7 @@ tasks = Table(
     Column("queued_event", Text, nullable=False),
     Column("started_event", Text),
     UniqueConstraint("session_id", "message_seq", name="tasks_session_message"),
+    Index("tasks_session_status", "session_id", "status", "message_seq"),
     Index("tasks_status_created", "status", "created_us"),
     Index("tasks_created", "created_us"),
 )

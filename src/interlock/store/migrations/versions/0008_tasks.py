@@ -30,5 +30,6 @@ def upgrade() -> None:
         sa.Column("started_event", sa.Text),
         sa.UniqueConstraint("session_id", "message_seq", name="tasks_session_message"),
     )
+    op.create_index("tasks_session_status", "tasks", ["session_id", "status", "message_seq"])
     op.create_index("tasks_status_created", "tasks", ["status", "created_us"])
     op.create_index("tasks_created", "tasks", ["created_us"])

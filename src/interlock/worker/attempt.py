@@ -1,0 +1,119 @@
+"""One attempt at one task: runs the handler and ends it when it has to end.
+
+It says what it came to and writes nothing. A handler that will not end keeps its session: two attempts at
+one task, or two tasks of a session at once, would be worse than one that hangs.
+"""
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from interlock.infra.errors import InterlockError, SessionFenced, SessionNotFound
+from interlock.session.lease import Lease
+from interlock.worker.handler import Done, Failed, TaskHandler, TaskOutcome, Waiting
+from interlock.worker.rows import Task
+
+_log = structlog.get_logger(__name__)
+
+# How long to wait before a handler that does not end is told again, and the log with it.
+STUBBORN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOff:
+    """The worker stops: another one is to go on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The session is somebody else's now: nothing more may be written."""
+
+
+AttemptEnd = TaskOutcome | LeftOff | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What can end an attempt from outside, each with how long the handler then has to end by itself."""
+
+    cancelled: asyncio.Event
+    cancel_grace_seconds: float
+    stopping: asyncio.Event
+    stop_grace_seconds: float
+    hurrying: asyncio.Event
+
+    def graces(self) -> dict[asyncio.Event, float]:
+        return {
+            self.cancelled: self.cancel_grace_seconds,
+            self.stopping: self.stop_grace_seconds,
+            self.hurrying: 0.0,
+        }
+
+
+async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: Signals) -> AttemptEnd:
+    work = asyncio.create_task(_handled(handler, task, lease, signals.cancelled))
+    try:
+        await _until_it_must_end(work, lease, signals)
+        was_left_off = not work.done() and signals.stopping.is_set() and not signals.cancelled.is_set()
+        await _end(work, task)
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
+    if lease.lost.is_set():
+        return Lost()
+    outcome = _outcome(work, task)
+    return LeftOff() if was_left_off and isinstance(outcome, Failed) else outcome
+
+
+async def _handled(handler: TaskHandler, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
+    return await handler.handle(task, lease, cancelled)
+
+
+async def _until_it_must_end(work: "asyncio.Task[TaskOutcome]", lease: Lease, signals: Signals) -> None:
+    graces = signals.graces()
+    ears: dict[asyncio.Future[Any], asyncio.Event] = {
+        asyncio.ensure_future(event.wait()): event for event in (lease.lost, *graces)
+    }
+    deadline = math.inf
+    try:
+        while not work.done() and not lease.lost.is_set() and time.monotonic() < deadline:
+            remaining = None if deadline == math.inf else deadline - time.monotonic()
+            silent = {ear for ear in ears if not ear.done()}
+            heard, _ = await asyncio.wait(
+                {work, *silent}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED
+            )
+            for event in {ears[ear] for ear in heard & silent} & graces.keys():
+                deadline = min(deadline, time.monotonic() + graces[event])
+    finally:
+        for ear in ears:
+            ear.cancel()
+
+
+async def _end(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
+    while not work.done():
+        work.cancel()
+        await asyncio.wait({work}, timeout=STUBBORN_SECONDS)
+        if not work.done():
+            _log.warning("handler_does_not_end", task_id=task.id, session_id=task.session_id)
+
+
+def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> TaskOutcome | Lost:
+    if work.cancelled():
+        return Failed("the work on it was broken off")
+    error = work.exception()
+    if error is None:
+        outcome: object = work.result()
+        if isinstance(outcome, Done | Failed | Waiting):
+            return outcome
+        return Failed("the work on it ended without saying how")
+    if isinstance(error, SessionFenced | SessionNotFound):
+        return Lost()
+    if isinstance(error, InterlockError):
+        _log.warning("task_failed", task_id=task.id, error_code=error.code, error=str(error))
+        return Failed(str(error))
+    _log.error("handler_raised", task_id=task.id, session_id=task.session_id, exc_info=error)
+    return Failed(f"an unexpected error ended it ({type(error).__name__})")

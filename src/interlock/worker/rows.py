@@ -1,0 +1,150 @@
+"""A task as a row, and every statement about such rows."""
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from interlock.config.modes import ToolMode
+from interlock.events.ledger import Scope
+from interlock.store.driver import Row
+
+
+class TaskStatus(StrEnum):
+    queued = "queued"
+    running = "running"
+    waiting = "waiting"
+    done = "done"
+    failed = "failed"
+    cancelled = "cancelled"
+
+    @property
+    def is_end(self) -> bool:
+        return self in {TaskStatus.done, TaskStatus.failed, TaskStatus.cancelled}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One message that is to be worked on, in the order of the table's columns.
+
+    `message_seq` is the message's number and the task's place in its session. `mode` is what it runs in: it
+    is set when the task first starts, and a later start can only make it stricter.
+    """
+
+    id: str
+    session_id: str
+    message_seq: int
+    status: TaskStatus
+    mode: ToolMode | None = None
+    who: str
+    created_us: int
+    started_us: int | None = None
+    ended_us: int | None = None
+    attempts: int = 0
+    interruptions: int = 0
+    cancel_requested_us: int | None = None
+    cancel_requested_by: str | None = None
+    reason: str | None = None
+    question_id: str | None = None
+    retry_of: str | None = None
+    queued_event: str
+    started_event: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """Where what is done for it now stands in the tree of causes."""
+        return Scope(self.id, self.started_event or self.queued_event)
+
+    @property
+    def is_to_stop(self) -> bool:
+        return self.cancel_requested_us is not None
+
+    def as_row(self) -> Row:
+        values = (getattr(self, name) for name in _COLUMNS)
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values)
+
+
+_COLUMNS = tuple(field.name for field in fields(Task))
+_NAMES = ", ".join(_COLUMNS)
+
+INSERT = f"INSERT INTO tasks ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
+
+# A deleted session's tasks are not there any more, though their rows are.
+_IS_SHOWN = """
+NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted_us IS NOT NULL)
+"""
+
+READ = f"SELECT {_NAMES} FROM tasks WHERE id = ? AND {_IS_SHOWN}"  # noqa: S608
+
+# A session's tasks are worked on in order: the first that has not ended is the only one to look at.
+FIRST_OPEN = f"""
+SELECT {_NAMES} FROM tasks
+WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq LIMIT 1
+"""  # noqa: S608
+
+COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
+READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
+QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"
+
+START = """
+UPDATE tasks SET status = 'running', mode = ?, attempts = attempts + 1, interruptions = ?,
+    started_us = coalesce(started_us, ?), started_event = ?
+WHERE id = ? AND status IN ('queued', 'running')
+"""
+PARK = "UPDATE tasks SET status = 'waiting', question_id = ? WHERE id = ? AND status = 'running'"
+PUT_BACK = "UPDATE tasks SET status = 'queued' WHERE id = ? AND status = 'running'"
+
+# Between done and cancelled this one statement decides: what was asked for before it counts.
+FINISH = """
+UPDATE tasks SET ended_us = ?,
+    status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END,
+    reason = CASE WHEN cancel_requested_us IS NULL THEN ? END
+WHERE id = ? AND status = 'running'
+"""
+CANCEL = """
+UPDATE tasks SET status = 'cancelled', ended_us = ?, question_id = NULL,
+    cancel_requested_us = ?, cancel_requested_by = ?
+WHERE id = ? AND status IN ('queued', 'waiting')
+"""
+REQUEST_CANCEL = """
+UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?
+WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
+"""
+
+# Running without a live lease: its worker is gone.
+FIND_WORK = """
+SELECT t.session_id, min(t.created_us) FROM tasks t
+WHERE t.status IN ('queued', 'running')
+    AND NOT EXISTS (
+        SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id AND l.expires_ms > {NOW_MS})
+    AND NOT EXISTS (
+        SELECT 1 FROM tasks w
+        WHERE w.session_id = t.session_id AND w.status = 'waiting' AND w.message_seq < t.message_seq)
+GROUP BY t.session_id ORDER BY 2, 1 LIMIT ?
+"""
+TO_STOP = "SELECT id FROM tasks WHERE status = 'running' AND cancel_requested_us IS NOT NULL"
+
+
+def list_statement(*, of_session: bool, of_status: bool) -> str:
+    """The newest first. Each form is written out, so that each can use the index made for it."""
+    conditions = [_IS_SHOWN]
+    if of_session:
+        conditions.append("session_id = ?")
+    if of_status:
+        conditions.append("status = ?")
+    order = "message_seq DESC" if of_session else "created_us DESC, id"
+    return f"SELECT {_NAMES} FROM tasks WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"  # noqa: S608
+
+
+def task_of(row: Row) -> Task:
+    values = dict(zip(_COLUMNS, row, strict=True))
+    values["status"] = TaskStatus(values["status"])
+    values["mode"] = _mode(values["mode"])
+    return Task(**values)
+
+
+def _mode(stored: str | None) -> ToolMode | None:
+    if stored is None:
+        return None
+    try:
+        return ToolMode(stored)
+    except ValueError:
+        return ToolMode.chat_safe

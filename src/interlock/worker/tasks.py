@@ -1,0 +1,294 @@
+"""Puts tasks, tells of them, cancels them, and takes down what a worker did with them.
+
+Every change of a task and the event that tells it are one transaction under the session's head, so that
+of two who want different things of a task one comes first. A worker's changes are fenced by its lease.
+"""
+
+import secrets
+
+from interlock.config.modes import stricter
+from interlock.events.chain import now_us
+from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.log import EventLog, Transaction
+from interlock.events.work import TaskCancelled, TaskFinished, TaskQueued, TaskStarted, TaskWaiting
+from interlock.infra.errors import (
+    PersonError,
+    QuestionNotFound,
+    SessionBusy,
+    SessionNotFound,
+    TaskNotFound,
+    WrongTaskStatus,
+)
+from interlock.infra.text import storable
+from interlock.questions.desk import QuestionDesk
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import Lease
+from interlock.session.manager import SessionManager
+from interlock.session.messages import MessageDraft
+from interlock.session.models import Role
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+from interlock.worker.queue import Bell
+from interlock.worker.rows import (
+    CANCEL,
+    COUNT_QUEUED,
+    FINISH,
+    FIRST_OPEN,
+    INSERT,
+    PARK,
+    PUT_BACK,
+    QUESTION_STATUS,
+    READ,
+    READ_CONTENT,
+    REQUEST_CANCEL,
+    START,
+    Task,
+    TaskStatus,
+    list_statement,
+    task_of,
+)
+
+MAX_WHO = 200
+MAX_REASON = 500
+
+# A task that ends its worker each time it is taken up must not go on doing so for ever.
+MAX_INTERRUPTIONS = 3
+
+
+_WHY_CLOSED = {
+    TaskStatus.done: "its task is done",
+    TaskStatus.failed: "its task failed",
+    TaskStatus.cancelled: "its task was cancelled",
+}
+
+
+class TaskDesk:
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        redactor: Redactor,
+        sessions: SessionManager,
+        questions: QuestionDesk,
+        bell: Bell,
+        *,
+        queue_limit: int,
+    ) -> None:
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+        self._sessions = sessions
+        self._questions = questions
+        self._bell = bell
+        self._queue_limit = queue_limit
+
+    # -- for people --
+
+    async def put(self, session_id: str, content: str, *, who: str, scope: Scope = NO_SCOPE) -> Task:
+        """A message that is to be worked on. What was asked and not answered until now is closed."""
+        if not content.strip():
+            raise PersonError("there is nothing in the message")
+        return await self._put(session_id, self._sessions.draft(Role.user, content), who, scope)
+
+    async def retry(self, task_id: str, *, who: str) -> Task:
+        """The same message once more, as a new task at the end of its session's queue."""
+        task = await self.get(task_id)
+        if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
+            raise WrongTaskStatus(
+                f"task {task.id} is {task.status}; only a failed or cancelled one can be retried"
+            )
+        place = (task.session_id, task.message_seq)
+        rows = await self._database.read(lambda db: db.query(READ_CONTENT, place))
+        if not rows or rows[0][0] is None:
+            raise SessionNotFound(f"there is no session {task.session_id}")
+        draft = self._sessions.draft(Role.user, rows[0][0])
+        return await self._put(task.session_id, draft, who, NO_SCOPE, retry_of=task.id)
+
+    async def cancel(self, task_id: str, *, who: str) -> Task:
+        """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
+        task = await self.get(task_id)
+        author = self._line(who, MAX_WHO)
+
+        def work(transaction: Transaction) -> Task:
+            transaction.next_seq()
+            time_us = now_us()
+            if transaction.connection.change(CANCEL, (time_us, time_us, author, task.id)):
+                return self._ended(transaction, task.id)
+            transaction.connection.change(REQUEST_CANCEL, (time_us, author, task.id))
+            present = _read(transaction.connection, task.id)
+            if present.status.is_end:
+                raise WrongTaskStatus(f"task {task.id} is {present.status} already; nothing was changed")
+            return present
+
+        cancelled = await self._events.transact(task.session_id, work)
+        # Also when it is gone already: the next one of the session may have waited behind it.
+        self._bell.ring(task.session_id)
+        return cancelled
+
+    async def get(self, task_id: str) -> Task:
+        return await self._database.read(lambda db: _read(db, storable(task_id)))
+
+    async def list_tasks(
+        self, *, session_id: str | None = None, status: TaskStatus | None = None, limit: int = 100
+    ) -> list[Task]:
+        """The newest first, over all sessions or of one."""
+        statement = list_statement(of_session=session_id is not None, of_status=status is not None)
+        wanted: list[object] = [] if session_id is None else [storable(session_id)]
+        if status is not None:
+            wanted.append(status.value)
+        rows = await self._database.read(lambda db: db.query(statement, (*wanted, limit)))
+        return [task_of(row) for row in rows]
+
+    # -- for a worker that holds the session --
+
+    async def resumable(self, session_id: str) -> Task | None:
+        """What is to be worked on now; running says that whoever did so before is gone."""
+        rows = await self._database.read(lambda db: db.query(FIRST_OPEN, (session_id,)))
+        task = task_of(rows[0]) if rows else None
+        return None if task is None or task.status is TaskStatus.waiting else task
+
+    async def start(self, task_id: str, lease: Lease) -> Task:
+        """Take it up or go on with it; not running afterwards if it is not to be worked on any more."""
+
+        def work(transaction: Transaction) -> Task:
+            task = _read(transaction.connection, task_id)
+            if task.status not in {TaskStatus.queued, TaskStatus.running}:
+                return task
+            interruptions = task.interruptions + (task.status is TaskStatus.running)
+            if task.is_to_stop or interruptions > MAX_INTERRUPTIONS:
+                reason = _died_over_it(interruptions)
+                return self._finished(transaction, task.id, TaskStatus.failed, reason)
+            self._begin(transaction, task, lease, interruptions)
+            return _read(transaction.connection, task.id)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def wait(self, task_id: str, question_id: str, lease: Lease) -> Task:
+        """Park it until its question is closed. If that has happened already, it is queued again."""
+
+        def work(transaction: Transaction) -> Task:
+            task = _read(transaction.connection, task_id)
+            if task.status is not TaskStatus.running:
+                return task
+            if task.is_to_stop:
+                return self._finished(transaction, task.id, TaskStatus.cancelled, "")
+            asked = transaction.connection.query(QUESTION_STATUS, (question_id, task.session_id, task.id))
+            if not asked:
+                raise QuestionNotFound(f"task {task.id} has not asked question {question_id[:64]}")
+            if asked[0][0] == "open":
+                transaction.connection.change(PARK, (question_id, task.id))
+                transaction.record(TaskWaiting(task_id=task.id, question_id=question_id), task.scope)
+            else:
+                transaction.connection.change(PUT_BACK, (task.id,))
+            return _read(transaction.connection, task.id)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def finish(self, task_id: str, status: TaskStatus, reason: str, lease: Lease) -> Task:
+        """Done or failed; or cancelled, if that was asked for before. Twice is harmless."""
+
+        def work(transaction: Transaction) -> Task:
+            return self._finished(transaction, task_id, status, reason)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    async def put_back(self, task_id: str, lease: Lease) -> Task:
+        """Leave it for another worker, which goes on from the log."""
+
+        def work(transaction: Transaction) -> Task:
+            if _read(transaction.connection, task_id).is_to_stop:
+                return self._finished(transaction, task_id, TaskStatus.cancelled, "")
+            transaction.connection.change(PUT_BACK, (task_id,))
+            return _read(transaction.connection, task_id)
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
+    # -- inside a transaction --
+
+    async def _put(
+        self, session_id: str, draft: MessageDraft, who: str, scope: Scope, *, retry_of: str | None = None
+    ) -> Task:
+        identity, author = f"t_{secrets.token_hex(8)}", self._line(who, MAX_WHO)
+        inner = Scope(identity, scope.parent)
+
+        def work(transaction: Transaction) -> Task:
+            transaction.next_seq()
+            connection = transaction.connection
+            if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
+                raise SessionBusy(
+                    f"{self._queue_limit} messages wait in session {session_id} already; "
+                    "send it again when some of them are done"
+                )
+            self._questions.close_open(
+                transaction, session_id, reason="a message came instead of an answer", who=author
+            )
+            message = draft.write(transaction, session_id, inner)
+            event = TaskQueued(task_id=identity, message_seq=message.seq, who=author)
+            recorded = transaction.record(event, inner)
+            task = Task(
+                id=identity,
+                session_id=session_id,
+                message_seq=message.seq,
+                status=TaskStatus.queued,
+                who=author,
+                created_us=recorded.time_us,
+                retry_of=retry_of,
+                queued_event=recorded.id,
+            )
+            connection.change(INSERT, task.as_row())
+            return task
+
+        task = await self._events.transact(session_id, work)
+        self._bell.ring(session_id)
+        return task
+
+    def _begin(self, transaction: Transaction, task: Task, lease: Lease, interruptions: int) -> None:
+        mode = self._sessions.mode_within(transaction.connection, task.session_id)
+        if task.mode is not None:
+            mode = stricter(task.mode, mode)
+        event = TaskStarted(
+            task_id=task.id, mode=mode.value, worker=lease.holder, attempt=task.attempts + 1
+        )
+        recorded = transaction.record(event, Scope(task.id, task.queued_event))
+        transaction.connection.change(
+            START, (mode.value, interruptions, recorded.time_us, recorded.id, task.id)
+        )
+
+    def _finished(self, transaction: Transaction, task_id: str, status: TaskStatus, reason: str) -> Task:
+        because = self._line(reason, MAX_REASON) or None
+        if not transaction.connection.change(FINISH, (now_us(), status.value, because, task_id)):
+            return _read(transaction.connection, task_id)
+        return self._ended(transaction, task_id)
+
+    def _ended(self, transaction: Transaction, task_id: str) -> Task:
+        """Nobody waits for its answers any more; then the one event that tells its end."""
+        task = _read(transaction.connection, task_id)
+        self._questions.close_open(
+            transaction,
+            task.session_id,
+            reason=_WHY_CLOSED[task.status],
+            who=task.cancel_requested_by or task.who,
+            task=task.id,
+        )
+        if task.status is TaskStatus.cancelled:
+            transaction.record(
+                TaskCancelled(task_id=task.id, who=task.cancel_requested_by or task.who), task.scope
+            )
+        else:
+            event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
+            transaction.record(event, task.scope)
+        return task
+
+    def _line(self, text: str, max_chars: int) -> str:
+        return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+
+
+def _read(connection: Connection, task_id: str) -> Task:
+    rows = connection.query(READ, (task_id,))
+    if not rows:
+        raise TaskNotFound(f"there is no task {task_id[:64]}")
+    return task_of(rows[0])
+
+
+def _died_over_it(times: int) -> str:
+    return f"its worker died {times} times while it worked on it, so it is not tried again"
