@@ -1,0 +1,208 @@
+"""Reads a reply of the neutral form: `{"tool_calls": [{"name", "arguments"}], "final_answer": ""}`."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from interlock.models.assembling import MAX_CALLS
+
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
+_BEGINNING = re.compile(r'\{\s*"(?:tool_calls|final_answer)"\s*:')
+_KEYS = {"tool_calls", "final_answer"}
+
+
+class InvalidReply(ValueError):
+    """What is wrong with a reply, in words that the model can act on."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonCall:
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReply:
+    calls: tuple[JsonCall, ...] = ()
+    answer: str = ""
+
+
+def read_reply(text: str) -> JsonReply:
+    """Strict about the object, tolerant about what stands around it: thoughts, a fence, some words."""
+    document = _document(_THOUGHTS.sub("", text).strip())
+    if unknown := sorted(document.keys() - _KEYS):
+        raise InvalidReply(f"the key '{unknown[0]}' is not allowed; use only tool_calls and final_answer")
+    calls, answer = document.get("tool_calls", []), document.get("final_answer", "")
+    if not isinstance(answer, str):
+        raise InvalidReply("final_answer must be a string")
+    if not isinstance(calls, list):
+        raise InvalidReply("tool_calls must be a list")
+    if len(calls) > MAX_CALLS:
+        raise InvalidReply(f"there are more than {MAX_CALLS} tool calls")
+    if calls:
+        # Both at once has no meaning: the tools run, and the answer waits for their results.
+        return JsonReply(tuple(_call(number, call) for number, call in enumerate(calls)))
+    if not answer.strip():
+        raise InvalidReply("tool_calls and final_answer are both empty; give one of them")
+    return JsonReply(answer=answer)
+
+
+def _document(text: str) -> dict[str, Any]:
+    if fenced := _FENCE.match(text):
+        text = fenced[1].strip()
+    if text.startswith("{") and text.endswith("}"):
+        try:
+            return _object(json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant))
+        except (json.JSONDecodeError, RecursionError):
+            pass
+    beginning = _BEGINNING.search(text)
+    if beginning is None:
+        raise InvalidReply("there is no JSON object with tool_calls and final_answer")
+    decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
+    try:
+        document, _ = decoder.raw_decode(text, beginning.start())
+    except json.JSONDecodeError as error:
+        raise InvalidReply(f"it is not valid JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise InvalidReply("it is nested too deeply") from None
+    return _object(document)
+
+
+def _object(document: Any) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise InvalidReply("it is not a JSON object")
+    return document
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise InvalidReply("a key is given twice")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidReply(f"{name} is not JSON")
+
+
+def _call(number: int, call: Any) -> JsonCall:
+    where = f"tool_calls[{number}]"
+    if not isinstance(call, dict):
+        raise InvalidReply(f"{where} must be an object with name and arguments")
+    if unknown := sorted(call.keys() - {"name", "arguments"}):
+        raise InvalidReply(f"{where}: the key '{unknown[0]}' is not allowed; use name and arguments")
+    name, arguments = call.get("name"), call.get("arguments", {})
+    if not isinstance(name, str) or not name:
+        raise InvalidReply(f"{where}.name must be the name of a tool")
+    if not isinstance(arguments, dict):
+        raise InvalidReply(f"{where}.arguments must be an object")
+    return JsonCall(name, json.dumps(arguments, ensure_ascii=False))
+
+
+# -- while it arrives --------------------------------------------------------------------------------
+
+_ANSWER_BEGINS = re.compile(
+    r"\A\s*(?:```(?:json)?\s*)?\{\s*\"tool_calls\"\s*:\s*\[\s*\]\s*,\s*\"final_answer\"\s*:\s*\"",
+    re.IGNORECASE,
+)
+_ANSWER_ENDS = re.compile(r'"\s*,?\s*\}')
+_MAY_STILL_END = re.compile(r'\A"\s*,?\s*\Z')
+_LONGEST_BEGINNING = 200
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
+
+
+class AnswerInSight:
+    """Finds the answer's text in a reply that is still arriving.
+
+    It is in sight once an empty `tool_calls` and the beginning of `final_answer` have come, in that order:
+    then nothing else can follow, and the text can be shown as it comes. From there on it cannot become wrong
+    any more: a quote that the model forgot to escape, or a line end, belongs to the text.
+    """
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._high = ""
+        self.text: list[str] = []
+        self.has_begun = False
+        self.has_ended = False
+        self._is_hopeless = False
+
+    def feed(self, piece: str) -> str:
+        """The text that can be shown now."""
+        if self.has_ended or self._is_hopeless:
+            return ""
+        self._rest += piece
+        if not self.has_begun:
+            begins = _ANSWER_BEGINS.match(self._rest)
+            if begins is None:
+                self._is_hopeless = len(self._rest) > _LONGEST_BEGINNING
+                return ""
+            self.has_begun = True
+            self._rest = self._rest[begins.end() :]
+        return self._shown(self._decoded(is_last=False))
+
+    def finish(self) -> str:
+        """What was held back, when no more can come."""
+        return self._shown(self._decoded(is_last=True)) if self.has_begun and not self.has_ended else ""
+
+    def _shown(self, text: str) -> str:
+        if text:
+            self.text.append(text)
+        return text
+
+    def _decoded(self, *, is_last: bool) -> str:
+        text, rest, at = [], self._rest, 0
+        while at < len(rest):
+            special = _SPECIAL.search(rest, at)
+            stop = special.start() if special else len(rest)
+            if stop > at:
+                text.append(self._joined(rest[at:stop]))
+                at = stop
+                continue
+            if rest[at] == '"':
+                if _ANSWER_ENDS.match(rest, at):
+                    self.has_ended = True
+                    at = len(rest)
+                elif _MAY_STILL_END.match(rest[at:]):
+                    if not is_last:
+                        break
+                    at = len(rest)
+                else:
+                    text.append('"')
+                    at += 1
+                continue
+            taken, character = _escape(rest[at : at + 6])
+            if not taken and not is_last:
+                break
+            text.append(self._joined(character))
+            at += taken or len(rest)
+        self._rest = rest[at:]
+        if is_last and self._high:
+            text.append("\ufffd")
+        return "".join(text)
+
+    def _joined(self, text: str) -> str:
+        """Two escapes may be one character; half of one is none."""
+        if not text:
+            return ""
+        text, self._high = self._high + text, ""
+        if "\ud800" <= text[-1] <= "\udbff":
+            text, self._high = text[:-1], text[-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+_SPECIAL = re.compile(r'["\\]')
+
+
+def _escape(text: str) -> tuple[int, str]:
+    """How long the escape is that begins here, and what it means; 0 where it has not ended."""
+    if len(text) < 2:
+        return 0, ""
+    if text[1] != "u":
+        return 2, _ESCAPES.get(text[1], text[:2])
+    digits = text[2:6]
+    if not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        return 2, text[:2]
+    return (6, chr(int(digits, 16))) if len(digits) == 4 else (0, "")
