@@ -10,7 +10,8 @@ _MARK = MARK.encode()
 PLACEHOLDER = compiled(
     r"""(?is:
     [\s.\-_*x#?0=:/+\\]*
-    | \$\w+ | \$[{(].* | (?:%[sd][\s:/@.\-]?)+ | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
+    | \$\w+ | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
+    | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
     | [\[*]*redacted[\]*]*
     | (?:env|file|vault|ref|secret|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
     | (?:os|process|env|import\.meta|system|config|settings|self|this|request|args|ctx|var|local|data
