@@ -1,0 +1,250 @@
+"""Turns, time, and what every limit has in common: an event, and a sentence with the setting's name."""
+
+from dataclasses import fields
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.agent.budget import History, Spent
+from interlock.agent.control import PastCall, Used
+from interlock.agent.limits import ControlLimits, Stop, duration
+from interlock.agent.progress import arguments_fingerprint
+from interlock.config.control import ControlSettings
+from interlock.config.describe import setting_names
+from interlock.events.catalog import KINDS
+from interlock.infra.errors import ErrorCode
+from interlock.models.provider import Usage
+from interlock.tools.result import ToolResult
+from tests.unit.agent.controlled import DENIED, PRICES, Clock, control, failed
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_the_limits_are_those_of_the_settings():
+    assert ControlLimits.of(ControlSettings()) == ControlLimits()
+    assert {field.name for field in fields(ControlLimits)} == set(ControlSettings.model_fields) - {"prices"}
+
+
+def test_limits_follow_their_variables(monkeypatch):
+    monkeypatch.setenv("CONTROL_MAX_TURNS", "7")
+    assert ControlLimits.of(ControlSettings()).max_turns == 7
+
+
+def test_fifty_turns_and_not_one_more():
+    task = control()
+    assert [task.before_turn() for _ in range(50)] == [None] * 50
+    stop = task.before_turn()
+    assert (stop.limit, stop.allowed, stop.reached) == ("max_turns", 50, 50)
+    assert stop.sentence == (
+        "The task took 50 turns without coming to an end; it may take 50. What it did until then stays. "
+        "Write a message to go on in a new task, or raise CONTROL_MAX_TURNS."
+    )
+    assert task.before_turn() == stop
+    assert task.turns == 50
+
+
+def test_turns_before_a_restart_count():
+    task = control(used=Used(turns=49))
+    assert task.before_turn() is None
+    assert task.before_turn().reached == 50
+
+
+def test_time_runs_from_the_beginning_and_ends_the_task(clock):
+    task = control(clock=clock)
+    clock.now += 1799.9
+    assert task.before_turn() is None
+    assert task.seconds_left == pytest.approx(0.1)
+    clock.now += 0.1
+    stop = task.before_turn()
+    assert (stop.limit, stop.allowed) == ("max_wall_seconds", 1800)
+    assert stop.sentence.startswith("The task worked for 30 minutes; it may work for 30 minutes. ")
+    assert "CONTROL_MAX_WALL_SECONDS" in stop.sentence
+    assert task.seconds_left == 0
+    clock.now += 1000
+    assert task.seconds_left == 0
+
+
+def test_time_before_a_restart_counts(clock):
+    task = control(clock=clock, used=Used(seconds=1700))
+    clock.now += 99
+    assert task.out_of_time() is None
+    clock.now += 1
+    assert task.out_of_time().reached == 1800
+
+
+def test_waiting_for_a_person_does_not_count(clock):
+    task = control(clock=clock)
+    clock.now += 10
+    task.pause()
+    clock.now += 86_400
+    assert task.seconds == 10
+    assert task.before_turn() is None
+    task.resume()
+    clock.now += 5
+    assert task.seconds == 15
+
+
+def test_pausing_or_resuming_twice_changes_nothing(clock):
+    task = control(clock=clock)
+    task.resume()
+    clock.now += 1
+    task.pause()
+    clock.now += 1
+    task.pause()
+    clock.now += 1
+    task.resume()
+    clock.now += 1
+    task.resume()
+    clock.now += 1
+    assert task.seconds == 3
+
+
+def test_a_wait_that_does_not_fit_is_not_begun(clock):
+    task = control(clock=clock)
+    clock.now += 1790
+    assert task.out_of_time(after_seconds=9) is None
+    stop = task.out_of_time(after_seconds=30)
+    assert stop.reached == 1790
+    assert stop.sentence.startswith(
+        "The task would have to wait 30 seconds for its model, and of its time (30 minutes) only "
+        "10 seconds are left."
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from(["work", "pause", "resume"]), st.integers(0, 1000))))
+def test_any_working_and_waiting_counts_the_work_alone(steps):
+    clock = Clock()
+    task = control(ControlLimits(max_wall_seconds=10**9), clock)
+    worked, running = 0, True
+    for what, seconds in steps:
+        if what == "pause":
+            task.pause()
+            running = False
+        elif what == "resume":
+            task.resume()
+            running = True
+        clock.now += seconds
+        worked += seconds if running else 0
+        assert task.seconds == worked
+
+
+def test_a_call_that_waits_for_an_answer_has_not_ended():
+    task = control()
+    asked = ToolResult(question_id="q1")
+    for _ in range(5):
+        task.before_turn()
+        assert task.call_ended("ask_user", "x", asked) is None
+
+
+def test_a_refusal_is_told_before_a_repetition():
+    task = control()
+    for _ in range(3):
+        task.before_turn()
+        answer = task.call_ended("write_file", "same", DENIED)
+    assert answer.limit == "max_denials"
+
+
+def test_a_name_that_a_model_made_up_cannot_forge_lines():
+    task = control()
+    for _ in range(3):
+        task.before_turn()
+        stop = task.call_ended("x\n\x1b[2J" + "y" * 500, "same", failed(ErrorCode.TOOL_NOT_FOUND))
+    assert "call of x\\x0a\\x1b[2Jyyy" in stop.sentence
+    assert len(stop.sentence) < 400
+    assert stop.event.tool_name.isprintable()
+
+
+def every_stop() -> list[Stop]:
+    clock = Clock()
+    late = control(clock=clock)
+    clock.now += 4000
+    spent = Spent(10, Decimal(9))
+
+    def over(limit: str, allowed: object) -> Stop | None:
+        limits = ControlLimits(**{limit: allowed})
+        return control(limits, prices=PRICES, used=Used(spent=spent)).before_turn(History(spent, spent))
+
+    def after(*calls: PastCall) -> Stop | None:
+        return control(used=Used(calls=calls)).before_turn()
+
+    return [
+        over("max_turns", 0),
+        late.before_turn(),
+        *(over(f"max_{whose}tokens", 10) for whose in ("", "session_", "day_")),
+        *(over(f"max_{whose}cost", Decimal(9)) for whose in ("", "session_", "day_")),
+        after(*(PastCall(turn, "bash", "same") for turn in range(3))),
+        after(*(PastCall(turn, "bash", str(turn), "no") for turn in range(3))),
+        after(*(PastCall(0, "bash", str(number), "no") for number in range(10))),
+    ]
+
+
+def test_every_limit_is_an_event_and_a_sentence_that_names_its_setting():
+    stops = every_stop()
+    assert {stop.limit for stop in stops} == {
+        field.name for field in fields(ControlLimits) if field.name.startswith("max_")
+    } - {"max_retries", "max_retry_seconds", "max_retry_after_seconds"}
+    for stop in stops:
+        assert f"CONTROL_{stop.limit.upper()}" in setting_names()
+        assert f"CONTROL_{stop.limit.upper()}" in stop.sentence
+        assert stop.sentence.endswith(".")
+        assert "\n" not in stop.sentence
+        assert "{" not in stop.sentence
+        event = stop.event
+        assert type(event) is KINDS[event.kind]
+        assert stop.reached >= stop.allowed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 seconds"),
+        (0.25, "0.2 seconds"),
+        (119, "119 seconds"),
+        (120, "2 minutes"),
+        (1800, "30 minutes"),
+        (5400, "90 minutes"),
+        (9000, "2.5 hours"),
+    ],
+)
+def test_times_are_told_as_people_say_them(seconds, text):
+    assert duration(seconds) == text
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.sampled_from("ab"), st.sampled_from(["fine", "denied", "failed"])), max_size=4
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 11),
+)
+def test_a_restart_at_any_moment_changes_no_decision(turns, restart):
+    """The same task, once in one piece, and once told again from its transcript before some turn."""
+    results = {"fine": ToolResult(stdout="x"), "denied": DENIED, "failed": failed(ErrorCode.TIMEOUT)}
+    whole = control()
+    pieces = control()
+    past: list[PastCall] = []
+    for number, calls in enumerate(turns):
+        if number == restart:
+            used = Used(turns=pieces.turns, seconds=pieces.seconds, spent=pieces.spent, calls=tuple(past))
+            pieces = control(used=used)
+        assert pieces.before_turn() == whole.before_turn()
+        for task in (whole, pieces):
+            task.reply_received(Usage(5, 5))
+        for argument, outcome in calls:
+            made = arguments_fingerprint({"path": argument})
+            result = results[outcome]
+            past.append(
+                PastCall.told(pieces.turns, "read_file", f'{{"path": "{argument}"}}', result.as_dict())
+            )
+            assert pieces.call_ended("read_file", made, result) == whole.call_ended(
+                "read_file", made, result
+            )
+    assert pieces.spent == whole.spent
+    assert pieces.turns == whole.turns
