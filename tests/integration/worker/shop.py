@@ -1,0 +1,143 @@
+"""Everything about tasks above one store, and small handlers to work on them with."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import orjson
+
+from interlock.config.modes import ToolMode
+from interlock.events.feed import whole_stream
+from interlock.events.verify import verify
+from interlock.questions.desk import QuestionDesk
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import Lease, SessionLeases
+from interlock.worker.handler import Done, TaskOutcome
+from interlock.worker.queue import Backlog, InProcessBell
+from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.tasks import TaskDesk
+from interlock.worker.worker import Worker, WorkerLimits
+from tests.conftest import Store
+from tests.integration.asking import Asking
+
+SECRET = "sk-known-secret-value"
+PATIENCE_SECONDS = 30.0
+
+Handling = Callable[[Task, Lease, asyncio.Event], Awaitable[TaskOutcome]]
+
+
+class Handler:
+    """Does what it is given, and remembers which tasks it was called for."""
+
+    def __init__(self, handling: Handling | None = None) -> None:
+        self._handling = handling
+        self.seen: list[Task] = []
+
+    async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
+        self.seen.append(task)
+        return Done() if self._handling is None else await self._handling(task, lease, cancelled)
+
+
+class Shop:
+    def __init__(self, store: Store, *, queue_limit: int = 20, lease_seconds: float = 5.0) -> None:
+        self.store = store
+        self.redactor = Redactor([SECRET])
+        self.bell = InProcessBell()
+        self.questions = QuestionDesk(store.database, store.log, self.redactor, self.bell.ring)
+        self.sessions = store.manager(*ToolMode)
+        self.leases = SessionLeases(store.log, seconds=lease_seconds)
+        self.backlog = Backlog(store.database)
+        self.tasks = TaskDesk(
+            *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bell),
+            queue_limit=queue_limit,
+        )
+
+    def worker(self, handler, name: str = "w1", *, bell=None, **limits) -> Worker:
+        return Worker(
+            name,
+            handler,
+            log=self.store.log,
+            tasks=self.tasks,
+            backlog=self.backlog,
+            bell=bell or self.bell,
+            leases=self.leases,
+            limits=WorkerLimits(**{"poll_seconds": 0.2, **limits}),
+        )
+
+    @asynccontextmanager
+    async def working(self, handler, *args, **options) -> AsyncIterator[Worker]:
+        worker = self.worker(handler, *args, **options)
+        run = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.stop()
+            await asyncio.wait_for(run, PATIENCE_SECONDS)
+
+    async def session(self, mode: ToolMode = ToolMode.chat_safe) -> str:
+        return (await self.sessions.create(opened_by="test", mode=mode)).id
+
+    async def put(self, session_id: str, content: str = "hello") -> Task:
+        return await self.tasks.put(session_id, content, who="ada")
+
+    async def started(self, session_id: str) -> tuple[Task, Lease]:
+        """A task of its own, taken up by a worker that holds the session."""
+        task = await self.put(session_id)
+        lease = await self.leases.take(session_id, "w1")
+        return await self.tasks.start(task.id, lease), lease
+
+    async def asked(self, task: Task, lease: Lease):
+        """A question that the task put, as the tool would."""
+        return await Asking(self.store, task.session_id).ask(scope=task.scope, lease_token=lease.token)
+
+    async def parked(self, session_id: str):
+        """A task that waits for the answer to a question, and nobody holds the session."""
+        task, lease = await self.started(session_id)
+        question = await self.asked(task, lease)
+        task = await self.tasks.wait(task.id, question.id, lease)
+        await self.leases.give_back(lease)
+        return task, question
+
+    async def ended(self, *task_ids: str) -> list[Task]:
+        return [await self.reached(task_id, *(s for s in TaskStatus if s.is_end)) for task_id in task_ids]
+
+    async def reached(self, task_id: str, *statuses: TaskStatus) -> Task:
+        async def there() -> Task | None:
+            task = await self.tasks.get(task_id)
+            return task if task.status in statuses else None
+
+        return await until(there)
+
+    def events(self, session_id: str) -> list[tuple[str, dict]]:
+        with self.store.database.reading() as connection:
+            stored = list(whole_stream(connection, session_id))[1:]
+        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
+
+    def kinds(self, session_id: str) -> list[str]:
+        return [kind for kind, _ in self.events(session_id)]
+
+    def ends(self, session_id: str) -> list[tuple[str, str]]:
+        """How each task ended, as the log tells it, in order."""
+        return [
+            (payload["task_id"], payload.get("status", "cancelled"))
+            for kind, payload in self.events(session_id)
+            if kind in {"task.finished", "task.cancelled"}
+        ]
+
+    def faults(self) -> list[str]:
+        with self.store.database.reading() as connection:
+            return [str(fault) for fault in verify(connection).faults]
+
+    def expire_lease(self, session_id: str) -> None:
+        self.store.execute("UPDATE session_leases SET expires_ms = 1 WHERE session_id = ?", session_id)
+
+
+async def until(condition, seconds: float = PATIENCE_SECONDS):
+    """What `condition` comes to, as soon as that is something."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = condition()
+            found = await found if asyncio.iscoroutine(found) else found
+            if found:
+                return found
+            await asyncio.sleep(0.01)
