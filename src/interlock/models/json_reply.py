@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from interlock.infra.text import storable
 from interlock.models.assembling import MAX_CALLS
 
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
@@ -46,7 +47,7 @@ def read_reply(text: str) -> JsonReply:
         return JsonReply(tuple(_call(number, call) for number, call in enumerate(calls)))
     if not answer.strip():
         raise InvalidReply("tool_calls and final_answer are both empty; give one of them")
-    return JsonReply(answer=answer)
+    return JsonReply(answer=storable(answer).lstrip())
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -55,7 +56,10 @@ def _document(text: str) -> dict[str, Any]:
     if text.startswith("{") and text.endswith("}"):
         try:
             return _object(json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant))
-        except (json.JSONDecodeError, RecursionError):
+        except InvalidReply:
+            raise
+        except (ValueError, RecursionError):
+            # The object may end earlier, or this will say where it is wrong.
             pass
     beginning = _BEGINNING.search(text)
     if beginning is None:
@@ -65,8 +69,10 @@ def _document(text: str) -> dict[str, Any]:
         document, _ = decoder.raw_decode(text, beginning.start())
     except json.JSONDecodeError as error:
         raise InvalidReply(f"it is not valid JSON: {error.msg} at character {error.pos}") from None
-    except RecursionError:
-        raise InvalidReply("it is nested too deeply") from None
+    except InvalidReply:
+        raise
+    except (ValueError, RecursionError):
+        raise InvalidReply("it is nested too deeply, or has a number that is too long") from None
     return _object(document)
 
 
@@ -98,7 +104,7 @@ def _call(number: int, call: Any) -> JsonCall:
         raise InvalidReply(f"{where}.name must be the name of a tool")
     if not isinstance(arguments, dict):
         raise InvalidReply(f"{where}.arguments must be an object")
-    return JsonCall(name, json.dumps(arguments, ensure_ascii=False))
+    return JsonCall(storable(name), storable(json.dumps(arguments, ensure_ascii=False)))
 
 
 # -- while it arrives --------------------------------------------------------------------------------
@@ -107,8 +113,9 @@ _ANSWER_BEGINS = re.compile(
     r"\A\s*(?:```(?:json)?\s*)?\{\s*\"tool_calls\"\s*:\s*\[\s*\]\s*,\s*\"final_answer\"\s*:\s*\"",
     re.IGNORECASE,
 )
+_SPECIAL = re.compile(r'["\\]')
 _ANSWER_ENDS = re.compile(r'"\s*,?\s*\}')
-_MAY_STILL_END = re.compile(r'\A"\s*,?\s*\Z')
+_MAY_STILL_END = re.compile(r'"\s*,?\s*\Z')
 _LONGEST_BEGINNING = 200
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 
@@ -117,8 +124,8 @@ class AnswerInSight:
     """Finds the answer's text in a reply that is still arriving.
 
     It is in sight once an empty `tool_calls` and the beginning of `final_answer` have come, in that order:
-    then nothing else can follow, and the text can be shown as it comes. From there on it cannot become wrong
-    any more: a quote that the model forgot to escape, or a line end, belongs to the text.
+    then nothing else can follow, and the text can be shown as it comes. From there on it cannot become
+    wrong any more: a quote that the model forgot to escape, or a line end, belongs to the text.
     """
 
     def __init__(self) -> None:
@@ -148,6 +155,9 @@ class AnswerInSight:
         return self._shown(self._decoded(is_last=True)) if self.has_begun and not self.has_ended else ""
 
     def _shown(self, text: str) -> str:
+        if not self.text:
+            # Nothing is no answer yet, and may still turn out to be wrong.
+            text = text.lstrip()
         if text:
             self.text.append(text)
         return text
@@ -165,12 +175,12 @@ class AnswerInSight:
                 if _ANSWER_ENDS.match(rest, at):
                     self.has_ended = True
                     at = len(rest)
-                elif _MAY_STILL_END.match(rest[at:]):
+                elif _MAY_STILL_END.match(rest, at):
                     if not is_last:
                         break
                     at = len(rest)
                 else:
-                    text.append('"')
+                    text.append(self._joined('"'))
                     at += 1
                 continue
             taken, character = _escape(rest[at : at + 6])
@@ -179,9 +189,9 @@ class AnswerInSight:
             text.append(self._joined(character))
             at += taken or len(rest)
         self._rest = rest[at:]
-        if is_last and self._high:
+        if self._high and (is_last or self.has_ended):
             text.append("\ufffd")
-        return "".join(text)
+        return storable("".join(text))
 
     def _joined(self, text: str) -> str:
         """Two escapes may be one character; half of one is none."""
@@ -191,9 +201,6 @@ class AnswerInSight:
         if "\ud800" <= text[-1] <= "\udbff":
             text, self._high = text[:-1], text[-1]
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_SPECIAL = re.compile(r'["\\]')
 
 
 def _escape(text: str) -> tuple[int, str]:

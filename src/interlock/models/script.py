@@ -7,7 +7,7 @@ list of the same items:
     msg:Hello                       answers with that text
     msgb64:SGVsbG8=                 the same, for texts with line ends
     sleep:250                       waits so many milliseconds, then answers "ok"
-    err:rate_limited:2              fails with that fault, to be tried again in 2 seconds (which may be left out)
+    err:server                      fails with that fault; err:rate_limited:2 says when to try again
     call:read_file {"path": "a"}    asks for a tool; what follows the name goes out as it is, valid or not
     {"msg": "Let me look.", "sleep_ms": 10, "tool_calls": [{"name": "bash", "arguments": {"cmd": "ls"}}]}
 """

@@ -1,0 +1,181 @@
+"""The built-in demo: a handful of plain requests, answered with real tool calls. No key, no network.
+
+It is given what every model is given and nothing more, and it does not look whether a tool is offered: like
+other models it tries, so that a newcomer sees a refusal and what can be done about it.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from interlock.models.conversation import (
+    Message,
+    decoded,
+    estimated_usage,
+    in_pieces,
+    said_so_far,
+    tool_names,
+)
+from interlock.models.demo_requests import Kind, Wish, is_chinese, understood, zone_in
+from interlock.models.demo_words import Told, introduction, not_understood, worded
+from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall
+
+_READ_FIRST = {"READ_REQUIRED", "STALE_READ"}
+_MEANT_LITERALLY = re.compile(r"([\\.+*?()|\[\]{}^$])")
+_CHOICES = re.compile(r"(?:choose|pick|decide)?\s*(?:between|among|from)\s+(.+)", re.IGNORECASE | re.DOTALL)
+_SEPARATORS = re.compile(r"\s*(?:,|，|、|\bor\b|\band\b|还是|或者?)\s*", re.IGNORECASE)  # noqa: RUF001
+
+
+class Demo:
+    @property
+    def name(self) -> str:
+        return "demo"
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+        for item in in_pieces(reply_to(request)):
+            yield item
+            # Let others work between two pieces, as a network would.
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A call of this task and what came of it."""
+
+    name: str
+    arguments: dict[str, Any]
+    result: dict[str, Any]
+
+    @property
+    def is_ok(self) -> bool:
+        return self.result.get("ok") is True
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    name: str
+    arguments: dict[str, Any]
+
+
+def reply_to(request: ModelRequest) -> Reply:
+    """A pure function of the conversation."""
+    messages = decoded(request.messages)
+    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
+    text = "" if asked is None else messages[asked].content
+    done = [] if asked is None else _done(messages[asked + 1 :])
+    move = _next_move(text, done, tool_names(request.tools))
+    if isinstance(move, _Step):
+        arguments = orjson.dumps(move.arguments).decode()
+        call = RequestedCall(f"demo_{said_so_far(request)}", move.name, arguments)
+        reply = Reply("", (call,), FinishReason.tool_calls)
+    else:
+        reply = Reply(move)
+    return replace(reply, usage=estimated_usage(request, reply))
+
+
+def _done(messages: list[Message]) -> list[_Done]:
+    results = {message.call_id: message.content for message in messages if message.role == "tool"}
+    return [
+        _Done(name, _object(arguments), _object(results[call_id], "stdout"))
+        for message in messages
+        for call_id, name, arguments in message.calls
+        if call_id in results
+    ]
+
+
+def _object(text: str, otherwise: str = "text") -> dict[str, Any]:
+    """A result that is not the envelope of Interlock is shown as it is."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        value = None
+    return value if isinstance(value, dict) else {"ok": True, otherwise: text}
+
+
+def _next_move(text: str, done: list[_Done], offered: frozenset[str]) -> _Step | str:
+    chinese, wish = is_chinese(text), understood(text)
+    if wish.kind is Kind.greeting:
+        return introduction(chinese=chinese)
+    if wish.kind is Kind.unknown:
+        return not_understood(chinese=chinese)
+    step = _next_step(wish, text, done, offered)
+    if step is not None:
+        return step
+    last = done[-1]
+    return worded(Told(last.name, last.arguments, last.result, chinese))
+
+
+def _next_step(wish: Wish, text: str, done: list[_Done], offered: frozenset[str]) -> _Step | None:
+    """The call to make now, or None where the last result is to be told."""
+    goal, reading = _goal(wish, text, offered), _Step("read_file", {"path": wish.path})
+    if not done:
+        # An edit needs the file to have been read, so that is read first.
+        return reading if wish.kind is Kind.editing else goal
+    last = done[-1]
+    if last.name == goal.name:
+        has_read = any(each.name == reading.name for each in done)
+        return reading if last.result.get("error_code") in _READ_FIRST and not has_read else None
+    return goal if last.name == reading.name and last.is_ok else None
+
+
+def _goal(wish: Wish, text: str, offered: frozenset[str]) -> _Step:
+    match wish.kind:
+        case Kind.time:
+            zone = zone_in(text)
+            return _Step("current_time", {"timezone": zone} if zone else {})
+        case Kind.running:
+            return _Step("bash" if "bash" in offered else "bash_readonly", {"cmd": wish.text})
+        case Kind.remembering:
+            return _Step("memory_append", {"content": wish.text})
+        case Kind.recalling:
+            return _Step("memory_search", {"query": wish.text})
+        case Kind.asking:
+            return _Step("ask_user", _question(wish.text, chinese=is_chinese(text)))
+        case _:
+            return _goal_with_files(wish)
+
+
+def _goal_with_files(wish: Wish) -> _Step:
+    path = {"path": wish.path} if wish.path else {}
+    match wish.kind:
+        case Kind.listing:
+            return _Step("list_files", path)
+        case Kind.searching:
+            return _Step("search_files", path | {"pattern": _MEANT_LITERALLY.sub(r"\\\1", wish.text)})
+        case Kind.finding:
+            return _Step("find_files", {"name_pattern": wish.text})
+        case Kind.writing:
+            return _Step("write_file", path | {"content": f"{wish.text}\n"})
+        case Kind.appending:
+            return _Step("write_file", path | {"content": f"{wish.text}\n", "mode": "append"})
+        case Kind.editing:
+            return _Step("edit_file", path | {"find": wish.text, "replace": wish.other})
+        case _:
+            return _Step("read_file", path)
+
+
+def _question(text: str, *, chinese: bool) -> dict[str, Any]:
+    """A choice where several things are named, a yes or no where something is asked, else one of ours."""
+    wanted = text.strip(" ?？.。:：")  # noqa: RUF001
+    named = _CHOICES.search(wanted)
+    listed = re.sub(r"\A(?:要|选|喝|吃|在)\s*", "", wanted) if chinese else named[1] if named else ""
+    options = [part for part in _SEPARATORS.split(listed) if part]
+    if len(options) > 1:
+        message = "请选择：" if chinese else "Which one?"  # noqa: RUF001
+        return {
+            "type": "selection",
+            "message": message,
+            "options": [{"value": option[:100]} for option in dict.fromkeys(options)],
+        }
+    about = re.sub(r"\A(?:whether|if|to confirm(?: that)?|是否)\s*", "", wanted, flags=re.IGNORECASE)
+    if about and about.lower() not in {"a question", "something", "一个问题"}:
+        return {"type": "confirmation", "message": f"{about}?"}
+    message = "演示一切正常吗？" if chinese else "Does the demo work for you?"  # noqa: RUF001
+    return {"type": "confirmation", "message": message}

@@ -1,0 +1,213 @@
+"""What a person may want of the demo, found in a sentence of English or Chinese."""
+# ruff: noqa: RUF001 - the punctuation of Chinese is meant
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    greeting = "greeting"
+    time = "time"
+    listing = "listing"
+    reading = "reading"
+    searching = "searching"
+    finding = "finding"
+    writing = "writing"
+    appending = "appending"
+    editing = "editing"
+    running = "running"
+    remembering = "remembering"
+    recalling = "recalling"
+    asking = "asking"
+    unknown = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`path` is a file or folder, `text` what else is needed, `other` what the text is to become."""
+
+    kind: Kind
+    path: str = ""
+    text: str = ""
+    other: str = ""
+
+
+ZONES = {
+    "zurich": "Europe/Zurich",
+    "london": "Europe/London",
+    "paris": "Europe/Paris",
+    "berlin": "Europe/Berlin",
+    "new york": "America/New_York",
+    "san francisco": "America/Los_Angeles",
+    "los angeles": "America/Los_Angeles",
+    "tokyo": "Asia/Tokyo",
+    "shanghai": "Asia/Shanghai",
+    "beijing": "Asia/Shanghai",
+    "singapore": "Asia/Singapore",
+    "hong kong": "Asia/Hong_Kong",
+    "sydney": "Australia/Sydney",
+    "苏黎世": "Europe/Zurich",
+    "伦敦": "Europe/London",
+    "巴黎": "Europe/Paris",
+    "柏林": "Europe/Berlin",
+    "纽约": "America/New_York",
+    "东京": "Asia/Tokyo",
+    "上海": "Asia/Shanghai",
+    "北京": "Asia/Shanghai",
+    "新加坡": "Asia/Singapore",
+    "香港": "Asia/Hong_Kong",
+}
+# Plain requests are short; and patterns take their time with long texts.
+_LONGEST = 4000
+_ZONE_NAME = re.compile(r"\b(?:[A-Z][A-Za-z_]+/[A-Z][A-Za-z_/]+|UTC)\b")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_QUOTES = re.compile(r"\A(?:\"(.*)\"|'(.*)'|“(.*)”|「(.*)」|`(.*)`)\Z", re.DOTALL)
+
+
+def is_chinese(text: str) -> bool:
+    return _CHINESE.search(text) is not None
+
+
+def understood(text: str) -> Wish:
+    """The first way of saying it that fits. The order is from the most to the least particular."""
+    sentence = text.strip()
+    if len(sentence) > _LONGEST:
+        return Wish(Kind.unknown)
+    for pattern, make in _WAYS:
+        if found := pattern.search(sentence):
+            return make({name: _bare(value) for name, value in found.groupdict().items() if value})
+    return Wish(Kind.unknown)
+
+
+def zone_in(text: str) -> str:
+    """The time zone that a question about the time names, if any."""
+    if named := _ZONE_NAME.search(text):
+        return named[0]
+    lowered = text.lower()
+    return next((zone for city, zone in ZONES.items() if city in lowered), "")
+
+
+def _bare(text: str) -> str:
+    """Without quotes around it, or the sentence's own punctuation behind it."""
+    text = text.strip()
+    if quoted := _QUOTES.match(text):
+        return next(part for part in quoted.groups() if part is not None)
+    return text.rstrip("。！？!?") if len(text) > 1 else text
+
+
+def _path(text: str) -> str:
+    return _bare(text.rstrip(".,;:，；： "))
+
+
+Groups = dict[str, str]
+
+
+def _making(kind: Kind) -> Callable[[Groups], Wish]:
+    def make(found: Groups) -> Wish:
+        return Wish(kind, _path(found.get("path", "")), found.get("text", ""), found.get("other", ""))
+
+    return make
+
+
+def _ways(kind: Kind, *patterns: str) -> list[tuple[re.Pattern[str], Callable[[Groups], Wish]]]:
+    return [(re.compile(pattern, re.IGNORECASE | re.DOTALL), _making(kind)) for pattern in patterns]
+
+
+_PLEASE = r"\A(?:please\s+|can you\s+|could you\s+|请|请你|帮我|请帮我)?\s*"
+_THE_FILE = r"(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+|folder\s+)?"
+# Something that looks like the name of a file: with a dot or a slash in it, or in quotes.
+_FILE = r"(?P<path>[\"'“「`][^\"'”」`]+[\"'”」`]|[\w.~/-]*[./][\w./-]*\w/?)"
+_WHERE = r"(?P<path>\S+)"
+_TEXT, _ANYTHING = r"(?P<text>\S.*?)", r"(?P<text>\S.*)\Z"
+
+_WAYS = [
+    *_ways(
+        Kind.remembering,
+        rf"{_PLEASE}(?:remember|note|keep in mind|make a note)\b(?:\s+that\b|\s*:)?\s+{_ANYTHING}",
+        rf"{_PLEASE}(?:记住|记下来?|记一下)[\s:：,，]*{_ANYTHING}",
+    ),
+    *_ways(
+        Kind.recalling,
+        rf"\bwhat do you (?:remember|know) about\s+{_TEXT}\??\Z",
+        rf"\b(?:do you remember|what did i (?:say|tell you) about)\s+{_TEXT}\??\Z",
+        rf"{_PLEASE}(?:recall|search (?:your |the )?memory for)\s+{_TEXT}\??\Z",
+        rf"关于\s*{_TEXT}\s*[,，]?\s*你?还?记得(?:什么|些什么)",
+        rf"你?还?记得\s*{_TEXT}\s*[吗么]?[?？]?\Z",
+        rf"{_PLEASE}(?:回忆一?下?|(?:查|搜索|搜)一?下?记忆[里中]?的?)\s*{_ANYTHING}",
+    ),
+    *_ways(
+        Kind.asking,
+        rf"{_PLEASE}ask me\b\s*(?P<text>.*)\Z",
+        rf"{_PLEASE}(?:问我|向我提问)\s*(?P<text>.*)\Z",
+    ),
+    *_ways(
+        Kind.running,
+        rf"{_PLEASE}(?:run|execute)(?:\s+the)?(?:\s+command)?[\s:]+{_ANYTHING}",
+        rf"\A\$\s+{_ANYTHING}",
+        rf"{_PLEASE}(?:运行|执行)一?下?(?:命令)?[\s:：]*{_ANYTHING}",
+    ),
+    *_ways(
+        Kind.editing,
+        rf"{_PLEASE}(?:replace|change)\s+{_TEXT}\s+(?:with|to|by)\s+(?P<other>.+?)\s+in\s+{_THE_FILE}{_WHERE}\Z",
+        rf"{_PLEASE}in\s+{_WHERE},?\s+(?:replace|change)\s+{_TEXT}\s+(?:with|to|by)\s+(?P<other>.+)\Z",
+        rf"[把将在]\s*{_FILE}\s*[里中]的?\s*[把将]?\s*{_TEXT}\s*"
+        r"(?:改成|改为|换成|替换成|替换为)\s*(?P<other>\S.*)\Z",
+    ),
+    *_ways(
+        Kind.appending,
+        rf"{_PLEASE}(?:append|add)\s+{_TEXT}\s+to\s+(?:the\s+)?(?:end of\s+)?{_THE_FILE}{_FILE}\s*\Z",
+        rf"[把将]\s*{_TEXT}\s*(?:追加到|加到|添加到)\s*(?:文件)?\s*{_FILE}",
+    ),
+    *_ways(
+        Kind.writing,
+        rf"{_PLEASE}(?:write|save|put)\s+{_TEXT}\s+(?:to|into|in|as)\s+{_THE_FILE}{_FILE}\s*\Z",
+        rf"{_PLEASE}(?:create|make|write)\s+{_THE_FILE}(?:named\s+|called\s+)?{_FILE}"
+        rf"\s*(?:with|containing|saying|that says|:)(?:\s+the)?(?:\s+(?:text|content))?\s*{_ANYTHING}",
+        rf"[把将]\s*{_TEXT}\s*(?:写入|写到|写进|保存到|存到)\s*(?:文件)?\s*{_FILE}",
+        rf"{_PLEASE}(?:创建|新建|写)一?个?(?:文件)?\s*{_FILE}\s*[,，]?\s*(?:内容)?[为是:：]*\s*{_ANYTHING}",
+    ),
+    *_ways(
+        Kind.finding,
+        rf"{_PLEASE}find\s+(?:all\s+)?(?:the\s+)?files?\s+(?:named|called|matching|like)\s+(?P<text>\S+)",
+        rf"{_PLEASE}(?:查找|找|找到)一?下?(?:名为|叫做?|名字是)\s*(?P<text>\S+?)\s*的文件",
+    ),
+    *_ways(
+        Kind.searching,
+        rf"{_PLEASE}(?:search|grep|look)(?:\s+for)?\s+{_TEXT}\s+in\s+{_THE_FILE}{_FILE}\s*\Z",
+        rf"{_PLEASE}(?:search|grep|look)(?:\s+(?:all\s+)?(?:the\s+)?files)?(?:\s+for)?\s+{_ANYTHING}",
+        rf"{_PLEASE}find\s+{_TEXT}\s+in\s+(?:the\s+|my\s+)?files\Z",
+        rf"在\s*{_FILE}\s*[里中]?\s*(?:搜索|查找|搜|找)一?下?\s*{_ANYTHING}",
+        rf"{_PLEASE}(?:搜索|查找|搜)一?下?\s*{_ANYTHING}",
+    ),
+    *_ways(
+        Kind.listing,
+        rf"{_PLEASE}(?:list|show)\b.*\b(?:files|folder|directory|contents)\b.*?\bin\s+{_THE_FILE}{_WHERE}\Z",
+        rf"{_PLEASE}(?:ls|list)\s+(?:the\s+)?(?:folder\s+|directory\s+)?{_FILE}\s*\Z",
+        rf"{_PLEASE}(?:list|show)\b.*\b(?:files|folder|directory)\b",
+        r"\A(?:ls|dir|list)\Z",
+        r"\b(?:what|which) files\b",
+        rf"{_PLEASE}(?:列出|显示|看看|查看)一?下?\s*{_FILE}\s*(?:目录|文件夹)",
+        r"(?:列出|显示|看看).*(?:文件|目录)|(?:有|是)(?:哪些|什么)文件|目录[里中下]有(?:什么|哪些)",
+    ),
+    *_ways(
+        Kind.reading,
+        rf"{_PLEASE}(?:read|open|show|cat|print|display)\s+(?:me\s+)?{_THE_FILE}{_FILE}",
+        rf"\bwhat(?:'s| is| does)\s+(?:in\s+)?{_THE_FILE}{_FILE}",
+        rf"{_PLEASE}(?:read|open|cat)\s+{_THE_FILE}{_WHERE}\Z",
+        rf"{_PLEASE}(?:读取|读一下|读|打开|查看|显示|看看|看一下)一?下?(?:文件)?\s*{_FILE}",
+        rf"{_FILE}\s*(?:的内容|[里中](?:有什么|写了什么|是什么))",
+    ),
+    *_ways(
+        Kind.time,
+        r"\b(?:what(?:'s| is)? (?:the )?(?:time|date)|current time|time is it|what day|today's date)\b",
+        r"\A(?:the )?time\b",
+        r"几点|时间|今天.*(?:几号|星期几|日期)|星期几",
+    ),
+    *_ways(
+        Kind.greeting,
+        r"\A(?:help|hi|hello|hey|who are you|what are you|what can (?:you|i) do)\b",
+        r"\A(?:帮助|你好|您好|你是谁|你是什么|你(?:能|会|可以)(?:做|干)(?:什么|些什么))",
+    ),
+]
