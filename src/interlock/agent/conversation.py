@@ -5,7 +5,8 @@ was asked for and has no tool message is known here (`unanswered`), and nothing 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from secrets import token_hex
 
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.provider import RequestedCall
@@ -47,6 +48,7 @@ class Conversation:
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._entries: list[_Entry] = []
         self._unanswered: dict[str, RequestedCall] = {}
+        self._call_ids: set[str] = set()
         self._told: list[str] = []
         self._summary: bytes | None = None
         self._tokens = 0
@@ -68,6 +70,15 @@ class Conversation:
         if entry is not None:
             self._entries.append(entry)
             self._tokens += entry.tokens
+
+    def with_own_ids(self, calls: Iterable[RequestedCall]) -> tuple[RequestedCall, ...]:
+        """Some models leave ids out or use them again; here every call of a session has its own."""
+        taken, distinct = set(self._call_ids), []
+        for call in calls:
+            fresh = call.call_id if call.call_id and call.call_id not in taken else f"call_{token_hex(8)}"
+            taken.add(fresh)
+            distinct.append(replace(call, call_id=fresh))
+        return tuple(distinct)
 
     def encoded(self) -> tuple[bytes, ...]:
         summary = () if self._summary is None else (self._summary,)
@@ -116,6 +127,7 @@ class Conversation:
             case Role.assistant:
                 calls = _requested(message)
                 self._unanswered = {call.call_id: call for call in calls}
+                self._call_ids.update(self._unanswered)
                 encoded = assistant_message(message.content, calls)
                 told = _gist("you", message) + "".join(f"\n  you called {call.name}" for call in calls)
                 return _Entry(message.seq, message.role, encoded, told)

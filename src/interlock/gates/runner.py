@@ -32,7 +32,7 @@ from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
-from interlock.tools.base import ToolContext
+from interlock.tools.base import Effect, ToolContext
 from interlock.tools.blocking import Stopped
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
@@ -95,6 +95,11 @@ class ToolRunner:
         if ended.cancelled is not None:
             raise ended.cancelled
         return ended.outcome.result
+
+    def only_reads(self, tool_name: str) -> bool:
+        """Whether calls of it may run beside one another; of what is not there nothing runs at all."""
+        entry = self._registry.get(tool_name)
+        return entry is None or entry.tool.effect is Effect.read
 
     async def _enter(self, authority: Authority) -> None:
         try:

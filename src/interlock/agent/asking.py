@@ -1,0 +1,101 @@
+"""Asks the model for one turn: shows its text as it comes, without secrets; tries again where it may."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from interlock.agent.breaker import Breakers, Open, Permit, Probe, model_key, model_left_alone
+from interlock.agent.control import TaskControl
+from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
+from interlock.agent.retries import Retries
+from interlock.events.base import Event
+from interlock.models.provider import ModelError, ModelFault, ModelRequest, Provider, Reply
+from interlock.redaction.redactor import Redactor
+
+Record = Callable[[Sequence[Event]], None]
+
+
+@dataclass(slots=True)
+class Question:
+    """One turn's request to a model, and what came of it."""
+
+    turn: int
+    request: ModelRequest
+    reply: Reply | None = None
+    # When the first piece arrived, by the event loop's clock.
+    first_piece: float | None = None
+
+
+class Asking:
+    """For one task. `record` queues events in the order they happened."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        redactor: Redactor,
+        breakers: Breakers,
+        control: TaskControl,
+        record: Record,
+    ) -> None:
+        self._provider = provider
+        self._redactor = redactor
+        self._breakers = breakers
+        self._control = control
+        self._record = record
+        self._key = model_key(provider.name)
+
+    async def ask(self, question: Question, retries: Retries) -> AsyncGenerator[AgentEvent]:
+        """Gives the text as it comes; afterwards the question has its reply. Raises `ModelError`."""
+        while question.reply is None:
+            try:
+                async with aclosing(self._once(question)) as events:
+                    async for event in events:
+                        yield event
+            except ModelError as error:
+                delay = retries.next_delay(error, shown=question.first_piece is not None)
+                if delay is None or self._control.out_of_time(after_seconds=delay):
+                    if error.fault.may_pass:
+                        self._record([retries.exhausted(error)])
+                    raise
+                self._record([retries.scheduled(error, delay)])
+                yield RetryAnnounced(delay, str(error))
+                await asyncio.sleep(delay)
+
+    async def _once(self, question: Question) -> AsyncGenerator[AgentEvent]:
+        permit = self._breakers.allows(self._key)
+        if isinstance(permit, Open):
+            raise model_left_alone(self._provider.name, permit)
+        if isinstance(permit, Probe):
+            self._record(permit.events)
+        try:
+            async with aclosing(self._answer(question)) as events:
+                async for event in events:
+                    yield event
+            self._record(self._breakers.succeeded(permit))
+        except ModelError as error:
+            self._record(self._breakers.failed(permit, error.fault.value))
+            raise
+        finally:
+            self._release(permit)
+
+    async def _answer(self, question: Question) -> AsyncGenerator[TextDelta]:
+        safe, offset = self._redactor.stream(), 0
+        async with aclosing(self._provider.stream(question.request)) as items:
+            async for item in items:
+                if isinstance(item, Reply):
+                    question.reply = item
+                    break
+                if question.first_piece is None:
+                    question.first_piece = asyncio.get_running_loop().time()
+                if text := safe.feed(item.text):
+                    yield TextDelta(question.turn, offset, text)
+                    offset += len(text)
+        if question.reply is None:
+            raise ModelError(ModelFault.protocol, "the model's answer ended without an end")
+        if rest := safe.finish():
+            yield TextDelta(question.turn, offset, rest)
+
+    def _release(self, permit: Permit) -> None:
+        """Settled outcomes are not touched by this; one that was broken off lets others try."""
+        self._breakers.released(permit)

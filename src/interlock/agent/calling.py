@@ -1,0 +1,226 @@
+"""Runs the calls that one turn asks for: those that only look side by side, all others one after another.
+
+Every call gets exactly one tool message, in the order of the calls, whatever becomes of it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from interlock.agent.breaker import Breakers, Open, Probe, tool_key, tool_left_alone
+from interlock.agent.control import TaskControl
+from interlock.agent.events import (
+    AgentEvent,
+    AskUser,
+    ToolCallInfo,
+    ToolDenied,
+    ToolProgress,
+    ToolResultInfo,
+)
+from interlock.agent.limits import Nudge, Stop
+from interlock.agent.progress import arguments_fingerprint
+from interlock.events.base import Event
+from interlock.events.ledger import Scope
+from interlock.gates.authority import Authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.errors import ErrorCode
+from interlock.models.provider import RequestedCall
+from interlock.redaction.redactor import Redactor
+from interlock.session.manager import SessionManager
+from interlock.session.models import Message, Role
+from interlock.tools.result import ToolResult
+
+MAX_SIDE_BY_SIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TurnScope:
+    """On whose behalf and under what the calls of a turn are made."""
+
+    session_id: str
+    scope: Scope
+    authority: Authority
+    lease_token: int | None
+
+
+@dataclass(slots=True)
+class CallsEnd:
+    """What the calls of a turn came to: their messages, whether a limit was met, what is asked.
+
+    The messages are queued to be written, each under its call's id, and on disk when they are awaited.
+    """
+
+    answers: dict[str, "asyncio.Future[Message]"] = field(default_factory=dict)
+    stop: Stop | None = None
+    # Calls that wait for a person, with the question each of them put.
+    waiting: dict[str, str] = field(default_factory=dict)
+
+
+class Calling:
+    """For one task."""
+
+    def __init__(
+        self,
+        runner: ToolRunner,
+        sessions: SessionManager,
+        redactor: Redactor,
+        breakers: Breakers,
+        control: TaskControl,
+        record: Callable[[Sequence[Event]], None],
+    ) -> None:
+        self._runner = runner
+        self._sessions = sessions
+        self._redactor = redactor
+        self._breakers = breakers
+        self._control = control
+        self._record = record
+
+    async def run(
+        self, calls: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd
+    ) -> AsyncGenerator[AgentEvent]:
+        """Tells what happens as it happens; `end` has the rest when it is over."""
+        try:
+            for group in self._groups(calls, turn.authority):
+                async with aclosing(self._group(group, turn, end)) as events:
+                    async for event in events:
+                        yield event
+                if end.stop is not None:
+                    break
+        finally:
+            if calls:
+                self._answer_unrun(calls, turn, end)
+
+    async def _group(
+        self, group: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd
+    ) -> AsyncGenerator[AgentEvent]:
+        for call in group:
+            yield self._info(call, turn.authority)
+        progress: asyncio.Queue[ToolProgress | None] = asyncio.Queue()
+        running = asyncio.ensure_future(self._run_group(group, turn, progress))
+        try:
+            while (told := await progress.get()) is not None:
+                yield told
+            results = await running
+        finally:
+            running.cancel()
+            await asyncio.wait({running})
+        for call, result in zip(group, results, strict=True):
+            yield self._ended(call, result, turn, end)
+
+    def _answer_unrun(self, calls: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd) -> None:
+        """A call without an answer spoils the history: what will not be run is told so."""
+        for call in calls:
+            if call.call_id not in end.answers and call.call_id not in end.waiting:
+                content = not_run(call.name, turn.authority.mode.value, "the task ended before it")
+                end.answers[call.call_id] = self._message(call.call_id, content, turn)
+
+    async def _run_group(
+        self,
+        group: Sequence[RequestedCall],
+        turn: TurnScope,
+        progress: "asyncio.Queue[ToolProgress | None]",
+    ) -> list[ToolResult]:
+        try:
+            return await asyncio.gather(*(self._run(call, turn, progress) for call in group))
+        finally:
+            progress.put_nowait(None)
+
+    async def _run(
+        self, call: RequestedCall, turn: TurnScope, progress: "asyncio.Queue[ToolProgress | None]"
+    ) -> ToolResult:
+        permit = self._breakers.allows(tool_key(turn.session_id, call.name))
+        if isinstance(permit, Open):
+            return tool_left_alone(call.name, turn.authority.mode.value, permit)
+        if isinstance(permit, Probe):
+            self._record(permit.events)
+        context = CallContext(
+            session_id=turn.session_id,
+            scope=turn.scope,
+            lease_token=turn.lease_token,
+            report_progress=lambda text: progress.put_nowait(ToolProgress(call.call_id, text)),
+        )
+        try:
+            result = await self._runner.call(
+                ToolCall(call.call_id, call.name, call.arguments), turn.authority, context
+            )
+            self._record(self._breakers.tool_ended(permit, result))
+            return result
+        finally:
+            self._breakers.released(permit)
+
+    def _ended(self, call: RequestedCall, result: ToolResult, turn: TurnScope, end: CallsEnd) -> AgentEvent:
+        name = turn.authority.names.get(call.name, call.name)
+        if result.question_id is not None:
+            end.waiting[call.call_id] = result.question_id
+            return AskUser(call.call_id, result.question_id)
+        verdict = self._control.call_ended(
+            name, arguments_fingerprint(call.arguments), result, exposed=turn.authority.exposed
+        )
+        envelope = result.as_dict()
+        told = {**envelope, "note": verdict.text} if isinstance(verdict, Nudge) else envelope
+        end.answers[call.call_id] = self._message(call.call_id, orjson.dumps(told).decode(), turn)
+        if isinstance(verdict, Stop):
+            end.stop = end.stop or verdict
+        failure = result.failure
+        if failure is not None and failure.is_denial:
+            return ToolDenied(
+                call_id=call.call_id,
+                tool_name=failure.tool_name,
+                mode=failure.mode,
+                error_code=failure.error_code.value,
+                message=failure.message,
+                next_action=failure.next_action,
+            )
+        return ToolResultInfo(call.call_id, name, envelope)
+
+    def _message(self, call_id: str, content: str, turn: TurnScope) -> "asyncio.Future[Message]":
+        draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
+        return self._sessions.begin_message(
+            turn.session_id, draft, scope=turn.scope, token=turn.lease_token
+        )
+
+    def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
+        name = self._redactor.text(authority.names.get(call.name, call.name))
+        return ToolCallInfo(call.call_id, name, self._redactor.value(_shown(call.arguments)))
+
+    def _groups(
+        self, calls: Sequence[RequestedCall], authority: Authority
+    ) -> Iterator[Sequence[RequestedCall]]:
+        """Neighbours that only look go together; whatever changes something goes alone, in its place."""
+
+        def only_looks(call: RequestedCall) -> bool:
+            return self._runner.only_reads(authority.names.get(call.name, call.name))
+
+        for looks, neighbours in groupby(calls, key=only_looks):
+            batch = list(neighbours)
+            size = MAX_SIDE_BY_SIDE if looks else 1
+            yield from (batch[start : start + size] for start in range(0, len(batch), size))
+
+
+def not_run(tool_name: str, mode: str, reason: str, code: ErrorCode = ErrorCode.CANCELLED) -> str:
+    """What a tool message says of a call that did not run, or of which nobody knows whether it did."""
+    return orjson.dumps(
+        {
+            "ok": False,
+            "error_code": code.value,
+            "error_class": code.error_class.value,
+            "tool_name": tool_name,
+            "mode": mode,
+            "message": f"{tool_name} was not run: {reason}",
+            "next_action": "Nothing, unless it is still wanted.",
+        }
+    ).decode()
+
+
+def _shown(arguments: str) -> dict[str, Any] | str:
+    try:
+        decoded = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return decoded if isinstance(decoded, dict) else arguments

@@ -1,0 +1,239 @@
+"""The loop: turns, calls, denials, limits and faults, seen in what it tells and in the log (S0-4, S3-7)."""
+
+import asyncio
+import json
+
+import pytest
+
+from interlock.agent.events import (
+    RetryAnnounced,
+    TaskEnded,
+    TextDelta,
+    ToolCallInfo,
+    ToolDenied,
+    ToolResultInfo,
+    TurnCompleted,
+)
+from interlock.agent.limits import ControlLimits
+from interlock.config.modes import ToolMode
+from interlock.redaction.redactor import MARK
+from interlock.session.models import Role
+from tests.integration.agent.conftest import SECRET
+
+
+def of(kind: type, events: list) -> list:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def call(name: str, **arguments: object) -> str:
+    return f"call:{name} {json.dumps(arguments)}"
+
+
+async def test_an_answer_is_streamed_stored_and_told(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "hello", "msg:Hello there, how are you?")
+    assert "".join(delta.text for delta in of(TextDelta, events)) == "Hello there, how are you?"
+    assert events[-1] == TaskEnded("done")
+    messages = await desk.runtime.sessions.transcript(session)
+    assert [(message.role, message.content) for message in messages] == [
+        (Role.user, "hello"),
+        (Role.assistant, "Hello there, how are you?"),
+    ]
+    kinds = [row[1] for row in desk.events(session)]
+    assert kinds[1:] == [
+        "message.appended",
+        "agent.started",
+        "turn.started",
+        "turn.completed",
+        "message.appended",
+        "agent.completed",
+    ]
+
+
+async def test_text_is_told_where_it_stands(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "hello", "msg:" + "some words and more words " * 20)
+    text = ""
+    for delta in of(TextDelta, events):
+        assert (delta.turn, delta.offset) == (1, len(text))
+        text += delta.text
+
+
+async def test_calls_run_and_their_results_go_back_to_the_model(desk):
+    (desk.root / "a.txt").write_text("the content\n")
+    session = await desk.session()
+    script = "\n".join(
+        [
+            call("read_file", path="a.txt"),
+            call("edit_file", path="a.txt", find="the", replace="some"),
+            "msg:done",
+        ]
+    )
+    events = await desk.say(session, "change it", script)
+    assert [info.tool_name for info in of(ToolCallInfo, events)] == ["read_file", "edit_file"]
+    assert [result.result["ok"] for result in of(ToolResultInfo, events)] == [True, True]
+    assert (desk.root / "a.txt").read_text() == "some content\n"
+    assert [turn.tool_calls for turn in of(TurnCompleted, events)] == [1, 1, 0]
+    roles = [message.role.value for message in await desk.runtime.sessions.transcript(session)]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+
+
+async def test_calls_hang_under_the_turn_that_asked_for_them(desk):
+    session = await desk.session()
+    await desk.say(session, "go", "\n".join([call("list_files"), call("list_files", path="."), "msg:done"]))
+    turns = {row[5] for row in desk.events(session, "turn.started")}
+    parents = [row[3] for row in desk.events(session, "tool_call.started")]
+    assert len(turns) == 3
+    assert len(set(parents)) == 2
+    assert set(parents) <= turns
+    (agent,) = desk.events(session, "agent.started")
+    assert {row[3] for row in desk.events(session, "turn.started")} == {agent[5]}
+
+
+async def test_agent_yields_tool_denied_event(desk):
+    """S1-A6: what the mode does not allow is refused, told, and the answer still comes."""
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "read it", "\n".join([call("read_file", path="a"), "msg:I cannot."]))
+    (denied,) = of(ToolDenied, events)
+    assert (denied.tool_name, denied.mode, denied.error_code) == ("read_file", "chat_safe", "MODE_DENIED")
+    assert denied.message == "read_file is not allowed in chat_safe mode"
+    assert denied.next_action
+    infos = of(ToolCallInfo, events)
+    assert [info.call_id for info in infos] == [denied.call_id]
+    assert events.index(infos[0]) < events.index(denied)
+    assert events[-1] == TaskEnded("done")
+    (message,) = [m for m in await desk.runtime.sessions.transcript(session) if m.role is Role.tool]
+    assert message.tool_call_id == denied.call_id
+    assert json.loads(message.content)["error_code"] == "MODE_DENIED"
+
+
+async def test_the_third_refusal_in_a_row_ends_the_task(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    script = "\n".join([call("read_file", path=name) for name in "abc"] + ["msg:never"])
+    events = await desk.say(session, "read", script)
+    assert len(of(ToolDenied, events)) == 3
+    ended = events[-1]
+    assert ended.status == "failed"
+    assert "CONTROL_MAX_DENIALS" in ended.sentence
+    (limit,) = desk.events(session, "control.limit_reached")
+    assert json.loads(limit[4])["limit"] == "max_denials"
+    notes = [
+        json.loads(message.content).get("note")
+        for message in await desk.runtime.sessions.transcript(session)
+        if message.role is Role.tool
+    ]
+    assert notes[0] is None
+    assert notes[1]
+
+
+async def test_a_limit_of_turns_ends_it_with_a_sentence(desk):
+    desk.limits = ControlLimits(max_turns=3)
+    session = await desk.session()
+    for index in range(6):
+        (desk.root / f"{index}.txt").write_text(str(index))
+    events = await desk.say(session, "go", "\n".join(call("read_file", path=f"{n}.txt") for n in range(6)))
+    assert events[-1].status == "failed"
+    assert "CONTROL_MAX_TURNS" in events[-1].sentence
+    assert len(of(TurnCompleted, events)) == 3
+
+
+async def test_the_same_call_again_and_again_is_no_progress(desk):
+    session = await desk.session()
+    events = await desk.say(session, "go", "\n".join([call("list_files")] * 5))
+    assert events[-1].status == "failed"
+    assert len(of(ToolResultInfo, events)) == 3
+    (stalled,) = desk.events(session, "progress.stalled")
+    assert json.loads(stalled[4]) == {"tool_name": "list_files", "times": 3}
+
+
+async def test_a_fault_that_may_pass_is_tried_again(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "hello", "err:server\nerr:rate_limited\nmsg:now")
+    assert len(of(RetryAnnounced, events)) == 2
+    assert events[-1] == TaskEnded("done")
+    scheduled = [json.loads(row[4]) for row in desk.events(session, "retry.scheduled")]
+    assert [(each["attempt"], each["error_class"]) for each in scheduled] == [
+        (1, "server"),
+        (2, "rate_limited"),
+    ]
+
+
+async def test_a_fault_that_cannot_pass_ends_it(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "hello", "err:auth\nmsg:never")
+    assert events[-1].status == "failed"
+    assert not of(RetryAnnounced, events)
+    (failed,) = desk.events(session, "agent.failed")
+    assert json.loads(failed[4])["error_class"] == "auth"
+
+
+async def test_secrets_of_the_model_are_neither_shown_nor_stored(desk):
+    session = await desk.session()
+    script = "\n".join([call("write_file", path="x", content=SECRET), f"msg:I wrote {SECRET} for you"])
+    events = await desk.say(session, f"remember {SECRET}", script)
+    assert SECRET not in repr(events)
+    assert "".join(delta.text for delta in of(TextDelta, events)) == f"I wrote {MARK} for you"
+    assert SECRET not in repr(desk.events(session))
+    assert SECRET not in repr(await desk.runtime.sessions.transcript(session))
+    assert (desk.root / "x").read_text() == SECRET
+
+
+async def test_bad_arguments_and_unknown_tools_go_back_to_the_model(desk):
+    session = await desk.session()
+    events = await desk.say(
+        session, "go", "\n".join(["call:read_file not json", call("no_such_tool"), "msg:sorry"])
+    )
+    codes = [result.result["error_code"] for result in of(ToolResultInfo, events)]
+    assert codes == ["INVALID_ARGS", "TOOL_NOT_FOUND"]
+    assert events[-1] == TaskEnded("done")
+
+
+async def test_every_call_has_one_answer_when_the_task_is_cancelled(desk):
+    """Whatever ends a task, the transcript stays valid for every provider."""
+    session = await desk.session()
+    item = {
+        "msg": "",
+        "tool_calls": [
+            {"name": "write_file", "arguments": {"path": "one", "content": "1"}},
+            {"name": "write_file", "arguments": {"path": "two", "content": "2"}},
+        ],
+    }
+    working = desk.loop(json.dumps([item, "msg:never"])).handle_message(session, "go")
+    async for event in working:
+        if isinstance(event, ToolResultInfo):
+            break
+    await working.aclose()
+    messages = await desk.runtime.sessions.transcript(session)
+    asked = [each["id"] for message in messages for each in message.tool_calls or ()]
+    answered = [message.tool_call_id for message in messages if message.role is Role.tool]
+    assert sorted(asked) == sorted(answered)
+    assert (desk.root / "one").read_text() == "1"
+    assert not (desk.root / "two").exists()
+    assert json.loads(messages[-1].content)["error_code"] == "CANCELLED"
+
+
+async def test_a_cancelled_task_stops_its_running_call(desk):
+    session = await desk.session()
+    script = "\n".join([call("list_files"), "sleep:60000"])
+
+    async def work() -> None:
+        async for _ in desk.loop(script).handle_message(session, "go"):
+            pass
+
+    running = asyncio.create_task(work())
+    while not desk.events(session, "tool_call.completed"):
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    roles = [message.role for message in await desk.runtime.sessions.transcript(session)]
+    assert roles == [Role.user, Role.assistant, Role.tool]
+
+
+async def test_the_log_of_all_this_verifies(desk):
+    from interlock.events.verify import verify
+
+    session = await desk.session()
+    await desk.say(session, "go", "\n".join([call("list_files"), "msg:done"]))
+    with desk.runtime.database.reading() as connection:
+        assert verify(connection).ok
