@@ -1,4 +1,4 @@
-"""The tool policy as a model is told it: the merged one, field by field, as it is enforced."""
+"""The tool policy as a model is told it: the merged one, field by field, as it is enforced here."""
 
 from collections.abc import Iterable
 
@@ -12,21 +12,23 @@ def policy_text(authority: Authority) -> str:
     """One line for each field, in one order. A switch that a wider one turns off is told as off."""
     policy, limits = authority.policy, authority.limits
     fs = policy.fs.enabled is not False
-    network = policy.shell.network is True
+    # A command can do to files whatever the file tools can, and an image becomes a file.
+    shell, image = (fs and part.enabled is not False for part in (policy.shell, policy.image))
+    # The sandbox's own ports: it opens none where the mode has no network.
+    ports = sorted(authority.profile.network_ports) if shell else []
     fields = {
         "fs.enabled": _switch(is_on=fs),
         "fs.maxReadBytes": str(limits.max_read_bytes),
         "fs.maxWriteBytes": str(limits.max_write_bytes),
-        # A command can do to files whatever the file tools can, and an image becomes a file.
-        "shell.enabled": _switch(is_on=fs and policy.shell.enabled is not False),
-        "shell.network": _switch(is_on=network),
-        "shell.ports": _list(map(str, sorted(policy.shell.ports or ()))) if network else _list(()),
+        "shell.enabled": _switch(is_on=shell),
+        "shell.network": _switch(is_on=bool(ports)),
+        "shell.ports": _list(map(str, ports)),
         "mcp.enabled": _switch(is_on=policy.mcp.enabled is not False),
         "mcp.allowedServers": _list(sorted(policy.mcp.allowed_servers or ())),
         "memory.enabled": _switch(is_on=policy.memory.enabled is not False),
-        "image.enabled": _switch(is_on=fs and policy.image.enabled is not False),
+        "image.enabled": _switch(is_on=image),
         "image.maxBytes": str(limits.max_image_bytes),
-        "maxTimeoutSeconds": f"{limits.max_timeout_seconds:g}",
+        "maxTimeoutSeconds": str(limits.max_timeout_seconds).removesuffix(".0"),
         "deniedTools": _list(sorted(policy.denied_tools)),
     }
     return "\n".join([_HEAD, *(f"{name}: {value}" for name, value in fields.items())])

@@ -77,7 +77,7 @@ class WorkspaceFiles:
 def _shown(name: str, file: PlainFile, redact: Redact) -> str:
     safe = redact(decoded(file))
     if file.is_cut:
-        safe = safe[:-_MARGIN_BYTES]
+        safe = safe.encode()[:-_MARGIN_BYTES].decode("utf-8", "ignore")
     text = without_comments(safe, is_cut=file.is_cut)
     if not file.is_cut and len(text.encode()) <= MAX_SHOWN_BYTES:
         return text
@@ -85,13 +85,13 @@ def _shown(name: str, file: PlainFile, redact: Redact) -> str:
 
 
 def _beginning(text: str) -> str:
-    """At most the bound, to the end of a line if one is near, and never with half a mark."""
+    """Of a text that goes on: at most the bound, to the end of a line if one is near, no half of a mark."""
     piece = text.encode()[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")
-    if len(piece) == len(text):
-        return piece
     line_end = piece.rfind("\n", len(piece) // 2)
     if line_end >= 0:
         return piece[:line_end]
+    if piece.endswith(MARK):
+        return piece
     for length in range(len(MARK) - 1, 0, -1):
         if piece.endswith(MARK[:length]):
             return piece[:-length]

@@ -59,7 +59,7 @@ def show(name: str, *, json: AsJson = False) -> int:
     print_line(f"file      {folder.path / agent.name}.md")
     print_line(f"sha256    {agent.sha256}")
     for path, value in _set_fields(agent.tools).items():
-        print_line(f"tightens  {path}: {value}")
+        print_line(f"tightens  {path}: {_as_written(value)}")
     print_line()
     print_text(persona)
     return Exit.ok
@@ -77,7 +77,7 @@ def check(*, json: AsJson = False) -> int:
         for problem in survey.problems:
             print_line(f"{folder.path / problem.file}:{problem.line}: {problem.text}")
         count = len({problem.file for problem in survey.problems})
-        note(f"{len(survey.agents)} agents can be used, {count} files have problems")
+        note(f"agents that can be used: {len(survey.agents)}; files with problems: {count}")
     return Exit.failed if survey.problems else Exit.ok
 
 
@@ -103,6 +103,10 @@ def _brief(agent: "Agent") -> dict[str, Any]:
 
 def _located(folder: "AgentFolder", problem: "Problem") -> dict[str, Any]:
     return {**asdict(problem), "path": str(folder.path / problem.file)}
+
+
+def _as_written(value: object) -> str:
+    return ", ".join(map(str, value)) or "[]" if isinstance(value, list) else str(value).lower()
 
 
 def _set_fields(policy: "ToolPolicy") -> dict[str, Any]:

@@ -1,0 +1,339 @@
+"""Agents' files: what they say, every mistake with its line, and that no file can widen anything (S4-3)."""
+
+import os
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.agent.personas import (
+    KEYS,
+    MAX_AGENT_BYTES,
+    MAX_AGENTS,
+    Agent,
+    AgentChanged,
+    AgentFolder,
+    AgentInvalid,
+    AgentNotFound,
+)
+from interlock.config.modes import ToolMode
+from interlock.gates.authority import AuthorityCache, Capabilities, Situation, effective_policy
+from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.session.settings_store import StoredSettings, field_paths, leaves, to_document
+from interlock.wiring import build_registry
+from tests.unit.gates.test_policy import is_no_wider, policies
+
+REGISTRY = build_registry()
+TOOLS = {entry.tool.name for entry in REGISTRY} | set(REGISTRY.aliases())
+EVERYTHING = Capabilities(present=frozenset(need for entry in REGISTRY for need in entry.tool.needs))
+CACHE = AuthorityCache(REGISTRY)
+GOOD = """---
+# A comment of its own line.
+name: reviewer
+description: "Reads code: says what is wrong."
+model: gpt-5-mini
+
+tools.shell.enabled: false
+tools.fs.max_read_bytes: 1000
+tools.mcp.allowed_servers: [weather, 'maps']
+tools.shell.ports: 443
+tools.max_timeout_seconds: 2.5
+tools.denied_tools: write_file, fs.read, other__tool
+---
+
+<!-- for people -->
+You read with care.
+
+---
+Even this.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> AgentFolder:
+    (tmp_path / "agents").mkdir()
+    return AgentFolder(tmp_path / "agents", TOOLS)
+
+
+def put(folder: AgentFolder, text: str | bytes, file: str = "reviewer.md") -> None:
+    (folder.path / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def problems(folder: AgentFolder) -> list[str]:
+    return [str(problem) for problem in folder.survey().problems]
+
+
+def head(*lines: str) -> str:
+    return "\n".join(["---", "description: d", *lines, "---", "persona"])
+
+
+def test_a_file_becomes_an_agent(folder):
+    put(folder, GOOD)
+    agent = folder.load("reviewer")
+    assert agent == Agent(
+        name="reviewer",
+        description="Reads code: says what is wrong.",
+        persona="You read with care.\n\n---\nEven this.",
+        model="gpt-5-mini",
+        tools=ToolPolicy.model_validate(
+            {
+                "shell": {"enabled": False, "ports": [443]},
+                "fs": {"max_read_bytes": 1000},
+                "mcp": {"allowed_servers": ["weather", "maps"]},
+                "max_timeout_seconds": 2.5,
+                "denied_tools": ["write_file", "fs.read", "other__tool"],
+            }
+        ),
+        sha256=sha256(GOOD.encode()).hexdigest(),
+    )
+    assert folder.survey().agents == (agent,)
+    assert problems(folder) == []
+
+
+def test_without_a_model_and_a_policy_it_has_those_of_the_session(folder):
+    put(folder, "\ufeff" + head().replace("\n", "\r\n"))
+    agent = folder.load("reviewer")
+    assert (agent.model, agent.tools, agent.persona) == (None, NO_RESTRICTION, "persona")
+
+
+def test_there_is_a_key_for_every_field_of_a_policy():
+    assert {key for key in KEYS if key.startswith("tools.")} == {
+        f"tools.{path}" for path in field_paths(ToolPolicy())
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "1: has no head"),
+        ("You are.", "1: has no head"),
+        ("---\ndescription: d\n", "1: has a head without an end"),
+        ("---\n---\n", "1: description is missing: say what it is for"),
+        (head("persona: x"), "3: there is no key persona (there are: name, description"),
+        (head("modell: x"), "3: there is no key modell; did you mean model?"),
+        (
+            head("tools.fs.enable: false"),
+            "3: there is no key tools.fs.enable; did you mean tools.fs.enabled?",
+        ),
+        (head("denied_tools: bash"), "3: there is no key denied_tools; did you mean tools.denied_tools?"),
+        (head("tools:"), "3: tools is a group; write what you mean with dots"),
+        (head("", "tools:", "  fs:"), "5: nothing is nested here"),
+        (head("- bash"), "3: nothing is nested here"),
+        (head("just words"), "3: this is not of the form key: value"),
+        (head("model:x"), "3: this is not of the form key: value"),
+        (head("model: a b"), "3: model must be the name of a model, without spaces"),
+        (head("model:"), "3: model must be the name of a model"),
+        (head('model: "x'), "3: the quotes around the value of model do not match"),
+        (head("description: again"), "3: description is given twice; the first is on line 2"),
+        ("---\ndescription: >\n---\np", "2: description must stand on one line"),
+        (f"---\ndescription: {'d' * 301}\n---\np", "2: description may have 300 characters"),
+        (head("name: other"), "3: name must be reviewer, as the file is named"),
+        (head("name: ../reviewer"), "3: name must be reviewer"),
+        (head("tools.fs.enabled: no"), "3: tools.fs.enabled must be true or false, not 'no'"),
+        (head("tools.fs.enabled: True"), "3: tools.fs.enabled must be true or false, not 'True'"),
+        (head("tools.fs.enabled: true # yes"), "3: tools.fs.enabled must be true or false"),
+        (head("tools.fs.enabled:"), "3: tools.fs.enabled must be true or false, not ''"),
+        (head("tools.fs.max_read_bytes: -1"), "3: tools.fs.max_read_bytes must be a whole number"),
+        (head("tools.fs.max_read_bytes: 0"), "3: tools.fs.max_read_bytes: Input should be greater than 0"),
+        (head("tools.fs.max_read_bytes: 1e9"), "3: tools.fs.max_read_bytes must be a whole number"),
+        (head("tools.fs.max_read_bytes: ٣"), "3: tools.fs.max_read_bytes must be a whole number"),
+        (
+            head(f"tools.fs.max_read_bytes: {'9' * 5000}"),
+            "3: tools.fs.max_read_bytes must be a whole number",
+        ),
+        (head("tools.shell.ports: 80, 70000"), "3: tools.shell.ports: Input should be less than 65536"),
+        (
+            head("tools.max_timeout_seconds: nan"),
+            "3: tools.max_timeout_seconds must be a number of seconds",
+        ),
+        (
+            head("tools.max_timeout_seconds: 0"),
+            "3: tools.max_timeout_seconds: Input should be greater than 0",
+        ),
+        (head("tools.denied_tools: bash grep"), "3: tools.denied_tools must be a list"),
+        (head("tools.denied_tools: [bash"), "3: tools.denied_tools must be a list"),
+        (head("tools.denied_tools: bash,"), "3: tools.denied_tools must be a list"),
+        (head("tools.denied_tools: write_fil"), "3: there is no tool write_fil; did you mean write_file?"),
+        ("---\ndescription: d\n---\n \n<!-- nobody -->\n", "4: there is no persona"),
+        ("---\ndescription: d\n---\nfine\n\x1b[2J", "5: has the control character U+001B"),
+        (b"---\ndescription: \xff\n---\np", "2: is not text in UTF-8"),
+        (b"\x7fELF\x00\x00", "1: has the control character"),
+        (b"---\n" + b"x" * MAX_AGENT_BYTES, f"1: has {MAX_AGENT_BYTES + 4} bytes; an agent may have"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_nothing_is_loaded(folder, text, expected):
+    put(folder, text)
+    assert any(problem.startswith(f"reviewer.md:{expected}") for problem in problems(folder))
+    assert folder.survey().agents == ()
+    with pytest.raises(AgentInvalid, match=r"reviewer\.md:\d+: "):
+        folder.load("reviewer")
+
+
+def test_every_mistake_of_every_file_is_told_in_order(folder):
+    put(folder, "---\ntools.fs.enabled: 1\nmodell: x\nmodell: y\n  z\n---\n", "b.md")
+    put(folder, "no head", "a.md")
+    put(folder, head(), "c.md")
+    lines = [(problem.file, problem.line) for problem in folder.survey().problems]
+    assert lines == [("a.md", 1), ("b.md", 1), *(("b.md", line) for line in (2, 3, 4, 5)), ("b.md", 7)]
+    assert [agent.name for agent in folder.survey().agents] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "file", ["Reviewer.md", "a b.md", "reviewer", "reviewer.txt", "reviewer.MD", "-x.md", ".md.md", "é.md"]
+)
+def test_a_file_that_is_not_named_like_an_agent_is_told(folder, file):
+    put(folder, head(), file)
+    if file.startswith("."):
+        assert problems(folder) == []
+    else:
+        assert problems(folder) == [
+            f"{file}:1: is not named like an agent: lower-case letters, digits, - and _, then .md"
+        ]
+    assert folder.survey().agents == ()
+
+
+def test_copies_of_editors_and_a_readme_are_passed_over(folder):
+    for file in ("README.md", ".reviewer.md.swp", "reviewer.md~", "#reviewer.md#", ".git"):
+        put(folder, "anything", file)
+    assert folder.survey() == replace(folder.survey(), agents=(), problems=())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret", "a/b", "/etc/passwd", "", ".", "..", "a\x00b", "reviewer.md", "R", "x" * 65, "\udcff"],
+)
+def test_a_name_leads_nowhere_else(folder, name):
+    (folder.path.parent / "secret.md").write_text(head())
+    put(folder, head())
+    with pytest.raises(AgentNotFound):
+        folder.load(name)
+
+
+def test_an_unknown_name_is_answered_with_the_near_one(folder):
+    put(folder, head())
+    with pytest.raises(AgentNotFound, match="did you mean reviewer"):
+        folder.load("reviwer")
+    with pytest.raises(AgentNotFound, match=r"there is no agent 'x'$"):
+        AgentFolder(folder.path / "nowhere", ()).load("x")
+    assert AgentFolder(folder.path / "nowhere", ()).survey().agents == ()
+
+
+def test_only_a_plain_file_of_its_own_is_an_agent(folder, tmp_path):
+    (tmp_path / "elsewhere.md").write_text(head())
+    (folder.path / "link.md").symlink_to(tmp_path / "elsewhere.md")
+    (folder.path / "dangling.md").symlink_to(tmp_path / "nowhere")
+    (folder.path / "hard.md").hardlink_to(tmp_path / "elsewhere.md")
+    (folder.path / "folder.md").mkdir()
+    os.mkfifo(folder.path / "pipe.md")
+    assert problems(folder) == [
+        "dangling.md:1: is a link; put the file itself there",
+        "folder.md:1: is no regular file",
+        "hard.md:1: has a second name elsewhere (a hard link); copy it instead",
+        "link.md:1: is a link; put the file itself there",
+        "pipe.md:1: is no regular file",
+    ]
+
+
+def test_a_huge_file_and_a_huge_folder_are_bounded(folder):
+    with (folder.path / "huge.md").open("wb") as file:
+        file.truncate(1 << 40)
+    assert problems(folder) == [f"huge.md:1: has {1 << 40} bytes; an agent may have {MAX_AGENT_BYTES}"]
+    (folder.path / "huge.md").unlink()
+    for number in range(MAX_AGENTS + 1):
+        put(folder, head(), f"a{number:05}.md")
+    assert len(folder.survey().agents) == MAX_AGENTS
+    assert problems(folder) == [f"a{MAX_AGENTS:05}.md:1: is not read: more than {MAX_AGENTS} files"]
+
+
+def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
+    put(folder, head())
+    began = folder.load("reviewer")
+    assert folder.load_pinned("reviewer", began.sha256) == began
+    put(folder, head() + " ")
+    with pytest.raises(AgentChanged, match="was changed since this task began"):
+        folder.load_pinned("reviewer", began.sha256)
+
+
+# -- an agent can only tighten ------------------------------------------------------------------------
+
+
+def as_lines(policy: ToolPolicy) -> list[str]:
+    lines = []
+    for path, value in leaves(to_document(policy), "tools."):
+        if value is not None and not (path == "tools.denied_tools" and not value):
+            text = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else str(value).lower()
+            lines.append(f"{path}: {text}")
+    return lines
+
+
+def situation(mode: ToolMode, system: ToolPolicy, agent: ToolPolicy = NO_RESTRICTION) -> Situation:
+    return Situation(
+        mode=mode, open_modes=frozenset(ToolMode), settings=system, agent=agent, capabilities=EVERYTHING
+    )
+
+
+def assert_no_wider(system: ToolPolicy, agent: ToolPolicy) -> None:
+    for mode in (ToolMode.chat, ToolMode.coding):
+        with_agent, without = situation(mode, system, agent), situation(mode, system)
+        assert is_no_wider(effective_policy(with_agent), effective_policy(without))
+        narrow, wide = CACHE.get(with_agent), CACHE.get(without)
+        assert set(narrow.exposed) <= set(wide.exposed)
+        assert narrow.profile.network_ports <= wide.profile.network_ports
+        for limit in type(wide.limits).__slots__:
+            assert getattr(narrow.limits, limit) <= getattr(wide.limits, limit)
+
+
+@given(system=policies, agent=policies)
+def test_any_policy_in_a_file_arrives_as_it_was_written_and_never_widens(tmp_path_factory, system, agent):
+    folder = AgentFolder(tmp_path_factory.mktemp("agents"), {"a", "b", "c"})
+    put(folder, head(*as_lines(agent)))
+    loaded = folder.load("reviewer").tools
+    assert loaded == agent
+    assert is_no_wider(merge_tool_policies(system, loaded), system)
+    assert_no_wider(system, loaded)
+
+
+VALUES = st.sampled_from(
+    [
+        "true",
+        "false",
+        "True",
+        "yes",
+        "1",
+        "99999999",
+        "0",
+        "[]",
+        "bash",
+        "*",
+        "weather",
+        "''",
+        '"true"',
+        "null",
+    ]
+)
+LINES = st.builds("{}: {}".format, st.sampled_from([*KEYS, "tools", "tools.*", "mode", "allow"]), VALUES)
+
+
+@given(
+    lines=st.lists(LINES | st.text(st.characters(blacklist_categories=["Cs"]), max_size=20), max_size=6),
+    system=st.sampled_from([StoredSettings().tools, NO_RESTRICTION]) | policies,
+)
+def test_whatever_a_file_says_it_is_refused_or_narrower(tmp_path_factory, lines, system):
+    folder = AgentFolder(tmp_path_factory.mktemp("agents"), TOOLS)
+    put(folder, head(*lines))
+    try:
+        agent = folder.load("reviewer")
+    except AgentInvalid:
+        return
+    assert_no_wider(system, agent.tools)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_agent_or_a_problem_with_a_line(tmp_path_factory, data):
+    folder = AgentFolder(tmp_path_factory.mktemp("agents"), TOOLS)
+    put(folder, b"---\ndescription: d\n" + data)
+    survey = folder.survey()
+    assert bool(survey.agents) != bool(survey.problems)
+    assert all(1 <= problem.line <= data.count(b"\n") + 3 for problem in survey.problems)
