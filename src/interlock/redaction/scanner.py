@@ -23,6 +23,8 @@ _MAX_REJECTED = 256
 _BLOCK = 8 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
+# Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.
+_MAX_TOGETHER = 40_000
 _NOWHERE = (-1, -1)
 
 
@@ -84,8 +86,12 @@ class Scanner:
 
     def unfinished_from(self, data: bytes, start: int) -> int:
         """Where the first text begins, at `start` or behind it, that more text could make a match of."""
-        found = self._unfinished.search(data, start)
-        return len(data) if found is None else max(start, _whole(data, found.start(), 0)[0])
+        first = len(data)
+        for pattern in self._unfinished:
+            found = pattern.search(data, start)
+            if found is not None and found.start() < first:
+                first = found.start()
+        return max(start, _whole(data, first, 0)[0])
 
     def _limit(self, data: bytes, begin: int, end: int) -> int:
         limit = min(end + _BEYOND, len(data))
@@ -100,9 +106,13 @@ class Scanner:
         return self._set_of([head_of(tree) for tree in self._trees])
 
     @cached_property
-    def _unfinished(self) -> "re2._Regexp":
-        beginnings = "|".join(beginnings_of(tree) for tree in self._trees)
-        return re2.compile(f"(?:{beginnings})\\z".encode(), options())
+    def _unfinished(self) -> "list[re2._Regexp]":
+        groups: list[list[str]] = [[]]
+        for beginnings in map(beginnings_of, self._trees):
+            if sum(map(len, groups[-1])) + len(beginnings) > _MAX_TOGETHER and groups[-1]:
+                groups.append([])
+            groups[-1].append(beginnings)
+        return [re2.compile(f"(?:{'|'.join(group)})\\z".encode(), options()) for group in groups]
 
     def _set_of(self, trees: Iterable[Node]) -> "re2.Set":
         patterns = re2.Set.SearchSet(options())
