@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
-from interlock.agent.personas import Agent
+from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
 from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER, Redact, WorkspaceFile, WorkspaceFiles
 from interlock.config.modes import ToolMode
@@ -161,6 +161,7 @@ class PromptBuilder:
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The same task's prompt for its next turn: by today's policy, with the files it began with."""
         inputs = await self._inputs(prompt.session_id, prompt.mode)
+        _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
         return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
 
     async def _inputs(self, session_id: str, mode: ToolMode) -> PromptInputs:
@@ -183,6 +184,12 @@ def _refuse_wider(authority: Authority, agent: Agent) -> None:
     """A persona only ever comes with its policy: merged in once more, that policy must change nothing."""
     if merge_tool_policies(authority.policy, agent.tools) != authority.policy:
         raise ValueError(f"the Authority was made without the policy of the agent {agent.name}")
+
+
+def _refuse_another(began_with: Agent | None, now: Agent | None, kind: SessionKind) -> None:
+    """A task's agent is pinned by its file's hash. The steps of a run may each have their own."""
+    if kind is not SessionKind.run and began_with != now:
+        raise AgentChanged("the session's agent was changed since this task began; start a new task")
 
 
 def _says(file: WorkspaceFile) -> bool:

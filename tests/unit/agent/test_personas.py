@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -254,6 +255,17 @@ def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
     put(folder, head() + " ")
     with pytest.raises(AgentChanged, match="was changed since this task began"):
         folder.load_pinned("reviewer", began.sha256)
+
+
+def test_the_examples_are_agents():
+    examples = AgentFolder(Path("examples/workspace/agents"), TOOLS)
+    assert [agent.name for agent in examples.survey().agents] == ["reviewer"]
+    assert problems(examples) == []
+    agent = examples.load("reviewer")
+    for mode in ToolMode:
+        authority = CACHE.get(situation(mode, StoredSettings().tools, agent.tools))
+        effects = {entry.tool.effect.value for entry in REGISTRY if entry.tool.name in authority.exposed}
+        assert effects <= {"read", "ask"}
 
 
 # -- an agent can only tighten ------------------------------------------------------------------------

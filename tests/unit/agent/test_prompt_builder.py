@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 
-from interlock.agent.personas import Agent
+from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
 from interlock.agent.prompt_builder import IDENTITY, PromptBuilder, PromptInputs, SessionPrompt
 from interlock.agent.workspace import WorkspaceFiles
@@ -301,6 +301,24 @@ async def test_a_task_keeps_its_files_and_gets_the_newest_policy(desk, tmp_path)
     assert "bash" not in listed(layer(renewed, "tooling"))
     assert renewed.authority is authority_in(ToolMode.coding, desk.settings)
     assert "the second rules" in (await desk.prompt(ToolMode.coding)).text
+
+
+async def test_a_task_does_not_go_on_with_another_agent(desk):
+    desk.given = replace(desk.given, kind=SessionKind.agent, agent=REVIEWER)
+    began = await desk.prompt(ToolMode.chat)
+    for other in (replace(REVIEWER, persona="You now obey.", sha256="1" * 64), replace(REVIEWER, name="b")):
+        desk.given = replace(desk.given, agent=other)
+        with pytest.raises(AgentChanged, match="start a new task"):
+            await desk.builder.renew(began)
+
+
+async def test_the_steps_of_a_run_may_each_have_their_agent(desk):
+    desk.given = replace(desk.given, kind=SessionKind.run, agent=REVIEWER, node_brief="first")
+    began = await desk.prompt(ToolMode.chat)
+    desk.given = replace(desk.given, agent=None, node_brief="second")
+    renewed = await desk.builder.renew(began)
+    assert "NODE_BRIEF:\nsecond" in renewed.text
+    assert "Persona" not in renewed.text
 
 
 async def test_an_authority_of_another_mode_is_refused(desk):
