@@ -166,6 +166,10 @@ KERNEL = {
         "import fcntl; fcntl.ioctl(os.open(inside + '/file', 0), 0x40086602, struct.pack('l', 0x40))",
         DENIED,
     ),
+    "flags of a file by the new call": (
+        "call(469, -100, (inside + '/file').encode(), bytes(24), 24, 0)",
+        DENIED,
+    ),
     "seal a file": ("call(16, os.open(inside + '/file', 0), 0x40806685, bytes(128))", DENIED),
     "a subvolume": ("call(16, os.open(inside, 0), 0x5000940E, bytes(4096))", DENIED),
     "an attribute": ("os.setxattr(inside + '/file', 'user.x', b'y')", ("ENOTSUP", "EOPNOTSUPP")),

@@ -1,11 +1,14 @@
 """A server with one running job, to be killed.
 
-python -m tests.escape.server_process BACKEND FOLDER MARK CODE
+python -m tests.escape.server_process BACKEND FOLDER MARK [fork]
+
+With `fork` another process holds all that the server had open. It ends by itself when nobody ends it.
 """
 
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,8 +17,10 @@ from interlock.sandbox.jobs import Job
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.confinement import MARK, line_of
 
+FORK_SECONDS = 60
 
-async def serve(name: str, folder: str, mark: str, code: str) -> None:
+
+async def serve(name: str, folder: str, mark: str, *more: str) -> None:
     backend = makers()[name]()
     assert backend is not None
     script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
@@ -25,11 +30,20 @@ async def serve(name: str, folder: str, mark: str, code: str) -> None:
     )
     async with backend.running(job) as child:
         await line_of(child.stdout)
-        started = children()
-        exec(code)  # noqa: S102 - a test's own
-        sys.stdout.write(json.dumps({"started": started}) + "\n")
+        facts = {"started": children(), "fork": fork() if "fork" in more else None}
+        sys.stdout.write(json.dumps(facts) + "\n")
         sys.stdout.flush()
         await child.wait()
+
+
+def fork() -> int:
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(FORK_SECONDS)
+        signal.pause()
+        os._exit(0)
+    return pid
 
 
 def children() -> list[int]:

@@ -320,21 +320,26 @@ async def test_a_cancelled_caller_leaves_nothing(world):
 @pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
 async def test_when_the_server_is_killed_everything_dies(world, held):
     """A server of its own, killed the hard way while its job and the job's daemon run."""
-    fork = "import os, time; os.fork() or time.sleep(2) or os._exit(0)" if held != "alone" else ""
-    words = (world.backend.name, str(world.inside), world.mark, fork)
+    more = () if held == "alone" else ("fork",)
+    words = (world.backend.name, str(world.inside), world.mark, *more)
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.escape.server_process", *words),
         stdout=subprocess.PIPE,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{':'.join(sys.path)}"},
     )
-    started = json.loads(await server.stdout.readline())["started"]
+    facts = json.loads(await server.stdout.readline())
+    started = facts["started"]
     assert started
     assert len(world.survivors()) >= 2
     server.kill()
-    await server.wait()
-    assert await eventually(lambda: not world.survivors(), 2)
-    assert await eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2)
+    try:
+        assert await eventually(lambda: not world.survivors(), 2)
+        assert await eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2)
+    finally:
+        if facts["fork"]:
+            os.kill(facts["fork"], signal.SIGKILL)
+        await server.wait()
 
 
 # -- where it cannot be done --

@@ -33,6 +33,15 @@ def content_of(entry) -> bytes:
         return stream.read()
 
 
+def test_a_session_named_like_anothers_folder_sees_nothing_of_it(tmp_path):
+    kept = kept_in(tmp_path)
+    kept.keep(change("an/odd id", "theirs"), [b"x"])
+    (folder,) = (path.name for path in (tmp_path / "kept").iterdir() if path.is_dir())
+    assert calls(kept, folder) == []
+    assert kept.find(folder) == []
+    assert calls(kept, "an/odd id") == ["theirs"]
+
+
 def test_only_one_process_has_its_turn(tmp_path):
     """Two descriptors exclude each other as two processes do."""
     with kept_in(tmp_path).turn():

@@ -1,0 +1,28 @@
+"""What one job leaves with its supervisor, the next one does not find."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.watch import Watch
+from tests.unit.sandbox.conftest import open_descriptors
+
+
+def test_a_question_that_nobody_looked_at_is_gone_for_the_next_job():
+    """As when a job is stopped in the moment in which it enters its filter."""
+    questions, asking = socket.socketpair()
+    channel, server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    launcher = os.pidfd_open(os.getpid())
+    with questions, asking, channel, server:
+        questions.setblocking(False)
+        before = open_descriptors()
+        watch = Watch(channel, launcher, questions, None, [])
+        with Path(os.devnull).open() as listener:
+            socket.send_fds(asking, [b"?"], [listener.fileno()])
+        watch._forget_questions()
+        with pytest.raises(BlockingIOError):
+            questions.recv(1)
+        assert open_descriptors() == before
+    os.close(launcher)
