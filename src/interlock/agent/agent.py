@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from interlock.agent.asking import Asking, Question
 from interlock.agent.breaker import Breakers
@@ -12,7 +12,8 @@ from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
-from interlock.agent.prompt_builder import PromptBuilder
+from interlock.agent.past import Past
+from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.recording import Assignment, Recording
 from interlock.agent.retries import Retries
 from interlock.events.log import EventLog
@@ -24,6 +25,7 @@ from interlock.session.manager import SessionManager
 from interlock.session.models import Role
 
 ProviderOf = Callable[[str], Awaitable[Provider]]
+PastOf = Callable[[str, str | None], Awaitable[Past]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class AgentServices:
     prompts: PromptBuilder
     redactor: Redactor
     provider_of: ProviderOf
+    past_of: PastOf
     breakers: Breakers
     limits: ControlLimits
     context_tokens: int
@@ -57,56 +60,100 @@ class AgentLoop:
                 yield event
 
     async def work(self, assignment: Assignment) -> AsyncGenerator[AgentEvent]:
-        """Work on what a session's last message asks for."""
+        """Work on what a session's last message asks for, from where the log says it is."""
+        task = await self._take_up(assignment)
+        try:
+            for stage in (self._finish_earlier, self._turns):
+                async with aclosing(stage(task)) as events:
+                    async for event in events:
+                        yield event
+                if task.end.waiting:
+                    return
+        except ModelError as error:
+            yield await task.recording.fail(task.control, error)
+        finally:
+            await task.recording.close(task.end)
+
+    async def _turns(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
+        reply: Reply | None = None
+        while (stop := task.control.before_turn()) is None:
+            task.prompt = await self._services.prompts.renew(task.prompt)
+            task.recording.compact(self._services.context_tokens)
+            turn, question = await task.begin_turn()
+            async with aclosing(task.asking.ask(question, Retries(self._services.limits))) as events:
+                async for event in events:
+                    yield event
+            reply, usage = task.recording.keep(question, turn)
+            task.control.reply_received(usage)
+            task.end = CallsEnd()
+            async with aclosing(task.calling.run(reply.tool_calls, turn, task.end)) as events:
+                async for event in events:
+                    yield event
+            yield await task.recording.end_turn(question.turn, reply, usage, task.end)
+            if task.end.waiting:
+                return
+            stop = task.end.stop
+            if stop is not None or not reply.tool_calls:
+                break
+        yield await task.recording.end(task.control, stop, reply)
+
+    async def _finish_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
+        """Calls that an earlier attempt left without an answer, or whose answer has come meanwhile."""
+        left = task.past.settle(task.conversation.unanswered, task.prompt.mode.value)
+        if not left:
+            return
+        turn = task.recording.earlier_turn(task.past.last_turn, task.prompt.authority)
+        task.end.waiting.update(left.waiting)
+        task.calling.tell(left.answers, turn, task.end)
+        async with aclosing(task.calling.run(left.to_run, turn, task.end)) as events:
+            async for event in events:
+                yield event
+        await task.recording.take(task.end)
+
+    async def _take_up(self, assignment: Assignment) -> "_Task":
         here = self._services
         prompt = await here.prompts.prepare(assignment.session_id, assignment.mode)
         provider = await here.provider_of(assignment.session_id)
         conversation = Conversation(await here.sessions.transcript(assignment.session_id))
-        control = TaskControl(here.limits, model=provider.name)
+        past = await here.past_of(assignment.session_id, assignment.scope.task)
+        conversation.compact_through(past.compacted_through)
+        control = TaskControl(here.limits, model=provider.name, used=past.used)
         recording = Recording(here.sessions, here.log, assignment, conversation)
-        asking = Asking(provider, here.redactor, here.breakers, control, recording.note)
-        calling = Calling(here.runner, here.sessions, here.redactor, here.breakers, control, recording.note)
         await recording.begin(prompt.inputs.agent, provider.name)
-        reply: Reply | None = None
-        end: CallsEnd | None = None
-        try:
-            while (stop := control.before_turn()) is None:
-                prompt = await here.prompts.renew(prompt)
-                recording.compact(here.context_tokens)
-                turn = await recording.begin_turn(control.turns, provider.name, prompt.authority)
-                question = Question(
-                    control.turns, _request(prompt.text, conversation, turn, recording, control.turns)
-                )
-                began = asyncio.get_running_loop().time()
-                async with aclosing(asking.ask(question, Retries(here.limits))) as events:
-                    async for event in events:
-                        yield event
-                reply, usage = recording.keep(question, turn, began)
-                control.reply_received(usage)
-                end = CallsEnd()
-                async with aclosing(calling.run(reply.tool_calls, turn, end)) as events:
-                    async for event in events:
-                        yield event
-                yield await recording.end_turn(question.turn, reply, usage, end)
-                if end.waiting:
-                    return
-                if stop := end.stop:
-                    break
-                if not reply.tool_calls:
-                    break
-            yield await recording.end(control, stop, reply)
-        except ModelError as error:
-            yield await recording.fail(control, error)
-        finally:
-            await recording.close(end)
+        return _Task(
+            provider=provider,
+            prompt=prompt,
+            conversation=conversation,
+            past=past,
+            control=control,
+            recording=recording,
+            asking=Asking(provider, here.redactor, here.breakers, control, recording.note),
+            calling=Calling(
+                here.runner, here.sessions, here.redactor, here.breakers, control, recording.note
+            ),
+        )
 
 
-def _request(
-    prompt: str, conversation: Conversation, turn: TurnScope, recording: Recording, number: int
-) -> ModelRequest:
-    authority = turn.authority
-    return ModelRequest(
-        messages=(system_message(prompt), *conversation.encoded()),
-        tools=authority.schemas if authority.exposed else b"",
-        tool_choice=recording.tool_choice(number, authority),
-    )
+@dataclass(slots=True, kw_only=True)
+class _Task:
+    """One assignment while it is worked on."""
+
+    provider: Provider
+    prompt: SessionPrompt
+    conversation: Conversation
+    past: Past
+    control: TaskControl
+    recording: Recording
+    asking: Asking
+    calling: Calling
+    end: CallsEnd = field(default_factory=CallsEnd)
+
+    async def begin_turn(self) -> tuple[TurnScope, Question]:
+        authority, number = self.prompt.authority, self.control.turns
+        turn = await self.recording.begin_turn(number, self.provider.name, authority)
+        request = ModelRequest(
+            messages=(system_message(self.prompt.text), *self.conversation.encoded()),
+            tools=authority.schemas if authority.exposed else b"",
+            tool_choice=self.recording.tool_choice(number, authority),
+        )
+        return turn, Question(number, request, began=asyncio.get_running_loop().time())

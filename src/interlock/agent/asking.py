@@ -22,8 +22,9 @@ class Question:
 
     turn: int
     request: ModelRequest
+    began: float
     reply: Reply | None = None
-    # When the first piece arrived, by the event loop's clock.
+    # When the first piece arrived, by the event loop's clock, like `began`.
     first_piece: float | None = None
 
 

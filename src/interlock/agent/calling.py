@@ -4,7 +4,7 @@ Every call gets exactly one tool message, in the order of the calls, whatever be
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -95,6 +95,11 @@ class Calling:
         finally:
             if calls:
                 self._answer_unrun(calls, turn, end)
+
+    def tell(self, answers: Iterable[tuple[str, str]], turn: TurnScope, end: CallsEnd) -> None:
+        """Answer calls of which it is known how they went."""
+        for call_id, content in answers:
+            end.answers[call_id] = self._message(call_id, content, turn)
 
     async def _group(
         self, group: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd
@@ -205,6 +210,7 @@ class Calling:
 
 def not_run(tool_name: str, mode: str, reason: str, code: ErrorCode = ErrorCode.CANCELLED) -> str:
     """What a tool message says of a call that did not run, or of which nobody knows whether it did."""
+    is_unknown = code is ErrorCode.INTERRUPTED
     return orjson.dumps(
         {
             "ok": False,
@@ -212,8 +218,10 @@ def not_run(tool_name: str, mode: str, reason: str, code: ErrorCode = ErrorCode.
             "error_class": code.error_class.value,
             "tool_name": tool_name,
             "mode": mode,
-            "message": f"{tool_name} was not run: {reason}",
-            "next_action": "Nothing, unless it is still wanted.",
+            "message": f"{tool_name}: {reason}" if is_unknown else f"{tool_name} was not run: {reason}",
+            "next_action": "Look at what it should have changed before you call it again."
+            if is_unknown
+            else "Call it again if it is still wanted.",
         }
     ).decode()
 

@@ -78,6 +78,17 @@ class Recording:
         recorded = await self._begin([started], self._assignment.scope)
         self._scope = Scope(self._assignment.scope.task, recorded[0].id)
 
+    def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
+        """Where calls belong that an earlier attempt left behind."""
+        scope = Scope(self._scope.task, turn_id or self._scope.parent)
+        return TurnScope(self._assignment.session_id, scope, authority, self._assignment.lease_token)
+
+    async def take(self, end: CallsEnd) -> None:
+        """Give the model the answers to what an earlier attempt left behind."""
+        for answer in end.answers.values():
+            self._conversation.add(await answer)
+        await self._settled()
+
     async def begin_turn(self, turn: int, model: str, authority: Authority) -> TurnScope:
         started = work.TurnStarted(
             turn=turn,
@@ -108,7 +119,7 @@ class Recording:
                 ]
             )
 
-    def keep(self, question: Question, turn: TurnScope, began: float) -> tuple[Reply, Usage]:
+    def keep(self, question: Question, turn: TurnScope) -> tuple[Reply, Usage]:
         """Queue the answer for the transcript. The calls in it are given ids of their own."""
         given = question.reply
         if given is None:
@@ -119,7 +130,7 @@ class Recording:
             self._used.input_tokens + usage.input_tokens, self._used.output_tokens + usage.output_tokens
         )
         now = asyncio.get_running_loop().time()
-        first = question.first_piece
+        began, first = question.began, question.first_piece
         completed = work.TurnCompleted(
             turn=question.turn,
             finish_reason=reply.finish_reason.value,

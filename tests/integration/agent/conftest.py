@@ -10,6 +10,7 @@ from interlock.agent.agent import AgentLoop, AgentServices
 from interlock.agent.breaker import Breakers
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
+from interlock.agent.past import Past, read_past
 from interlock.agent.prompt_builder import PromptBuilder, PromptInputs
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
@@ -43,6 +44,9 @@ class Desk:
         async def provider_of(_session_id: str) -> Provider:
             return provider
 
+        async def past_of(session_id: str, task: str | None) -> Past:
+            return await read_past(runtime.database, runtime.questions, session_id, task)
+
         redact = runtime.redactor.text
         files = WorkspaceFiles(runtime.settings.workspace_dir, redact)
         return AgentLoop(
@@ -53,6 +57,7 @@ class Desk:
                 prompts=PromptBuilder(inputs_of, files, redact, lambda: datetime.now(UTC)),
                 redactor=runtime.redactor,
                 provider_of=provider_of,
+                past_of=past_of,
                 breakers=Breakers(self.limits),
                 limits=self.limits,
                 context_tokens=self.context_tokens,

@@ -16,6 +16,7 @@ from interlock.agent.events import (
 )
 from interlock.agent.limits import ControlLimits
 from interlock.config.modes import ToolMode
+from interlock.events.verify import verify
 from interlock.redaction.redactor import MARK
 from interlock.session.models import Role
 from tests.integration.agent.conftest import SECRET
@@ -231,8 +232,6 @@ async def test_a_cancelled_task_stops_its_running_call(desk):
 
 
 async def test_the_log_of_all_this_verifies(desk):
-    from interlock.events.verify import verify
-
     session = await desk.session()
     await desk.say(session, "go", "\n".join([call("list_files"), "msg:done"]))
     with desk.runtime.database.reading() as connection:
