@@ -136,6 +136,8 @@ def test_a_lost_probe_does_not_close_a_model_for_ever(breakers, clock):
     assert breakers.succeeded(lost) == ()
     assert isinstance(breakers.allows(KEY), Open)
     assert breakers.succeeded(second) != ()
+    assert breakers.failed(lost, SERVER) == ()
+    assert fail(breakers, 4) == []
 
 
 @pytest.mark.parametrize("fault", [ModelFault.too_long, ModelFault.invalid_request])

@@ -50,8 +50,8 @@ def test_the_three_steps():
         reached=3.0,
         sentence=(
             "Calls were refused 3 turns in a row (the last one: write_file is not allowed in chat mode), "
-            "so the task was ended. Allow what it needs (interlock policy explain TOOL names the rule), ask "
-            "for something else, or raise CONTROL_MAX_DENIALS."
+            "so the task was ended. Allow what it needs (interlock policy explain TOOL names the rule), "
+            "ask for something else, or raise CONTROL_MAX_DENIALS."
         ),
     )
     assert calls.task.before_turn() is third
