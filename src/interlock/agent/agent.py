@@ -10,7 +10,7 @@ from interlock.agent.breaker import Breakers
 from interlock.agent.calling import Calling, CallsEnd, TurnScope
 from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
-from interlock.agent.events import AgentEvent
+from interlock.agent.events import AgentEvent, AskUser
 from interlock.agent.limits import ControlLimits
 from interlock.agent.past import Past
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
@@ -103,7 +103,9 @@ class AgentLoop:
         if not left:
             return
         turn = task.recording.earlier_turn(task.past.last_turn, task.prompt.authority)
-        task.end.waiting.update(left.waiting)
+        for call_id, question_id in left.waiting.items():
+            task.end.waiting[call_id] = question_id
+            yield AskUser(call_id, question_id)
         task.calling.tell(left.answers, turn, task.end)
         async with aclosing(task.calling.run(left.to_run, turn, task.end)) as events:
             async for event in events:

@@ -35,7 +35,7 @@ async def test_a_question_ends_the_work_and_its_answer_goes_on_with_it(desk):
     (asked,) = of(AskUser, events)
     assert not of(TaskEnded, events)
     assert [m.role for m in await desk.runtime.sessions.transcript(session)] == [Role.user, Role.assistant]
-    assert await go_on(desk, session, script) == []
+    assert await go_on(desk, session, script) == [asked]
     await desk.runtime.questions.answer(asked.question_id, {"confirmed": True}, who="test")
     events = await go_on(desk, session, script)
     assert events[-1] == TaskEnded("done")
