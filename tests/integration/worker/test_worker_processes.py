@@ -1,0 +1,220 @@
+"""Workers as processes on one store: killed, stopped, continued. No task is lost, doubled or overtaken."""
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from interlock.infra.errors import StoreError
+from interlock.store.database import StoreConfig
+from interlock.worker.rows import TaskStatus
+from tests.conftest import Store
+from tests.integration.worker.shop import Shop, until
+
+ROOT = Path(__file__).parents[3]
+LEASE_SECONDS = 1.0
+
+
+class WorkerProcess:
+    def __init__(self, store: Store, name: str, errors: Path) -> None:
+        command = [sys.executable, "-m", "tests.integration.worker.worker_process", store.config.url, name]
+        self.name = name
+        with errors.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*command, str(LEASE_SECONDS)], stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT
+            )
+
+    async def told(self, **wanted: object) -> dict:
+        """The next line that says this; those before it are passed over."""
+        while True:
+            line = await asyncio.wait_for(asyncio.to_thread(self._process.stdout.readline), 60)
+            assert line, f"{self.name} ended without a word"
+            fact = json.loads(line)
+            if wanted.items() <= fact.items():
+                return fact
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    async def end(self, number: signal.Signals = signal.SIGKILL) -> int:
+        if not self.has_ended:
+            self.send(number)
+        code = await asyncio.to_thread(self._process.wait, 30)
+        self._process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def start(store, tmp_path) -> Iterator:
+    started = []
+
+    def starting(name: str) -> WorkerProcess:
+        process = WorkerProcess(store, name, tmp_path / "stderr")
+        started.append(process)
+        return process
+
+    yield starting
+    for process in started:
+        if not process.has_ended:
+            process.send(signal.SIGKILL)
+            process._process.wait(30)
+        process._process.stdout.close()
+
+
+@pytest.fixture
+def shop(store) -> Shop:
+    return Shop(store, lease_seconds=LEASE_SECONDS)
+
+
+def started_by(shop: Shop, session: str) -> list[tuple[str, int]]:
+    return [(p["worker"], p["attempt"]) for kind, p in shop.events(session) if kind == "task.started"]
+
+
+async def test_a_killed_workers_task_is_gone_on_with_by_another(shop, start):
+    session = await shop.session()
+    task, after = await shop.put(session, "call"), await shop.put(session, "note")
+    first = start("first")
+    await first.told(calling=task.id)
+    second = start("second")
+    await second.told(ready="second")
+    assert await first.end() == -signal.SIGKILL
+    ended = await shop.ended(task.id, after.id)
+    assert [(one.status, one.attempts, one.interruptions) for one in ended] == [
+        (TaskStatus.done, 2, 1),
+        (TaskStatus.done, 1, 0),
+    ]
+    assert started_by(shop, session) == [("first", 1), ("second", 2), ("second", 1)]
+    kinds = shop.kinds(session)
+    resumed = len(kinds) - 1 - kinds[::-1].index("tool_call.interrupted")
+    assert kinds[resumed - 1 : resumed + 2] == [
+        "tool_call.started",
+        "tool_call.interrupted",
+        "task.started",
+    ]
+    assert shop.ends(session) == [(task.id, "done"), (after.id, "done")]
+    assert await second.end(signal.SIGTERM) == 0
+    assert shop.faults() == []
+
+
+async def stop_outside_a_transaction(shop: Shop, process: WorkerProcess) -> None:
+    """Stopped while it writes, a process holds SQLite's only lock: then let it go on, and try again."""
+    impatient = StoreConfig(shop.store.config.url, busy_timeout_seconds=0.3)
+    while True:
+        process.send(signal.SIGSTOP)
+        connection = impatient.connect()
+        try:
+            connection.begin(write=True)
+            connection.rollback()
+            return
+        except StoreError:
+            process.send(signal.SIGCONT)
+            await asyncio.sleep(0.05)
+        finally:
+            connection.close()
+
+
+async def test_a_stopped_worker_that_wakes_up_late_writes_nothing(shop, start):
+    session, elsewhere = await shop.session(), await shop.session()
+    task = await shop.put(session, "oversleep")
+    late = start("late")
+    await late.told(began=task.id)
+    await until(lambda: "session.renamed" in shop.kinds(session))
+    await stop_outside_a_transaction(shop, late)
+    other = start("other")
+    (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts) == (TaskStatus.done, 2)
+    assert await other.end(signal.SIGTERM) == 0
+    before = shop.events(session)
+    late.send(signal.SIGCONT)
+    told = await late.told()
+    while not told.keys() & {"fenced", "broken_off"}:
+        told = await late.told()
+    again = await shop.put(elsewhere, "note")
+    await late.told(ended=again.id)
+    assert (await shop.ended(again.id))[0].status is TaskStatus.done
+    assert shop.events(session) == before
+    writers = [p["who"] for kind, p in before if kind == "session.renamed"]
+    assert writers == ["late", "other"]
+    assert shop.ends(session) == [(task.id, "done")]
+    assert await late.end(signal.SIGTERM) == 0
+    assert shop.faults() == []
+
+
+async def test_a_question_is_answered_while_no_worker_is_there(shop, start):
+    session = await shop.session()
+    task = await shop.put(session, "ask")
+    first = start("first")
+    waiting = await shop.reached(task.id, TaskStatus.waiting)
+    assert await first.end() == -signal.SIGKILL
+    await shop.questions.answer(waiting.question_id, {"confirmed": True}, who="ada")
+    start("second")
+    (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 0)
+    assert started_by(shop, session) == [("first", 1), ("second", 2)]
+    assert shop.faults() == []
+
+
+async def test_a_terminated_worker_leaves_its_task_to_the_next_at_once(shop, start):
+    session = await shop.session()
+    task = await shop.put(session, "call")
+    first = start("first")
+    await first.told(calling=task.id)
+    assert await first.end(signal.SIGTERM) == 0
+    left = await shop.tasks.get(task.id)
+    assert (left.status, left.interruptions) == (TaskStatus.queued, 0)
+    assert await shop.backlog.find_work(10) == [session]
+    start("second")
+    (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts) == (TaskStatus.done, 2)
+    assert shop.faults() == []
+
+
+async def test_a_task_that_kills_its_workers_is_given_up_and_the_next_goes_on(shop, start):
+    session = await shop.session()
+    task, after = await shop.put(session, "die"), await shop.put(session, "note")
+    deaths, process = 0, start("w0")
+    while not (await shop.tasks.get(after.id)).status.is_end:
+        if process.has_ended:
+            deaths += 1
+            assert deaths < 10
+            process = start(f"w{deaths}")
+        await asyncio.sleep(0.05)
+    ended = await shop.tasks.get(task.id)
+    assert (ended.status, ended.attempts, deaths) == (TaskStatus.failed, 4, 4)
+    assert "its worker died 4 times" in ended.reason
+    assert shop.ends(session) == [(task.id, "failed"), (after.id, "done")]
+    assert shop.faults() == []
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.full)])
+async def test_while_workers_are_killed_every_task_ends_once_and_in_order(shop, start, kills):
+    chance = random.Random(20261120)
+    sessions = [await shop.session() for _ in range(8)]
+    tasks = [await shop.put(session, "note") for _ in range(max(6, kills // 2)) for session in sessions]
+    workers = [start(f"w{number}") for number in range(3)]
+    for worker in workers:
+        await worker.told(ready=worker.name)
+    for number in range(kills):
+        victim = workers.pop(chance.randrange(len(workers)))
+        await asyncio.sleep(chance.uniform(0.05, 0.4))
+        await victim.end()
+        workers.append(start(f"w{number + 3}"))
+    ended = await shop.ended(*(task.id for task in tasks))
+    assert {task.status for task in ended} == {TaskStatus.done}
+    for session in sessions:
+        mine = [task.id for task in tasks if task.session_id == session]
+        assert shop.ends(session) == [(task_id, "done") for task_id in mine]
+        worked = [p["title"] for kind, p in shop.events(session) if kind == "session.renamed"]
+        assert worked == sorted(worked, key=mine.index), "a task was begun before the one ahead had ended"
+    assert shop.faults() == []
+    assert shop.store.deadlocks() == 0

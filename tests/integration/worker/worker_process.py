@@ -1,0 +1,122 @@
+"""A worker in a process of its own, to be killed, stopped and continued by the tests.
+
+    python -m tests.integration.worker.worker_process URL NAME LEASE_SECONDS
+
+What it does for a task is what the message says. It tells what happens as JSON lines, unbuffered.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+
+import structlog
+
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import SessionRenamed
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.errors import SessionFenced
+from interlock.redaction.redactor import Redactor
+from interlock.session.lease import Lease
+from interlock.store.database import StoreConfig
+from interlock.tools.base import Effect, PolicySwitch
+from interlock.tools.registry import ToolRegistry
+from interlock.worker.handler import Done, TaskOutcome, Waiting
+from interlock.worker.rows import Task
+from tests.conftest import open_store
+from tests.doubles import DeclaredTool
+from tests.integration.worker.shop import Shop
+
+
+def tell(**facts: object) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+class ByTheMessage:
+    def __init__(self, shop: Shop, lease_seconds: float) -> None:
+        self._shop = shop
+        self._lease_seconds = lease_seconds
+
+    async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
+        messages = await self._shop.sessions.transcript(task.session_id, after_seq=task.message_seq - 1)
+        tell(began=task.id, attempt=task.attempts)
+        try:
+            outcome = await getattr(self, messages[0].content)(task, lease)
+        except asyncio.CancelledError:
+            tell(broken_off=task.id, lost=lease.lost.is_set())
+            raise
+        tell(ended=task.id)
+        return outcome
+
+    async def note(self, task: Task, lease: Lease) -> TaskOutcome:
+        """Write a little, twice, with a moment between."""
+        for _ in range(2):
+            await self._write(task, lease)
+            await asyncio.sleep(0.01)
+        return Done()
+
+    async def call(self, task: Task, lease: Lease) -> TaskOutcome:
+        """At the first attempt a tool call that never ends."""
+        if task.attempts > 1:
+            return Done()
+
+        async def run(_arguments: object, _context: object) -> None:
+            tell(calling=task.id)
+            await asyncio.sleep(3600)
+
+        registry = ToolRegistry()
+        switches = frozenset({PolicySwitch.fs})
+        registry.register(DeclaredTool("writer", effect=Effect.write, switches=switches, run=run))
+        authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+        runner = ToolRunner(registry, self._shop.store.log, Redactor())
+        context = CallContext(task.session_id, task.scope, lease.token)
+        await runner.call(ToolCall("call_1", "writer", "{}"), authority, context)
+        return Done()
+
+    async def oversleep(self, task: Task, lease: Lease) -> TaskOutcome:
+        """At the first attempt wait to be stopped for long, and then try to write."""
+        await self._write(task, lease)
+        before = time.monotonic()
+        while task.attempts == 1:
+            await asyncio.sleep(0.02)
+            if time.monotonic() - before > self._lease_seconds:
+                try:
+                    await self._write(task, lease)
+                    tell(written_late=task.id)
+                except SessionFenced:
+                    tell(fenced=task.id)
+                    raise
+            before = time.monotonic()
+        return Done()
+
+    async def ask(self, task: Task, lease: Lease) -> TaskOutcome:
+        if task.attempts > 1:
+            return Done()
+        return Waiting((await self._shop.asked(task, lease)).id)
+
+    async def die(self, _task: Task, _lease: Lease) -> TaskOutcome:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return Done()
+
+    async def _write(self, task: Task, lease: Lease) -> None:
+        event = SessionRenamed(who=lease.holder, title=task.id)
+        await self._shop.store.log.append(task.session_id, event, scope=task.scope, token=lease.token)
+
+
+async def work(url: str, name: str, lease_seconds: float) -> None:
+    store = open_store(StoreConfig(url, busy_timeout_seconds=5))
+    shop = Shop(store, lease_seconds=lease_seconds)
+    worker = shop.worker(ByTheMessage(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
+    tell(ready=name)
+    await worker.run()
+    store.close()
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
+    asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3])))
