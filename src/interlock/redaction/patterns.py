@@ -317,9 +317,9 @@ class _Reader:
             return 1, 1
         end = self._pattern.find("}", self._at)
         first, comma, last = self._pattern[self._at : max(end, self._at)].partition(",")
-        self._at = end + 1
         if end == -1 or not first.isdecimal() or (last and not last.isdecimal()):
             raise self._bad("a count is {n}, {n,} or {n,m}")
+        self._at = end + 1
         return int(first), int(last) if last else None if comma else int(first)
 
     def _take(self, sign: str) -> bool:

@@ -57,11 +57,6 @@ class Scanner:
         self._finders: dict[int, _Finder] = {}
         self._set = self._set_of(self._trees)
 
-    def make_ready(self) -> None:
-        """All rules now, so that one which cannot be used is refused here and not when it has a chance."""
-        for number in range(len(self._rules)):
-            self._finder(number)
-
     def may_hold(self, data: bytes) -> bool:
         """False where there is certainly no secret."""
         return self._set.Match(data) is not None
@@ -187,8 +182,9 @@ def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 def check_examples(rule: Rule) -> None:
     """Refuse a rule whose examples are not as they say, cut anywhere."""
+    # First by itself, since a set does not say what is wrong.
+    _Finder(rule)
     scanner = Scanner([rule])
-    scanner.make_ready()
     for pieces in rule.must:
         data = "".join(pieces).encode()
         if not scanner.find(data):

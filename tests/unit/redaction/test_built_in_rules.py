@@ -1,0 +1,91 @@
+"""Every rule that comes with Interlock does what its examples say, wherever they stand."""
+
+import json
+import shlex
+from importlib.resources import files
+
+import pytest
+
+from interlock.redaction.redactor import MARK, Redactor
+from interlock.redaction.rulebook import built_in_rules, check_pattern, read_rules, refuse_doubles
+from interlock.redaction.scanner import Scanner, check_examples
+from tests.unit.redaction.case_file import fed
+
+RULES = built_in_rules()
+FOLDER = files("interlock.redaction") / "rules"
+# These look at how the line begins, or at quotes; inside others they are another rule's matter.
+AT_A_LINE = {"env-line", "pgpass", "table-cell", "netrc", "xml-named", "on-the-next-line"}
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+
+
+@pytest.fixture(scope="module")
+def redactor() -> Redactor:
+    return Redactor()
+
+
+def test_no_two_rules_have_the_same_name():
+    refuse_doubles(RULES)
+    assert len(RULES) > 150
+
+
+@each_rule
+def test_a_rule_has_examples_of_both_kinds_and_they_hold(rule):
+    check_pattern(rule)
+    check_examples(rule)
+    assert rule.must
+    assert rule.must_not
+    assert rule.what
+
+
+@each_rule
+def test_the_middle_of_an_example_is_taken_out(rule):
+    alone = Redactor(rules=[rule])
+    for pieces in rule.must:
+        shown = alone.text("".join(pieces))
+        assert MARK in shown
+        for middle in pieces[1:-1]:
+            assert middle not in shown
+
+
+@each_rule
+def test_an_example_cut_anywhere_gives_the_same(rule):
+    alone = Redactor(rules=[rule])
+    for text in [*("".join(pieces) for pieces in rule.must), *rule.must_not]:
+        whole = alone.text(text)
+        for cut in range(len(text) + 1):
+            assert fed(alone, text[:cut], text[cut:]) == whole
+
+
+@each_rule
+def test_an_example_is_found_at_the_beginning_in_the_middle_and_at_the_end(rule, redactor):
+    for pieces in rule.must:
+        text = "".join(pieces)
+        for around in (text, f"{text}\nmore", f"before\n{text}", f"before\n{text}\n"):
+            shown = redactor.text(around)
+            assert all(middle not in shown for middle in pieces[1:-1] if len(middle) >= 8), around
+
+
+@each_rule
+def test_an_example_is_found_inside_json_and_a_shell_line(rule, redactor):
+    if rule.id in AT_A_LINE:
+        pytest.skip("looks at the line or the markup around it")
+    for pieces in rule.must:
+        text = "".join(pieces)
+        if any(sign in text for sign in "\"'\\\n`") or not text.isascii():
+            continue
+        for around in (json.dumps({"output": text}), f"run {shlex.quote(text)} now"):
+            shown = redactor.text(around)
+            assert all(middle not in shown for middle in pieces[1:-1] if len(middle) >= 8), around
+
+
+@pytest.mark.parametrize("name", ["vendors.toml", "named.toml"])
+def test_the_files_hold_no_token_in_one_piece(name):
+    vendors = read_rules((FOLDER / "vendors.toml").read_text("utf-8"), "vendors.toml")
+    assert Scanner(vendors).find((FOLDER / name).read_bytes()) == []
+
+
+@each_rule
+def test_no_counter_example_is_harmed_by_its_own_rule_in_other_company(rule):
+    alone = Redactor(rules=[rule])
+    for text in rule.must_not:
+        assert alone.text(f"before\n{text}\nafter") == f"before\n{text}\nafter"

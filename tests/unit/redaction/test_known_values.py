@@ -1,0 +1,99 @@
+"""What the process knows to be secret does not pass in any form that programs give it."""
+
+import base64
+import html
+import json
+import re
+import textwrap
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.redaction.redactor import MARK, Redactor
+from tests.unit.redaction.case_file import fed
+
+VALUES = ["otter lamp/7+violin=", 'a"b\\c9&d<é>', "密碼-naïve-42", "x" * 5 + "yz", "k3jd92mz" * 12]
+FORMS = {
+    "plain": str,
+    "json": lambda value: json.dumps(value)[1:-1],
+    "json, not escaped": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
+    "json in json": lambda value: json.dumps(json.dumps(value)[1:-1])[1:-1],
+    "url": lambda value: quote(value, safe=""),
+    "url, lower case": lambda value: re.sub("%..", lambda sign: sign[0].lower(), quote(value, safe="")),
+    "url path": quote,
+    "form": quote_plus,
+    "html": html.escape,
+    "hex": lambda value: value.encode().hex(),
+    "HEX": lambda value: value.encode().hex().upper(),
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "base64 behind one": lambda value: base64.b64encode(b":" + value.encode() + b"\n").decode(),
+    "base64 behind two": lambda value: base64.b64encode(b"u:" + value.encode() + b"\n").decode(),
+    "url-safe base64": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
+    "url-safe behind one": lambda value: base64.urlsafe_b64encode(b":" + value.encode()).decode(),
+    "url-safe behind two": lambda value: base64.urlsafe_b64encode(b"u:" + value.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_every_form_is_taken_out_whole_and_in_pieces(value, form):
+    redactor = Redactor([value], rules=())
+    written = FORMS[form](value)
+    text = f"before {written} after"
+    shown = redactor.text(text)
+    assert MARK in shown
+    # At the edges of base64 a character mixes with its neighbours.
+    assert not any(written[start : start + 8] in shown for start in range(max(1, len(written) - 7)))
+    for cut in range(len(text)):
+        assert fed(redactor, text[:cut], text[cut:]) == shown
+    assert fed(redactor, *text) == shown
+
+
+@pytest.mark.parametrize("width", [64, 76])
+def test_base64_of_a_long_value_is_found_over_line_ends(width):
+    value = "k3jd92mz-otter-" * 12
+    encoded = base64.b64encode(b"prefix " + value.encode() + b" suffix").decode()
+    for end in ("\n", "\r\n"):
+        text = end.join(textwrap.wrap(encoded, width))
+        shown = Redactor([value], rules=()).text(text)
+        inner = text.split(end)[1:-1]
+        assert inner
+        assert not any(line in shown for line in inner)
+
+
+@given(st.binary(max_size=7), st.binary(max_size=7))
+def test_base64_at_any_offset_is_found(before, after):
+    secret = "correct-horse-battery"
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        assert MARK in Redactor([secret], rules=()).text(encode(before + secret.encode() + after).decode())
+
+
+def test_values_that_overlap_or_contain_one_another_leave_nothing():
+    redactor = Redactor(["alpha-beta", "beta-gamma", "alpha-beta-gamma-delta"], rules=())
+    assert redactor.text("alpha-beta-gamma") == MARK
+    assert redactor.text("alpha-beta-gamma-delta") == MARK
+    assert redactor.text("alpha-betabeta-gamma") == MARK * 2
+    assert fed(redactor, *"x alpha-beta-gamma y") == f"x {MARK} y"
+
+
+def test_a_known_value_is_found_inside_a_url_a_word_and_a_number():
+    redactor = Redactor(["tiger-lily", "90210777"])
+    assert redactor.text("http://x.test/tiger-lily?a=1") == f"http://x.test/{MARK}?a=1"
+    assert redactor.text("http://bob:tiger-lily@x.test/") == f"http://bob:{MARK}@x.test/"
+    assert redactor.text("atiger-lilyz 190210777.5") == f"a{MARK}z 1{MARK}.5"
+
+
+@pytest.mark.parametrize("value", ["", "a", "abcde", "密码"])
+def test_a_value_of_fewer_than_six_characters_is_no_rule(value):
+    assert Redactor([value], rules=()).text("abcde 密码 a") == "abcde 密码 a"
+
+
+@given(st.text(min_size=6, max_size=30), st.text(max_size=10))
+def test_any_value_is_found_wherever_the_stream_is_cut(value, around):
+    redactor = Redactor([value], rules=())
+    text = f"{around} {value} {around}"
+    shown = redactor.text(text)
+    assert MARK in shown
+    assert fed(redactor, *text) == shown

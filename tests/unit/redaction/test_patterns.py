@@ -1,0 +1,162 @@
+"""The subset of regular expressions that a rule may use: what is refused, what is known of a pattern."""
+
+import itertools
+import re
+
+import pytest
+import re2
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from interlock.redaction.linear import options
+from interlock.redaction.patterns import (
+    BadPattern,
+    beginnings_of,
+    groups_in,
+    has_spaces,
+    head_of,
+    least_length,
+    parse,
+    relaxed,
+    source_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason", "offset"),
+    [
+        ("ab)", "a bracket is closed that was not opened", 2),
+        ("(ab", "a bracket is not closed", 3),
+        ("(?=ab)", "a group may be", 2),
+        ("(?<name>ab)", "a group may be", 2),
+        ("(?P<name>ab)", "a group may be", 2),
+        ("[ab", "a class is not closed", 3),
+        ("[ä]", "a class can only name ASCII characters", 3),
+        ("*a", "'*' stands where a character is expected", 0),
+        ("a**", "'*' stands where a character is expected", 2),
+        ("a{2", "a count is", 2),
+        ("a{,2}", "a count is", 2),
+        ("a{x}", "a count is", 2),
+        ("(a)\\1", "the escape \\1 is not known", 4),
+        ("a\\", "the escape \\ is not known", 2),
+        ("\\pL", "the escape \\p is not known", 1),
+        ("\\b+", "an assertion cannot be repeated", 3),
+    ],
+)
+def test_what_a_rule_may_not_have_is_refused_with_its_place(pattern, reason, offset):
+    with pytest.raises(BadPattern) as refusal:
+        parse(pattern)
+    assert str(refusal.value).startswith(reason)
+    assert str(refusal.value).endswith(f"at offset {offset}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "head", "spaces"),
+    [
+        ("abc", "abc", False),
+        ("ab cd", "ab", True),
+        ("ab[ \\t]*cd", "ab", True),
+        ("ab[^c]d", "ab", True),
+        ("a(?:b c|d)e", "a(?:(?:b|d))", True),
+        ("(?:a b)+", "(?:a)", True),
+        ("a(?: b)?c", "a", True),
+        ("\\bab\\S+", "\\bab(?:\\S)+", False),
+    ],
+)
+def test_the_head_ends_before_what_can_be_white_space(pattern, head, spaces):
+    assert source_of(head_of(parse(pattern))) == head
+    assert has_spaces(parse(pattern)) is spaces
+
+
+def test_groups_are_counted_and_kept_only_on_request():
+    tree = parse("a(b)(?:c)(?i:d)|(e)")
+    assert groups_in(tree) == 2
+    assert re.compile(source_of(tree)).groups == 0
+    assert re.compile(source_of(tree, catching=True)).groups == 2
+
+
+ALPHABET = "ab "
+atoms = st.sampled_from(["a", "b", " ", "[ab]", "[^a]", "\\s", "\\w", "."])
+
+
+def _repeated(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    counts = st.sampled_from(["*", "+", "?", "{2}", "{1,2}", "{0,3}", "{2,}", "{1,5}", "*?", "+?"])
+    return st.builds(lambda node, count: f"(?:{node}){count}", inner, counts)
+
+
+patterns = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda options: f"(?:{'|'.join(options)})"),
+        inner.map(lambda node: f"({node})"),
+        _repeated(inner),
+    ),
+    max_leaves=6,
+)
+TEXTS = ["".join(signs) for length in range(6) for signs in itertools.product(ALPHABET, repeat=length)]
+
+
+def matched(pattern: str) -> list[str]:
+    compiled = re.compile(pattern, re.DOTALL)
+    return [text for text in TEXTS if compiled.fullmatch(text)]
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_a_pattern_read_and_written_again_is_the_same(pattern):
+    assert matched(source_of(parse(pattern))) == matched(pattern)
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_every_beginning_of_a_match_is_known_as_one(pattern):
+    beginnings = re.compile(beginnings_of(parse(pattern)), re.DOTALL)
+    for text in matched(pattern):
+        for end in range(len(text) + 1):
+            assert beginnings.fullmatch(text[:end]), (text, end)
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_what_is_known_as_a_beginning_can_become_a_match(pattern):
+    tree = parse(pattern)
+    whole = matched(pattern)
+    # Only where all matches are short enough that the texts tried are all there are.
+    assume(whole and max(map(len, whole)) < max(map(len, TEXTS)))
+    known = set(matched(beginnings_of(tree)))
+    assert known == {text[:end] for text in whole for end in range(len(text) + 1)}
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_a_relaxed_pattern_matches_whatever_the_pattern_does(pattern):
+    assert set(matched(pattern)) <= set(matched(source_of(relaxed(parse(pattern)))))
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_no_match_is_shorter_than_the_least_length_and_one_has_it(pattern):
+    lengths = [len(text) for text in matched(pattern)]
+    least = least_length(parse(pattern))
+    assert min(lengths, default=least) >= least
+    if least < 6 and lengths:
+        assert least == min(lengths)
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_every_match_begins_with_a_head_that_has_no_white_space(pattern):
+    tree = parse(pattern)
+    head = re.compile(source_of(head_of(tree)), re.DOTALL)
+    for text in matched(pattern):
+        assert any(head.fullmatch(text[:end]) for end in range(len(text) + 1))
+    if not has_spaces(tree):
+        assert not any(" " in text for text in matched(pattern))
+
+
+@settings(max_examples=150)
+@given(patterns)
+def test_the_engine_agrees_with_python_about_the_subset(pattern):
+    engine = re2.compile(f"(?s:{pattern})".encode(), options())
+    assert [text for text in TEXTS if engine.fullmatch(text.encode())] == matched(pattern)
