@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -12,13 +13,16 @@ from interlock.events.verify import verify
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease, SessionLeases
+from interlock.session.manager import SessionManager
 from interlock.worker.handler import Done, TaskOutcome
 from interlock.worker.queue import Backlog, InProcessBell
 from interlock.worker.rows import Task, TaskStatus
 from interlock.worker.tasks import TaskDesk
 from interlock.worker.worker import Worker, WorkerLimits
-from tests.conftest import Store
-from tests.integration.asking import Asking
+
+# The processes of these tests start in a fraction of the time without what only pytest needs.
+if TYPE_CHECKING:
+    from tests.conftest import Store
 
 SECRET = "sk-known-secret-value"
 PATIENCE_SECONDS = 30.0
@@ -39,12 +43,16 @@ class Handler:
 
 
 class Shop:
-    def __init__(self, store: Store, *, queue_limit: int = 20, lease_seconds: float = 5.0) -> None:
+    def __init__(self, store: "Store", *, queue_limit: int = 20, lease_seconds: float = 5.0) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
         self.bell = InProcessBell()
         self.questions = QuestionDesk(store.database, store.log, self.redactor, self.bell.ring)
-        self.sessions = store.manager(*ToolMode)
+        self.sessions = SessionManager(
+            *(store.database, store.log, self.redactor),
+            default_mode=ToolMode.chat_safe,
+            open_modes=frozenset(ToolMode),
+        )
         self.leases = SessionLeases(store.log, seconds=lease_seconds)
         self.backlog = Backlog(store.database)
         self.tasks = TaskDesk(
@@ -88,6 +96,8 @@ class Shop:
 
     async def asked(self, task: Task, lease: Lease):
         """A question that the task put, as the tool would."""
+        from tests.integration.asking import Asking
+
         return await Asking(self.store, task.session_id).ask(scope=task.scope, lease_token=lease.token)
 
     async def parked(self, session_id: str):

@@ -86,7 +86,6 @@ async def test_nothing_is_put_where_there_is_no_session(shop):
 
 async def test_a_secret_in_a_message_is_stored_nowhere(shop):
     session = await shop.session()
-    shop.sessions._redactor = shop.redactor
     task = await shop.tasks.put(session, f"use {SECRET} here", who=f"ada {SECRET}")
     lease = await shop.leases.take(session, "w1")
     await shop.tasks.start(task.id, lease)

@@ -11,25 +11,26 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 
 import structlog
 
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
-from interlock.gates.authority import Situation, compile_authority
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.events.log import EventLog
 from interlock.infra.errors import SessionFenced
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease
-from interlock.store.database import StoreConfig
-from interlock.tools.base import Effect, PolicySwitch
-from interlock.tools.registry import ToolRegistry
+from interlock.store.database import Database, StoreConfig, open_database
 from interlock.worker.handler import Done, TaskOutcome, Waiting
 from interlock.worker.rows import Task
-from tests.conftest import open_store
-from tests.doubles import DeclaredTool
 from tests.integration.worker.shop import Shop
+
+
+@dataclass
+class Opened:
+    database: Database
+    log: EventLog
 
 
 def tell(**facts: object) -> None:
@@ -63,6 +64,12 @@ class ByTheMessage:
         """At the first attempt a tool call that never ends."""
         if task.attempts > 1:
             return Done()
+        from interlock.gates.authority import Situation, compile_authority
+        from interlock.gates.gate import ToolCall
+        from interlock.gates.runner import CallContext, ToolRunner
+        from interlock.tools.base import Effect, PolicySwitch
+        from interlock.tools.registry import ToolRegistry
+        from tests.doubles import DeclaredTool
 
         async def run(_arguments: object, _context: object) -> None:
             tell(calling=task.id)
@@ -108,13 +115,15 @@ class ByTheMessage:
 
 
 async def work(url: str, name: str, lease_seconds: float) -> None:
-    store = open_store(StoreConfig(url, busy_timeout_seconds=5))
-    shop = Shop(store, lease_seconds=lease_seconds)
+    database = open_database(StoreConfig(url, busy_timeout_seconds=5))
+    log = EventLog(database, Redactor())
+    shop = Shop(Opened(database, log), lease_seconds=lease_seconds)
     worker = shop.worker(ByTheMessage(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     tell(ready=name)
     await worker.run()
-    store.close()
+    log.close()
+    database.close()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""One attempt: what ends it, what it then came to, and that whatever it held is over when it has ended."""
+
+import asyncio
+
+import pytest
+
+from interlock.infra.errors import SessionFenced, SessionNotFound, StoreLocked
+from interlock.session.lease import Lease
+from interlock.worker.attempt import LeftOff, Lost, Signals, attempt
+from interlock.worker.handler import Done, Failed, Waiting
+from interlock.worker.rows import Task, TaskStatus
+
+TASK = Task(
+    id="t_1",
+    session_id="s_1",
+    message_seq=2,
+    status=TaskStatus.running,
+    who="ada",
+    created_us=1,
+    queued_event="e",
+)
+FOR_EVER = 3600.0
+
+
+class Trial:
+    """A handler, and everything that can happen to it."""
+
+    def __init__(self, handling, *, cancel_grace: float = FOR_EVER, stop_grace: float = FOR_EVER) -> None:
+        self._handling = handling
+        self.lease = Lease("s_1", 1, "w1", 30.0)
+        self.signals = Signals(
+            asyncio.Event(), cancel_grace, asyncio.Event(), stop_grace, hurrying=asyncio.Event()
+        )
+        self.begun, self.broken_off = asyncio.Event(), asyncio.Event()
+
+    async def handle(self, task, lease, cancelled):
+        self.begun.set()
+        try:
+            return await self._handling(task, lease, cancelled)
+        except asyncio.CancelledError:
+            self.broken_off.set()
+            raise
+
+    async def end(self, *events: asyncio.Event):
+        run = asyncio.create_task(attempt(self, TASK, self.lease, self.signals))
+        await self.begun.wait()
+        for event in events:
+            event.set()
+        return await asyncio.wait_for(run, 10)
+
+
+async def hang(_task, _lease, _cancelled):
+    await asyncio.Event().wait()
+
+
+async def obey(_task, _lease, cancelled):
+    await cancelled.wait()
+    return Done()
+
+
+def returning(outcome):
+    async def handling(_task, _lease, _cancelled):
+        return outcome
+
+    return handling
+
+
+def raising(error):
+    async def handling(_task, _lease, _cancelled):
+        raise error
+
+    return handling
+
+
+@pytest.mark.parametrize("outcome", [Done(), Failed("no"), Waiting("q_1")])
+async def test_what_the_handler_says_counts(outcome):
+    assert await Trial(returning(outcome)).end() == outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (SessionFenced("gone"), Lost()),
+        (SessionNotFound("gone"), Lost()),
+        (StoreLocked("the store is locked"), Failed("the store is locked")),
+        (KeyError("inner"), Failed("an unexpected error ended it (KeyError)")),
+        (asyncio.CancelledError(), Failed("the work on it was broken off")),
+    ],
+)
+async def test_what_it_raises_is_told_in_a_sentence_without_internals(error, end):
+    assert await Trial(raising(error)).end() == end
+
+
+async def test_a_lost_lease_ends_it_at_once_whatever_it_says():
+    trial = Trial(hang)
+    assert await trial.end(trial.lease.lost) == Lost()
+    assert trial.broken_off.is_set()
+
+    async def stubborn(_task, _lease, _cancelled):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return Done()
+
+    trial = Trial(stubborn)
+    assert await trial.end(trial.lease.lost) == Lost()
+
+
+async def test_who_is_told_to_stop_may_end_by_itself():
+    trial = Trial(obey)
+    assert await trial.end(trial.signals.cancelled) == Done()
+    assert not trial.broken_off.is_set()
+
+
+async def test_who_does_not_is_broken_off():
+    trial = Trial(hang, cancel_grace=0.05)
+    assert await trial.end(trial.signals.cancelled) == Failed("the work on it was broken off")
+    assert trial.broken_off.is_set()
+
+
+async def test_a_worker_that_stops_waits_and_then_leaves_it_to_others():
+    trial = Trial(hang, stop_grace=0.05)
+    assert await trial.end(trial.signals.stopping) == LeftOff()
+    assert trial.broken_off.is_set()
+
+
+async def test_what_ends_while_the_worker_stops_has_ended():
+    async def soon(_task, _lease, _cancelled):
+        await asyncio.sleep(0.05)
+        return Failed("no")
+
+    trial = Trial(soon)
+    assert await trial.end(trial.signals.stopping) == Failed("no")
+
+
+async def test_in_a_hurry_nothing_is_waited_for():
+    trial = Trial(hang)
+    assert await trial.end(trial.signals.stopping, trial.signals.hurrying) == LeftOff()
+
+
+async def test_told_to_stop_while_the_worker_stops_it_is_not_left_to_others():
+    trial = Trial(hang, cancel_grace=0.05, stop_grace=0.01)
+    end = await trial.end(trial.signals.cancelled, trial.signals.stopping)
+    assert end == Failed("the work on it was broken off")
+
+
+async def test_cancelled_itself_an_attempt_takes_its_handler_along():
+    trial = Trial(hang)
+    run = asyncio.create_task(attempt(trial, TASK, trial.lease, trial.signals))
+    await trial.begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.wait_for(trial.broken_off.wait(), 5)

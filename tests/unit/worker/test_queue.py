@@ -1,0 +1,48 @@
+"""The bell of one process: everybody hears it, nothing piles up, and who stops listening is forgotten."""
+
+import asyncio
+
+from interlock.worker.queue import InProcessBell
+
+
+async def listening(bell: InProcessBell):
+    """A listener that hears from now on."""
+    rings = bell.rings()
+    first = asyncio.ensure_future(anext(rings))
+    await asyncio.sleep(0)
+    return rings, first
+
+
+async def test_everybody_who_listens_hears_a_ring():
+    bell = InProcessBell()
+    (one, first), (two, second) = await listening(bell), await listening(bell)
+    bell.ring("s1")
+    assert [await first, await second] == ["s1", "s1"]
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_rings_for_one_session_do_not_pile_up():
+    bell = InProcessBell()
+    rings, first = await listening(bell)
+    for _ in range(1000):
+        bell.ring("s1")
+    bell.ring("s2")
+    assert [await first, await anext(rings)] == ["s1", "s2"]
+    waiting = asyncio.ensure_future(anext(rings))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    bell.ring("s1")
+    assert await waiting == "s1"
+    await rings.aclose()
+
+
+async def test_who_stops_listening_is_forgotten():
+    bell = InProcessBell()
+    bell.ring("nobody hears this")
+    rings, first = await listening(bell)
+    assert len(bell._ears) == 1
+    first.cancel()
+    await asyncio.wait({first})
+    await rings.aclose()
+    assert bell._ears == set()
