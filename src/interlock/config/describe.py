@@ -28,6 +28,7 @@ OWN_PREFIXES = (
     "GATEWAY_",
     "DATABASE_",
     "REDACTION_",
+    "WORKER_",
     "CONTROL_",
     SPEC_PREFIX,
 )

@@ -19,6 +19,7 @@ from interlock.config.control import ControlSettings
 from interlock.config.environment import is_secret, variable_name
 from interlock.config.group import PositiveInt, SettingsGroup, split_words
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
@@ -261,6 +262,7 @@ class Settings(SettingsGroup):
     gateway: GatewaySettings = Field(default_factory=GatewaySettings)
     redaction: RedactionSettings = Field(default_factory=RedactionSettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
     control: ControlSettings = Field(default_factory=ControlSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
@@ -349,6 +351,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         GatewaySettings,
         RedactionSettings,
         SessionSettings,
+        WorkerSettings,
         ControlSettings,
         ToolSettings,
     )
