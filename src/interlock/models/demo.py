@@ -121,7 +121,7 @@ def _next_step(wish: Wish, text: str, done: list[_Done], offered: frozenset[str]
     last = done[-1]
     if last.name == goal.name:
         has_read = any(each.name == reading.name for each in done)
-        return reading if last.result.get("error_code") in _READ_FIRST and not has_read else None
+        return reading if str(last.result.get("error_code")) in _READ_FIRST and not has_read else None
     return goal if last.name == reading.name and last.is_ok else None
 
 

@@ -1,0 +1,60 @@
+"""Asks a provider without a network, and keeps what came."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from interlock.models.messages import user_message
+from interlock.models.provider import ModelError, ModelItem, ModelRequest, Provider, Reply, TextPiece, Usage
+
+QUESTION = ModelRequest((user_message("Hello?"),))
+
+
+async def streamed(provider: Provider, request: ModelRequest = QUESTION) -> tuple[list[str], Reply]:
+    pieces: list[str] = []
+    async with aclosing(provider.stream(request)) as items:
+        async for item in items:
+            match item:
+                case TextPiece(text):
+                    assert text
+                    pieces.append(text)
+                case Reply():
+                    assert "".join(pieces) == item.text
+                    reply = item
+    return pieces, reply
+
+
+def asked(provider: Provider, request: ModelRequest = QUESTION) -> Reply:
+    return asyncio.run(streamed(provider, request))[1]
+
+
+def failed(provider: Provider, request: ModelRequest = QUESTION) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        asked(provider, request)
+    return caught.value
+
+
+class Saying:
+    """A model that can only write, and writes these texts in turn, in pieces of that size."""
+
+    name = "saying"
+
+    def __init__(self, *replies: str | Reply, size: int = 3) -> None:
+        self._replies = list(replies)
+        self._size = size
+        self.requests: list[ModelRequest] = []
+        self.is_closed = False
+
+    async def stream(self, request: ModelRequest):
+        self.requests.append(request)
+        reply = self._replies.pop(0)
+        whole = reply if isinstance(reply, Reply) else Reply(reply, usage=Usage(10, 5))
+        items: list[ModelItem] = [
+            TextPiece(whole.text[at : at + self._size]) for at in range(0, len(whole.text), self._size)
+        ]
+        for item in [*items, whole]:
+            yield item
+
+    async def close(self) -> None:
+        self.is_closed = True

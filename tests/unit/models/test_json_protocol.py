@@ -1,0 +1,349 @@
+"""Tools for models without function calling, by one JSON object a turn."""
+
+import asyncio
+import json
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.models.json_protocol import JsonProtocol
+from interlock.models.json_reply import AnswerInSight, InvalidReply, JsonCall, JsonReply, read_reply
+from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.provider import (
+    FinishReason,
+    ModelFault,
+    ModelRequest,
+    Reply,
+    RequestedCall,
+    ToolChoice,
+    Usage,
+)
+from tests.doubles.provider_rules import message_faults
+from tests.unit.models.asking import Saying, asked, failed, streamed
+
+CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'
+ANSWERING = '{"tool_calls": [], "final_answer": "It is done."}'
+TOOLS = orjson.dumps(
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "read_file",
+                "description": "Read a file.",
+                "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+            },
+        }
+    ]
+)
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALLING,
+        f"  \n{CALLING}\n",
+        f"```json\n{CALLING}\n```",
+        f"```\n{CALLING}\n```",
+        f"I will read it.\n{CALLING}\nThat is all.",
+        f"Here {{you}} are:\n```json\n{CALLING}\n```\nDone.",
+        f"<think>maybe {ANSWERING}</think>\n{CALLING}",
+        CALLING.replace(', "final_answer": ""', ""),
+        CALLING.replace('"final_answer": ""', '"final_answer": "ignored"'),
+    ],
+)
+def test_calls_are_found_whatever_stands_around_them(text):
+    assert read_reply(text) == JsonReply((JsonCall("read_file", '{"path": "a"}'),))
+
+
+def test_an_answer_is_found():
+    assert read_reply(ANSWERING) == JsonReply(answer="It is done.")
+    assert read_reply('{"final_answer": "x"}') == JsonReply(answer="x")
+
+
+def test_a_call_without_arguments_has_none():
+    assert read_reply('{"tool_calls": [{"name": "a"}]}').calls == (JsonCall("a", "{}"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("I think so.", "there is no JSON object with tool_calls and final_answer"),
+        ("", "there is no JSON object with tool_calls and final_answer"),
+        ("[1]", "there is no JSON object with tool_calls and final_answer"),
+        (
+            '{"tool_calls": [], "final_answer": ""}',
+            "tool_calls and final_answer are both empty; give one of them",
+        ),
+        (
+            '{"tool_calls": [], "final_answer": " \\n"}',
+            "tool_calls and final_answer are both empty; give one of them",
+        ),
+        ("{}", "tool_calls and final_answer are both empty; give one of them"),
+        (
+            '{"tool_call": [], "final_answer": "x"}',
+            "the key 'tool_call' is not allowed; use only tool_calls and final_answer",
+        ),
+        ('{"tool_calls": {}, "final_answer": "x"}', "tool_calls must be a list"),
+        ('{"final_answer": 3}', "final_answer must be a string"),
+        ('{"tool_calls": ["a"]}', "tool_calls[0] must be an object with name and arguments"),
+        ('{"tool_calls": [{"arguments": {}}]}', "tool_calls[0].name must be the name of a tool"),
+        (
+            '{"tool_calls": [{"name": "a", "arguments": "x"}]}',
+            "tool_calls[0].arguments must be an object",
+        ),
+        (
+            '{"tool_calls": [{"name": "a"}, {"name": "b", "args": {}}]}',
+            "tool_calls[1]: the key 'args' is not allowed; use name and arguments",
+        ),
+        ('{"final_answer": "x", "final_answer": "y"}', "a key is given twice"),
+        ('{"tool_calls": [{"name": "a", "arguments": {"x": NaN}}]}', "NaN is not JSON"),
+        (
+            '{"tool_calls": [{"name": "a"',
+            "it is not valid JSON: Expecting ',' delimiter at character 28",
+        ),
+        (
+            '{"tool_calls": [{"name": "a", "arguments": {"x": ' + "9" * 5000 + "}}]}",
+            "it is nested too deeply, or has a number that is too long",
+        ),
+        (
+            '{"tool_calls": [' + "[" * 100_000,
+            "it is nested too deeply, or has a number that is too long",
+        ),
+        (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "there are more than 128 tool calls"),
+    ],
+)
+def test_anything_else_is_told_to_the_model_for_what_it_is(text, reason):
+    with pytest.raises(InvalidReply) as caught:
+        read_reply(text)
+    assert str(caught.value) == reason
+
+
+@given(text=st.text() | st.builds(lambda a, b: a + CALLING + b, st.text(max_size=20), st.text(max_size=20)))
+def test_any_text_is_read_or_invalid(text):
+    try:
+        reply = read_reply(text)
+    except InvalidReply:
+        return
+    assert bool(reply.calls) != bool(reply.answer)
+
+
+# -- while it arrives --------------------------------------------------------------------------------
+
+
+def in_sight(text: str, size: int) -> AnswerInSight:
+    sight = AnswerInSight()
+    shown = [sight.feed(text[at : at + size]) for at in range(0, len(text), size)]
+    shown.append(sight.finish())
+    assert "".join(shown) == "".join(sight.text)
+    return sight
+
+
+@given(
+    answer=st.text(st.characters(codec="utf-8", exclude_characters="\x00")),
+    size=st.integers(1, 9),
+    ascii_only=st.booleans(),
+)
+def test_an_answer_in_any_pieces_is_the_answer(answer, size, ascii_only):
+    document = {"tool_calls": [], "final_answer": answer}
+    sight = in_sight(json.dumps(document, ensure_ascii=ascii_only), size)
+    assert sight.has_begun
+    assert sight.has_ended
+    assert "".join(sight.text) == answer.lstrip()
+
+
+@given(text=st.text(max_size=60), size=st.integers(1, 9))
+def test_whatever_follows_the_beginning_gives_the_same_text_in_any_pieces(text, size):
+    whole = '{"tool_calls": [], "final_answer": "' + text
+    assert "".join(in_sight(whole, size).text) == "".join(in_sight(whole, len(whole)).text)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('He said "hi" to me."}', 'He said "hi" to me.'),
+        ('one\ntwo"}', "one\ntwo"),
+        ('C:\\dir\\x"}', "C:\\dir\\x"),
+        ('trailing comma",}', "trailing comma"),
+        ('no brace"', "no brace"),
+        ("no end", "no end"),
+        ('fence"}\n```', "fence"),
+        ('half \\ud83d"}', "half \ufffd"),
+        ('pair \\ud83d\\ude00"}', "pair 😀"),
+        ("cut \\u00", "cut "),
+    ],
+)
+def test_an_answer_that_has_begun_cannot_fail_any_more(written, meant):
+    for size in (1, 4, 100):
+        sight = in_sight('{"tool_calls":[],"final_answer":"' + written, size)
+        assert "".join(sight.text) == meant
+
+
+@pytest.mark.parametrize(
+    "text", [CALLING, '{"final_answer": "x", "tool_calls": []}', "Hello", "x" * 500 + ANSWERING]
+)
+def test_what_may_still_become_something_else_is_not_shown(text):
+    assert not in_sight(text, 5).has_begun
+
+
+# -- the provider ------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_shown_while_it_arrives():
+    pieces, reply = asyncio.run(streamed(JsonProtocol(Saying(ANSWERING))))
+    assert len(pieces) > 2
+    assert reply == Reply("It is done.", (), FinishReason.stop, Usage(10, 5))
+
+
+def test_an_answer_in_another_order_is_shown_whole_at_the_end():
+    text = '{"final_answer": "It is done.", "tool_calls": []}'
+    pieces, reply = asyncio.run(streamed(JsonProtocol(Saying(text))))
+    assert pieces == ["It is done."]
+    assert reply.text == "It is done."
+
+
+def test_calls_become_calls():
+    reply = asked(JsonProtocol(Saying(CALLING)))
+    (call,) = reply.tool_calls
+    assert (call.name, call.arguments) == ("read_file", '{"path": "a"}')
+    assert call.call_id.startswith("call_")
+    assert (reply.text, reply.finish_reason) == ("", FinishReason.tool_calls)
+
+
+def test_of_both_the_tools_run_and_the_answer_waits():
+    text = '{"final_answer": "done", "tool_calls": [{"name": "a"}]}'
+    reply = asked(JsonProtocol(Saying(text)))
+    assert (reply.text, len(reply.tool_calls)) == ("", 1)
+
+
+def test_a_wrong_reply_is_told_to_the_model_once():
+    inner = Saying("I would rather talk.", CALLING)
+    reply = asked(JsonProtocol(inner))
+    assert len(reply.tool_calls) == 1
+    assert reply.usage == Usage(20, 10)
+    first, second = inner.requests
+    assert second.messages[: len(first.messages)] == first.messages
+    said, told = map(orjson.loads, second.messages[len(first.messages) :])
+    assert said == {"role": "assistant", "content": "I would rather talk."}
+    assert told["role"] == "user"
+    assert "there is no JSON object with tool_calls and final_answer" in told["content"]
+
+
+def test_a_second_wrong_reply_fails_the_turn():
+    inner = Saying("no", '{"tool_calls": [], "final_answer": ""}')
+    error = failed(JsonProtocol(inner))
+    assert len(inner.requests) == 2
+    assert (error.fault, str(error)) == (
+        ModelFault.protocol,
+        (
+            "the model did not answer in the form that was asked for, twice: "
+            "tool_calls and final_answer are both empty; give one of them"
+        ),
+    )
+
+
+def test_an_empty_reply_is_repaired_too():
+    inner = Saying(Reply(""), ANSWERING)
+    assert asked(JsonProtocol(inner)).text == "It is done."
+    messages = [orjson.loads(message) for message in inner.requests[1].messages]
+    assert message_faults(messages, orjson.loads) == []
+
+
+def test_a_reply_that_was_cut_at_its_length_is_repaired_unless_its_answer_was_shown():
+    inner = Saying(Reply(CALLING[:30], finish_reason=FinishReason.length), CALLING)
+    assert len(asked(JsonProtocol(inner)).tool_calls) == 1
+    assert "too long" in inner.requests[1].messages[-1].decode()
+    cut = Reply(ANSWERING[:45], finish_reason=FinishReason.length)
+    reply = asked(JsonProtocol(Saying(cut)))
+    assert (reply.text, reply.finish_reason) == ("It is don", FinishReason.length)
+
+
+def test_a_filtered_reply_stays_what_it_is():
+    filtered = Reply("", finish_reason=FinishReason.content_filter)
+    assert asked(JsonProtocol(Saying(filtered))).finish_reason is FinishReason.content_filter
+
+
+def test_calls_that_the_server_found_by_itself_are_taken():
+    found = Reply("", (RequestedCall("c1", "a", "{}"),), FinishReason.tool_calls)
+    assert asked(JsonProtocol(Saying(found))) == found
+
+
+def test_the_model_behind_is_named_and_closed():
+    inner = Saying()
+    provider = JsonProtocol(inner)
+    assert provider.name == "saying"
+    asyncio.run(provider.close())
+    assert inner.is_closed
+
+
+# -- what the model behind is told -------------------------------------------------------------------
+
+
+def told(request: ModelRequest) -> list[dict]:
+    inner = Saying(ANSWERING)
+    asked(JsonProtocol(inner), request)
+    (asking,) = inner.requests
+    assert asking.tools == b""
+    assert asking.max_output_tokens == request.max_output_tokens
+    messages = [orjson.loads(message) for message in asking.messages]
+    assert message_faults(messages, orjson.loads) == []
+    return messages
+
+
+def test_tools_and_the_form_stand_in_the_prompt():
+    request = ModelRequest((system_message("Be kind."), user_message("Hi")), TOOLS, max_output_tokens=7)
+    prompt = told(request)[0]["content"]
+    assert prompt.startswith("Be kind.\n\nAlways answer with exactly one JSON object")
+    assert "- read_file: Read a file.\n" in prompt
+    assert '{"type":"object","properties":{"path":{"type":"string"}}}' in prompt
+    assert "This time use a tool" not in prompt
+
+
+def test_a_required_tool_is_asked_for_in_words():
+    request = ModelRequest((user_message("Hi"),), TOOLS, ToolChoice.required)
+    assert "tool_calls must not be empty" in told(request)[0]["content"]
+
+
+def test_without_tools_the_model_is_told_so():
+    assert "There are no tools" in told(ModelRequest((user_message("Hi"),)))[0]["content"]
+
+
+def test_the_history_is_put_in_the_same_form():
+    calls = [RequestedCall("c1", "read_file", '{"path":"a"}'), RequestedCall("c2", "bash", "oops")]
+    history = (
+        user_message("Hi"),
+        assistant_message("", calls),
+        tool_message("c1", '{"ok":true,"stdout":"x"}'),
+        tool_message("c2", "plain"),
+        assistant_message("Done."),
+        user_message("Thanks"),
+    )
+    _, *messages = told(ModelRequest(history, TOOLS))
+    assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert orjson.loads(messages[1]["content"]) == {
+        "tool_calls": [
+            {"name": "read_file", "arguments": {"path": "a"}},
+            {"name": "bash", "arguments": {"unreadable_arguments": "oops"}},
+        ],
+        "final_answer": "",
+    }
+    assert orjson.loads(messages[2]["content"]) == {
+        "tool_results": [
+            {"name": "read_file", "result": {"ok": True, "stdout": "x"}},
+            {"name": "bash", "result": "plain"},
+        ]
+    }
+    assert orjson.loads(messages[3]["content"]) == {"tool_calls": [], "final_answer": "Done."}
+
+
+def test_the_last_results_come_last():
+    history = (
+        user_message("Hi"),
+        assistant_message("", [RequestedCall("c1", "a", "{}")]),
+        tool_message("c1", "x"),
+    )
+    assert "tool_results" in told(ModelRequest(history, TOOLS))[-1]["content"]
