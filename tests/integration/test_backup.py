@@ -17,6 +17,7 @@ from interlock.store.database import StoreConfig, open_database
 from interlock.store.upgrade import upgrade
 from tests.conftest import Store, open_store
 from tests.integration.asking import Asking
+from tests.integration.worker.shop import Shop
 
 
 async def filled(store: Store) -> None:
@@ -26,9 +27,15 @@ async def filled(store: Store) -> None:
     await store.sessions.delete(gone.id, who="test")
     asked = Asking(store, (await store.sessions.create(opened_by="test", session_id="asked")).id)
     await asked.ask()
+    for name in ("gone_on", "parked"):
+        await store.sessions.create(opened_by="test", session_id=name)
     await asked.desk.answer((await asked.ask()).id, {"confirmed": True}, who="test")
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     await store.leases.take(session.id, "worker")
+    shop = Shop(store)
+    await shop.put("gone_on")
+    task, _ = await shop.parked("parked")
+    assert task.mode is not None
     await write_checkpoint(store.log)
 
 
@@ -40,6 +47,7 @@ def contents(store: Store) -> dict:
         "settings_versions": "version",
         "store_info": "key",
         "questions": "id",
+        "tasks": "id",
     }
     found = {
         table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()
