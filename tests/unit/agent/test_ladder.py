@@ -182,6 +182,7 @@ def row_of(made) -> set[int]:
             set("abcdefgh"),
             "Allowed here: a, b, c, d, e, f, and more.",
         ),
+        (ErrorCode.MODE_DENIED, "server__tool", set("abcdef"), "Allowed here: a, b, c, d, e, f. Or"),
         (ErrorCode.MODE_DENIED, "read_file", (), "No tool is allowed here"),
         (ErrorCode.PATH_DENIED, "read_file", CHAT, "inside the folders that are open (list_files"),
         (ErrorCode.PATH_DENIED, "read_file", (), "inside the folders that are open;"),
