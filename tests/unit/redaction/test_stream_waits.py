@@ -1,0 +1,49 @@
+"""Ordinary text leaves a stream almost as it comes: by words, never by paragraphs."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock.redaction.redactor import Redactor
+from tests.unit.redaction.case_file import fed
+
+ROOT = Path(__file__).parents[3]
+TEXTS = {
+    "English": "The password for the staging server must be changed every ninety days, and the token for "
+    "the deploy job has to be rotated as well. Passwords and secrets are never written to the log; the access "
+    "key is kept in the vault, and the secret is read when the job starts. " * 20,
+    "Chinese": "我们今天讨论了数据库的迁移方案，密码需要在下周之前更换。请确认令牌的有效期。" * 40,
+    "code": (ROOT / "src/interlock/redaction/scanner.py").read_text("utf-8"),
+    "documentation": (ROOT / "README.md").read_text("utf-8"),
+}
+
+
+def waits(text: str, piece: int) -> list[int]:
+    stream, held = Redactor().stream(), []
+    for start in range(0, len(text), piece):
+        stream.feed(text[start : start + piece])
+        held.append(stream.held)
+    return sorted(held)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("piece", [4, 5, 6])
+def test_what_waits_is_a_word_and_seldom_a_few(kind, piece):
+    held = waits(TEXTS[kind], piece)
+    assert held[len(held) // 2] <= 12
+    assert held[len(held) * 99 // 100] <= 64
+    assert held[-1] <= 256
+
+
+def test_no_ordinary_text_is_changed():
+    redactor = Redactor()
+    for text in TEXTS.values():
+        assert fed(redactor, text) == text
+
+
+def test_after_a_long_secret_the_text_leaves_again():
+    stream = Redactor().stream()
+    stream.feed('password="' + "k3jd92mzxQ81" * 100)
+    shown = "".join(stream.feed(piece) for piece in ['" and', *[" then more"] * 40])
+    assert "then more then more" in shown
+    assert stream.held < 64
