@@ -137,6 +137,13 @@ def test_comments_are_for_people(text, left):
     assert without_comments(text) == left
 
 
+def test_a_comment_longer_than_what_is_read_is_still_a_comment(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("rules\n<!-- " + "for people " * 20_000 + "-->\nmore rules")
+    text = read(tmp_path).text
+    assert text.startswith("rules\n[AGENTS.md has ")
+    assert "for people" not in text
+
+
 def test_many_comments_that_never_end_take_no_time():
     assert len(without_comments("<!--" * 500_000)) == 2_000_000
 
