@@ -10,8 +10,8 @@ from tests.unit.redaction.case_file import fed
 ROOT = Path(__file__).parents[3]
 TEXTS = {
     "English": "The password for the staging server must be changed every ninety days, and the token for "
-    "the deploy job has to be rotated as well. Passwords and secrets are never written to the log; the access "
-    "key is kept in the vault, and the secret is read when the job starts. " * 20,
+    "the deploy job has to be rotated as well. Passwords and secrets are never written to the log; the "
+    "access key is kept in the vault, and the secret is read when the job starts. " * 20,
     "Chinese": "我们今天讨论了数据库的迁移方案，密码需要在下周之前更换。请确认令牌的有效期。" * 40,
     "code": (ROOT / "src/interlock/redaction/scanner.py").read_text("utf-8"),
     "documentation": (ROOT / "README.md").read_text("utf-8"),
