@@ -136,7 +136,7 @@ tasks = Table(
     Column("started_us", BigInteger),
     Column("ended_us", BigInteger),
     Column("attempts", BigInteger, nullable=False),
-    # How often a worker died over it.
+    # How often its worker was lost in the middle of it.
     Column("interruptions", BigInteger, nullable=False),
     Column("cancel_requested_us", BigInteger),
     Column("cancel_requested_by", Text),

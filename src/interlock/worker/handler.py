@@ -22,7 +22,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The task has asked, and goes on when this question is closed. Others of it may still be open then."""
+    """The task has asked, and goes on when this question is closed. Others of it may still be open then.
+
+    Only for a question that was open when the handler looked: who waits again for a closed one is called
+    again at once.
+    """
 
     question_id: str
 

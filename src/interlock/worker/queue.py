@@ -69,7 +69,7 @@ class Backlog:
 
     async def find_work(self, limit: int) -> list[str]:
         """Sessions whose next task is queued, or was left by a dead worker, and that nobody holds."""
-        rows = await self._database.read(lambda db: db.query(FIND_WORK, (limit,)))
+        rows = await self._database.read(lambda db: db.query(FIND_WORK, (limit,) * 3))
         return [str(row[0]) for row in rows]
 
     async def to_stop(self) -> frozenset[str]:

@@ -74,10 +74,11 @@ NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted
 
 READ = f"SELECT {_NAMES} FROM tasks WHERE id = ? AND {_IS_SHOWN}"  # noqa: S608
 
-# A session's tasks are worked on in order: the first that has not ended is the only one to look at.
+# A session's tasks are worked on in order: the first that has not ended is the only one to look at. Ordered
+# by a sum, so that SQLite looks for the few that have not ended and not through all that have.
 FIRST_OPEN = f"""
 SELECT {_NAMES} FROM tasks
-WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq LIMIT 1
+WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """  # noqa: S608
 
 COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
@@ -109,17 +110,25 @@ UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?
 WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
 """
 
-# Running without a live lease: its worker is gone.
-FIND_WORK = """
-SELECT t.session_id, min(t.created_us) FROM tasks t
-WHERE t.status IN ('queued', 'running')
+# Of each session its first task that has not ended, if that is one to work on and nobody holds the session:
+# running without a live lease says that its worker is gone. Each half walks an index and ends at the limit.
+_TO_DO = """
+SELECT t.session_id, t.created_us FROM tasks t
+WHERE t.status = '{status}'
     AND NOT EXISTS (
         SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id AND l.expires_ms > {NOW_MS})
     AND NOT EXISTS (
-        SELECT 1 FROM tasks w
-        WHERE w.session_id = t.session_id AND w.status = 'waiting' AND w.message_seq < t.message_seq)
-GROUP BY t.session_id ORDER BY 2, 1 LIMIT ?
+        SELECT 1 FROM tasks e WHERE e.session_id = t.session_id
+            AND e.status IN ('queued', 'running', 'waiting') AND e.message_seq < t.message_seq)
+ORDER BY t.created_us LIMIT ?
 """
+FIND_WORK = f"""
+SELECT session_id FROM (
+    SELECT * FROM ({_TO_DO.replace("{status}", "running")}) AS abandoned
+    UNION ALL
+    SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
+) AS to_do ORDER BY created_us, session_id LIMIT ?
+"""  # noqa: S608
 TO_STOP = "SELECT id FROM tasks WHERE status = 'running' AND cancel_requested_us IS NOT NULL"
 
 

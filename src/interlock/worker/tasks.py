@@ -156,7 +156,7 @@ class TaskDesk:
                 return task
             interruptions = task.interruptions + (task.status is TaskStatus.running)
             if task.is_to_stop or interruptions > MAX_INTERRUPTIONS:
-                reason = _died_over_it(interruptions)
+                reason = _lost_too_often(interruptions)
                 return self._finished(transaction, task.id, TaskStatus.failed, reason)
             self._begin(transaction, task, lease, interruptions)
             return _read(transaction.connection, task.id)
@@ -290,5 +290,5 @@ def _read(connection: Connection, task_id: str) -> Task:
     return task_of(rows[0])
 
 
-def _died_over_it(times: int) -> str:
-    return f"its worker died {times} times while it worked on it, so it is not tried again"
+def _lost_too_often(times: int) -> str:
+    return f"its worker was lost {times} times in the middle of it, so it is not tried again"

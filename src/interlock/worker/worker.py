@@ -123,7 +123,7 @@ class Worker:
             return
         try:
             found = await self._backlog.find_work(self._limits.sessions + len(self._cooling))
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
             _log.warning("work_not_looked_for", worker=self._name, error=str(error))
             return
         for session_id in found:
@@ -137,7 +137,7 @@ class Worker:
             return
         try:
             to_stop = await self._backlog.to_stop()
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - as above
             _log.warning("cancels_not_looked_for", worker=self._name, error=str(error))
             return
         for task_id in to_stop & self._cancelled.keys():

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from interlock.config.modes import ToolMode
+from interlock.events.catalog import ToolCallStarted
 from interlock.events.feed import whole_stream
+from interlock.events.ledger import Scope
 from interlock.events.verify import verify
-from interlock.questions.desk import QuestionDesk
+from interlock.questions.desk import AskingCall, QuestionDesk
+from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease, SessionLeases
 from interlock.session.manager import SessionManager
@@ -24,8 +27,9 @@ from interlock.worker.worker import Worker, WorkerLimits
 if TYPE_CHECKING:
     from tests.conftest import Store
 
+CONFIRMATION = {"type": "confirmation", "message": "Delete the folder?"}
 SECRET = "sk-known-secret-value"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 
 Handling = Callable[[Task, Lease, asyncio.Event], Awaitable[TaskOutcome]]
 
@@ -96,9 +100,26 @@ class Shop:
 
     async def asked(self, task: Task, lease: Lease):
         """A question that the task put, as the tool would."""
-        from tests.integration.asking import Asking
-
-        return await Asking(self.store, task.session_id).ask(scope=task.scope, lease_token=lease.token)
+        intent = ToolCallStarted(
+            call_id="call_1",
+            tool_name="ask_user",
+            mode=task.mode,
+            authority_digest="d",
+            redacted=False,
+            requested_name="ask_user",
+            arguments=CONFIRMATION,
+            effect="ask",
+            timeout_seconds=30,
+        )
+        (recorded,) = await self.store.log.append(
+            task.session_id, intent, scope=task.scope, token=lease.token
+        )
+        call = AskingCall(
+            *(task.session_id, "call_1", "ask_user", task.mode, "d"),
+            scope=Scope(task.id, recorded.id),
+            lease_token=lease.token,
+        )
+        return await self.questions.ask(read_widget(CONFIRMATION), call)
 
     async def parked(self, session_id: str):
         """A task that waits for the answer to a question, and nobody holds the session."""

@@ -18,12 +18,18 @@ import structlog
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
 from interlock.events.log import EventLog
+from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.errors import SessionFenced
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease
 from interlock.store.database import Database, StoreConfig, open_database
+from interlock.tools.base import Effect, PolicySwitch
+from interlock.tools.registry import ToolRegistry
 from interlock.worker.handler import Done, TaskOutcome, Waiting
 from interlock.worker.rows import Task
+from tests.doubles import DeclaredTool
 from tests.integration.worker.shop import Shop
 
 
@@ -64,12 +70,6 @@ class ByTheMessage:
         """At the first attempt a tool call that never ends."""
         if task.attempts > 1:
             return Done()
-        from interlock.gates.authority import Situation, compile_authority
-        from interlock.gates.gate import ToolCall
-        from interlock.gates.runner import CallContext, ToolRunner
-        from interlock.tools.base import Effect, PolicySwitch
-        from interlock.tools.registry import ToolRegistry
-        from tests.doubles import DeclaredTool
 
         async def run(_arguments: object, _context: object) -> None:
             tell(calling=task.id)
