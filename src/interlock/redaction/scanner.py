@@ -30,7 +30,10 @@ _NOWHERE = (-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A match from `start` to `stop`, and what in it, from `begin` to `end`, is secret."""
+    """A match from `start` to `stop`, and what in it, from `begin` to `end`, is secret.
+
+    Where nothing is (`begin` is `end`), it was a candidate that failed, and how far it was passed over.
+    """
 
     start: int
     stop: int
@@ -63,6 +66,10 @@ class Scanner:
 
     def find(self, data: bytes, start: int = 0) -> list[Found]:
         """Every secret from `start` on, sorted; of different rules they may overlap."""
+        return [each for each in self.go_through(data, start) if each.begin < each.end]
+
+    def go_through(self, data: bytes, start: int = 0) -> list[Found]:
+        """The same with what was passed over: cut there, a text would be read in another way."""
         found: list[Found] = []
         reached: dict[int, int] = {}
         for begin in range(start, len(data), _BLOCK):
@@ -154,6 +161,7 @@ class _Finder:
             else:
                 is_short = match.end() - match.start() <= _MAX_REJECTED
                 at = max(begin, match.start() + 1) if is_short else match.end()
+                yield Found(match.start(), at, at, at)
         area.reached = at
 
     def _secret_in(self, match: "re2._Match") -> tuple[int, int]:

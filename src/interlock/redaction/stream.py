@@ -55,7 +55,7 @@ class RedactionStream:
         first = len(self._before)
         data = self._before + data
         unfinished = self._scanner.unfinished_from(data, first)
-        found = self._scanner.find(data, first) if len(data) > first else []
+        found = self._scanner.go_through(data, first) if len(data) > first else []
         return self._release(data, first, _cut(found, unfinished), found)
 
     def finish(self) -> str:
@@ -77,7 +77,7 @@ class RedactionStream:
         for each in found:
             if each.begin >= cut:
                 break
-            if each.end > position:
+            if each.end > position and each.begin < each.end:
                 if each.begin >= position:
                     pieces += [data[position : each.begin], self._mark]
                 position = each.end
@@ -101,10 +101,12 @@ class RedactionStream:
 
 def _cut(found: list[Found], unfinished: int) -> int:
     """Where what leaves may end: not inside a match, of which a part could belong to a longer one."""
-    cut, moved = unfinished, True
-    while moved:
-        moved = False
-        for each in found:
-            if each.start < cut < each.stop:
-                cut, moved = each.start, True
-    return cut
+    start = stop = -1
+    for each in sorted(found, key=lambda each: each.start):
+        if each.start >= unfinished:
+            break
+        if each.start >= stop:
+            start, stop = each.start, each.stop
+        else:
+            stop = max(stop, each.stop)
+    return start if start < unfinished < stop else unfinished

@@ -133,3 +133,25 @@ def test_spans_count_characters_and_not_bytes():
     secret = "known-value-42"
     text = f"密码😀é {secret} \ud800 {secret}"
     assert [text[start:end] for start, end in REDACTOR.spans(text)] == [secret, secret]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_long_text_gives_the_same_where_candidates_failed_and_blocks_end(data):
+    filler = st.sampled_from(
+        ["a word ", "return foo(bar)\n", "password 'that is none, ", "x" * 50, "token: "]
+    )
+    parts = st.tuples(texts, filler, st.integers(0, 60)).map(lambda part: part[0] + part[1] * part[2])
+    text = "".join(data.draw(st.lists(parts, min_size=20, max_size=40)))
+    places = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
+    pieces = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    assert fed(REDACTOR, *pieces) == REDACTOR.text(text)
+
+
+def test_a_cut_inside_a_long_candidate_that_failed_changes_nothing():
+    text = (
+        f"password '{'that is none, ' * 30}' IDENTIFIED BY '.ghp_x%s:%s' then password 'k3jd92mzxQ81' end"
+    )
+    whole = REDACTOR.text(text)
+    for cut in range(len(text)):
+        assert fed(REDACTOR, text[:cut], text[cut:]) == whole
