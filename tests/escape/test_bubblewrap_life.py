@@ -12,8 +12,12 @@ from tests.escape.confinement import eventually, line_of
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
-from tests.escape.test_launcher_life import (  # noqa: F401
+from tests.escape.test_launcher_deaths import (  # noqa: F401
     test_a_cancelled_caller_leaves_nothing,
+    test_closing_kills_running_jobs,
+    test_when_the_server_is_killed_everything_dies,
+)
+from tests.escape.test_launcher_life import (  # noqa: F401
     test_a_child_nobody_reads_is_held_up_and_not_buffered,
     test_a_file_that_grows_too_large_ends_its_writer,
     test_a_long_command_line_and_a_large_environment_arrive_whole,
@@ -22,7 +26,6 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_address_space_and_open_files_are_bounded_and_there_is_no_core,
     test_an_argument_list_that_is_too_long_is_told,
     test_both_streams_are_read_apart_and_whole,
-    test_closing_kills_running_jobs,
     test_it_has_a_session_and_a_group_of_its_own,
     test_it_inherits_no_descriptor_but_its_three,
     test_its_exit_code_is_told,
@@ -34,7 +37,6 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_the_environment_is_exactly_the_one_given,
     test_the_signal_that_ended_it_is_told,
     test_thirty_jobs_run_at_once_and_the_loop_stays_free,
-    test_when_the_server_is_killed_everything_dies,
 )
 from tests.escape.wrapped import wrapped
 

@@ -1,8 +1,7 @@
-"""A sandboxed child from its start to its end: what it is given, how it ends, and who dies with whom."""
+"""A sandboxed child from its start to its end: what it is given, what bounds it, how it ends."""
 
 import asyncio
 import errno
-import json
 import os
 import resource
 import signal
@@ -13,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, Job, JobLimits, SandboxUnavailable, system_paths
+from interlock.sandbox.jobs import EndReason, Job, JobLimits, system_paths
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import eventually, everything, finished, line_of
+from tests.escape.confinement import everything, finished, line_of
 from tests.unit.sandbox.conftest import open_descriptors
 
 ROOT = Path(__file__).parents[2]
@@ -250,96 +249,11 @@ async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(wor
     assert done.out.strip() == f"[({2**30}, {2**30}), (50, 50), (0, 0)]"
 
 
-# -- who dies with whom --
-
-
-async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(world):
-    async with world.backend.running(
-        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
-    ) as child:
-        assert await line_of(child.stdout) == "on"
-        killed = world.backend.launcher_pid
-        os.kill(killed, signal.SIGKILL)
-        async with asyncio.timeout(3):
-            ended = await child.wait()
-        assert ended.reason is EndReason.launcher_lost
-        assert world.survivors() == []
-    assert (await world.shell("echo again")).out == "again\n"
-    assert world.backend.launcher_pid != killed
-    assert len(world.losses) == 1
-
-
-async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(world):
-    script = "(setsid sh -c 'sleep 60 & sleep 60' &) ; echo $PPID; sleep 60"
-    async with world.backend.running(world.job("/bin/sh", "-c", script)) as child:
-        supervisor = int(await line_of(child.stdout))
-        os.kill(supervisor, signal.SIGKILL)
-        async with asyncio.timeout(3):
-            ended = await child.wait()
-        assert ended.reason is EndReason.launcher_lost
-        assert world.survivors() == []
-    assert (await world.shell("echo again")).out == "again\n"
-    assert world.losses == []
-
-
-async def test_a_launcher_that_dies_while_idle_is_replaced_before_the_next_job(world):
-    await world.shell("true")
-    os.kill(world.backend.launcher_pid, signal.SIGKILL)
-    assert await eventually(lambda: bool(world.losses))
-    assert (await world.shell("echo again")).out == "again\n"
-
-
-async def test_closing_kills_running_jobs(world):
-    async with world.backend.running(
-        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
-    ) as child:
-        assert await line_of(child.stdout) == "on"
-        await world.backend.close()
-        assert world.survivors() == []
-        assert (await child.wait()).reason is EndReason.stopped
-    with pytest.raises(SandboxUnavailable):
-        await world.shell("true")
-
-
-async def test_a_cancelled_caller_leaves_nothing(world):
-    started = asyncio.Event()
-
-    async def call() -> None:
-        async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
-            await line_of(child.stdout)
-            started.set()
-            await finished(child)
-
-    task = asyncio.ensure_future(call())
-    await started.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    assert world.survivors() == []
-
-
-@pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
-async def test_when_the_server_is_killed_everything_dies(world, held):
-    """A server of its own, killed the hard way while its job and the job's daemon run."""
-    more = () if held == "alone" else ("fork",)
-    words = (world.backend.name, str(world.inside), world.mark, *more)
-    server = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.escape.server_process", *words),
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}:{':'.join(sys.path)}"},
-    )
-    facts = json.loads(await server.stdout.readline())
-    started = facts["started"]
-    assert started
-    assert len(world.survivors()) >= 2
-    server.kill()
-    try:
-        assert await eventually(lambda: not world.survivors(), 2)
-        assert await eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2)
-    finally:
-        if facts["fork"]:
-            os.kill(facts["fork"], signal.SIGKILL)
-        await server.wait()
+async def test_where_memory_runs_out_the_kernel_takes_a_job_first(world):
+    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
+        await line_of(child.stdout)
+        (pid,) = world.survivors()
+        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "800\n"
 
 
 # -- where it cannot be done --

@@ -4,7 +4,7 @@ import pytest
 
 from tests.escape.ordinary_account import of_root_alone, passed_as_nobody
 
-PARTS = ("life", "metadata", "openings", "trees", "walls")
+PARTS = ("deaths", "life", "metadata", "openings", "trees", "walls")
 
 
 @of_root_alone

@@ -159,14 +159,16 @@ async def test_there_are_no_capabilities_and_none_can_come_back(world):
         "data = (ctypes.c_uint32 * 6)()\n"
         "libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), data)\n"
         "bounding = sum(libc.prctl(23, number, 0, 0, 0) == 1 for number in range(41))\n"
-        "print(list(data), libc.prctl(39, 0, 0, 0, 0), bounding)\n"
+        "print(list(data), libc.prctl(39, 0, 0, 0, 0), bounding, libc.prctl(27, 0, 0, 0, 0))\n"
     )
     done = await world.python(code)
-    capabilities, no_new_privileges, bounding = done.out.strip().rsplit(" ", 2)
+    capabilities, no_new_privileges, bounding, securebits = done.out.strip().rsplit(" ", 3)
     assert capabilities == "[0, 0, 0, 0, 0, 0]"
     assert no_new_privileges == "1"
     if os.getuid() == 0:
         assert bounding == "0"
+        # root is nobody special, for good; no capability is kept, and none is raised for what is executed
+        assert int(securebits) == 0b11101111
 
 
 async def test_a_setuid_program_gives_nothing(world):

@@ -7,12 +7,14 @@ from tests.escape.confinement import SECRET
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
-from tests.escape.test_launcher_life import (  # noqa: F401
+from tests.escape.test_launcher_deaths import (  # noqa: F401
     test_a_cancelled_caller_leaves_nothing,
+    test_closing_kills_running_jobs,
+)
+from tests.escape.test_launcher_life import (  # noqa: F401
     test_a_file_that_grows_too_large_ends_its_writer,
     test_a_missing_root_starts_nothing,
     test_both_streams_are_read_apart_and_whole,
-    test_closing_kills_running_jobs,
     test_it_has_a_session_and_a_group_of_its_own,
     test_it_inherits_no_descriptor_but_its_three,
     test_it_starts_in_the_folder_that_was_opened_whatever_its_path_leads_to_now,
@@ -21,6 +23,7 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_no_signal_is_ignored_or_blocked,
     test_the_environment_is_exactly_the_one_given,
     test_the_signal_that_ended_it_is_told,
+    test_where_memory_runs_out_the_kernel_takes_a_job_first,
 )
 from tests.escape.test_launcher_trees import (  # noqa: F401
     test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_up,

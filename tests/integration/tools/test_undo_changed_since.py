@@ -103,6 +103,27 @@ async def test_a_folder_that_was_moved_goes_back_with_what_came_into_it(workbenc
     assert tree(workbench.root).keys() == {"d", "d/f", "d/mine"}
 
 
+async def test_a_folder_is_left_where_a_later_change_in_it_was_left(workbench: Workbench):
+    workbench.write("d/f", "one")
+    await workbench.ok("move_file", source="d", destination="e")
+    await rewritten(workbench, "e/f", "two")
+    (workbench.root / "e/f").write_text("somebody's")
+    assert left(await undo(workbench)) == {
+        "e/f": "it was changed since",
+        "e": "a later change of it was left",
+    }
+    assert (workbench.root / "e/f").read_text() == "somebody's"
+
+
+async def test_a_moved_file_that_was_written_in_its_place_is_left(workbench: Workbench):
+    """It is the same file to the system, and not what was moved."""
+    workbench.write("a", "one")
+    await workbench.ok("move_file", source="a", destination="b")
+    (workbench.root / "b").write_text("somebody's")
+    assert left(await undo(workbench)) == {"b": "it was changed since"}
+    assert not (workbench.root / "a").exists()
+
+
 async def test_a_copy_in_the_old_place_is_left_where_it_is(workbench: Workbench):
     workbench.write("a", "one")
     await workbench.ok("move_file", source="a", destination="b")

@@ -99,6 +99,25 @@ def test_a_program_of_the_project_is_not_the_systems():
     assert rule_of("./rm -rf /") == "remove-system-folder"
 
 
+@pytest.mark.parametrize(
+    ("command", "is_refused"),
+    [
+        ("echo etc | xargs -I@ rm -rf /@", True),
+        ("echo / | xargs -I@ rm -rf build/@", False),
+        ("parallel 'rm -rf {}' ::: /", True),
+        ("echo / | parallel rm -rf", True),
+        ("parallel rm -rf {} ::: build /", True),
+        ("parallel rm -rf ::: build", False),
+        ("echo x > /proc/self/root/etc/passwd", True),
+        ("tee /proc/self/task/12/root/etc/sudoers", True),
+        ("cp x /proc/1/root/etc/shadow", True),
+        ("rm -rf /proc/self/root/home/ann/ws/build", False),
+    ],
+)
+def test_a_place_is_known_however_it_is_put_together(command, is_refused):
+    assert (rule_of(command) is not None) is is_refused
+
+
 # -- what cannot be read --
 
 

@@ -56,6 +56,15 @@ def test_a_changed_mode_is_put_back(root):
     assert (root / ".git/config").stat().st_mode & 0o777 != 0o777
 
 
+@pytest.mark.parametrize("left", [0o000, 0o055, 0o500])
+def test_a_folder_above_that_was_shut_to_its_owner_is_opened_again(root, left):
+    (root / ".git").chmod(0o755)
+    watch = guard(root)
+    (root / ".git").chmod(left)
+    assert watch.restore() == [".git"]
+    assert (root / ".git").stat().st_mode & 0o777 == 0o755
+
+
 def test_a_new_protected_folder_is_removed_whole(root):
     watch = guard(root)
     (root / ".vscode" / "deep").mkdir(parents=True)

@@ -42,6 +42,14 @@ def test_a_session_named_like_anothers_folder_sees_nothing_of_it(tmp_path):
     assert calls(kept, "an/odd id") == ["theirs"]
 
 
+@pytest.mark.parametrize("parts", [("..", "f"), (".",), ("",), ("a/b",), ("/etc", "f")])
+@pytest.mark.parametrize("name", ["parts", "from_parts"])
+def test_an_entry_that_leads_elsewhere_is_none(tmp_path, name, parts):
+    kept = kept_in(tmp_path)
+    kept.keep(change(**{name: parts}), [b"x"])
+    assert calls(kept) == []
+
+
 def test_only_one_process_has_its_turn(tmp_path):
     """Two descriptors exclude each other as two processes do."""
     with kept_in(tmp_path).turn():
