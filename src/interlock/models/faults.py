@@ -31,8 +31,8 @@ def told_of(body: bytes) -> Any:
     return (said.get("error") or said) if isinstance(said, dict) else said
 
 
-def error_text(error: Any, secret: str = "") -> str:
-    """What a server says of its error, in one short line and without the key that it may repeat."""
+def error_text(error: Any, *secrets: str) -> str:
+    """What a server says of its error, in one short line and without the keys that it may repeat."""
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or error.get("error") or error
     if isinstance(error, str):
@@ -42,7 +42,7 @@ def error_text(error: Any, secret: str = "") -> str:
             text = orjson.dumps(error).decode()
         except orjson.JSONEncodeError:
             text = ""
-    if secret:
+    for secret in filter(None, secrets):
         text = text.replace(secret, HIDDEN)
     return visible(" ".join(text[:10_000].split())[:_LONGEST_TEXT])
 

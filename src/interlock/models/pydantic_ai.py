@@ -1,0 +1,207 @@
+"""Every other provider, by the model layer of pydantic-ai. Loaded only when one is chosen: it is large.
+
+Its agent loop, retries and tools are not used: one request goes in and one reply comes out.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from pydantic_ai import exceptions, messages
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from interlock.infra.errors import ConfigurationError
+from interlock.models.assembling import new_call_id
+from interlock.models.conversation import Message, decoded
+from interlock.models.faults import error_text
+from interlock.models.provider import (
+    FinishReason,
+    ModelError,
+    ModelFault,
+    ModelItem,
+    ModelRequest,
+    Reply,
+    RequestedCall,
+    TextPiece,
+    ToolChoice,
+    Usage,
+)
+
+_IDLE_SECONDS = 120.0
+# The more particular first: some of these are kinds of others.
+_FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
+    (exceptions.ModelQuotaExceededError, ModelFault.quota, "the account has no credit left"),
+    (exceptions.ModelRateLimitError, ModelFault.rate_limited, "the model is asked too often"),
+    (exceptions.ModelContextWindowExceededError, ModelFault.too_long, "the conversation is too long"),
+    (exceptions.ModelAuthenticationError, ModelFault.auth, "the provider refuses the key"),
+    (exceptions.ModelNotFoundError, ModelFault.not_found, "there is no such model"),
+    (exceptions.ModelRequestRejectedError, ModelFault.invalid_request, "the provider refuses the request"),
+    (exceptions.ModelRequestTimeout, ModelFault.timeout, "the model said nothing for too long"),
+    (exceptions.ModelTimeoutError, ModelFault.timeout, "the model said nothing for too long"),
+    (exceptions.ModelConnectionError, ModelFault.network, "the connection to the provider broke"),
+    (exceptions.ModelAPIError, ModelFault.server, "the provider failed"),
+    (exceptions.UnexpectedModelBehavior, ModelFault.protocol, "the answer cannot be read"),
+    (exceptions.UserError, ModelFault.invalid_request, "the request cannot be put to this model"),
+    (TimeoutError, ModelFault.timeout, "the model said nothing for too long"),
+    (OSError, ModelFault.network, "the connection to the provider broke"),
+)
+
+
+def open_provider(provider: str, name: str) -> "PydanticAI":
+    """The model of that name. Its key is where the provider expects it, such as ANTHROPIC_API_KEY."""
+    try:
+        model = infer_model(f"{provider}:{name}")
+    except (exceptions.UserError, ImportError) as error:
+        raise ConfigurationError(f"MODEL: {provider}:{name}: {' '.join(str(error).split())}") from None
+    secrets = tuple(
+        value for key, value in os.environ.items() if value and key.endswith(("_KEY", "_TOKEN"))
+    )
+    return PydanticAI(model, secrets)
+
+
+class PydanticAI:
+    """`secrets` are kept out of errors."""
+
+    def __init__(self, model: Model, secrets: Sequence[str] = ()) -> None:
+        self._model = model
+        self._secrets = secrets
+
+    @property
+    def name(self) -> str:
+        return str(self._model.model_name)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+        try:
+            async with aclosing(self._items(request)) as items:
+                async for item in items:
+                    yield item
+        except ModelError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one edge where that library's errors end
+            raise self._told(error) from None
+
+    async def close(self) -> None:
+        """Clients belong to pydantic-ai, which shares them between models."""
+
+    async def _items(self, request: ModelRequest) -> AsyncGenerator[ModelItem]:
+        pieces: list[str] = []
+        async with model_request_stream(
+            self._model,
+            list(_history(decoded(request.messages))),
+            model_settings=_settings(request),
+            model_request_parameters=ModelRequestParameters(function_tools=_tools(request.tools)),
+            instrument=False,
+        ) as stream:
+            async for event in stream:
+                if text := _text_of(event):
+                    pieces.append(text)
+                    yield TextPiece(text)
+            response = stream.get()
+        yield _reply(response, "".join(pieces))
+
+    def _told(self, error: Exception) -> ModelError:
+        fault, sentence = next(
+            ((fault, sentence) for kind, fault, sentence in _FAULTS if isinstance(error, kind)),
+            (ModelFault.server, "the provider's library failed"),
+        )
+        body = getattr(error, "body", None)
+        said = error_text(body.get("error", body) if isinstance(body, dict) else str(error), *self._secrets)
+        return ModelError(
+            fault,
+            f"{sentence}; {self._model.system} says: {said}",
+            retry_after_seconds=getattr(error, "retry_after", None),
+        )
+
+
+# -- there -------------------------------------------------------------------------------------------
+
+
+def _history(conversation: Sequence[Message]) -> Iterator[messages.ModelMessage]:
+    parts: list[messages.ModelRequestPart] = []
+    names: dict[str, str] = {}
+    for message in conversation:
+        match message.role:
+            case "assistant":
+                if parts:
+                    yield messages.ModelRequest(parts=parts)
+                    parts = []
+                names = {call_id: name for call_id, name, _ in message.calls}
+                yield messages.ModelResponse(parts=_response_parts(message))
+            case "tool":
+                name = names.get(message.call_id, "unknown")
+                parts.append(messages.ToolReturnPart(name, message.content, message.call_id))
+            case "system":
+                parts.append(messages.SystemPromptPart(message.content))
+            case _:
+                parts.append(messages.UserPromptPart(message.content))
+    if parts:
+        yield messages.ModelRequest(parts=parts)
+
+
+def _response_parts(message: Message) -> list[messages.ModelResponsePart]:
+    parts: list[messages.ModelResponsePart] = []
+    if message.content:
+        parts.append(messages.TextPart(message.content))
+    parts += [messages.ToolCallPart(name, arguments, call_id) for call_id, name, arguments in message.calls]
+    return parts
+
+
+def _tools(encoded: bytes) -> list[ToolDefinition]:
+    return [
+        ToolDefinition(
+            name=tool["function"]["name"],
+            description=tool["function"]["description"],
+            parameters_json_schema=tool["function"]["parameters"],
+        )
+        for tool in orjson.loads(encoded or b"[]")
+    ]
+
+
+def _settings(request: ModelRequest) -> ModelSettings:
+    # Whoever asked decides about retries, and knows what was already shown.
+    settings = ModelSettings(timeout=_IDLE_SECONDS, max_retries=0)
+    if request.max_output_tokens is not None:
+        settings["max_tokens"] = request.max_output_tokens
+    if request.tool_choice is ToolChoice.required and request.tools not in (b"", b"[]"):
+        settings["tool_choice"] = "required"
+    return settings
+
+
+# -- and back ----------------------------------------------------------------------------------------
+
+
+def _text_of(event: messages.ModelResponseStreamEvent) -> str:
+    match event:
+        case messages.PartStartEvent(part=messages.TextPart(content=text)):
+            return str(text)
+        case messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=text)):
+            return str(text)
+    return ""
+
+
+def _written(arguments: str | Mapping[str, Any] | None) -> str:
+    """As the model wrote them, valid or not."""
+    return arguments if isinstance(arguments, str) else orjson.dumps(dict(arguments or {})).decode()
+
+
+def _reply(response: messages.ModelResponse, text: str) -> Reply:
+    calls = tuple(
+        RequestedCall(part.tool_call_id or new_call_id(), part.tool_name, _written(part.args))
+        for part in response.parts
+        if isinstance(part, messages.ToolCallPart)
+    )
+    finish = FinishReason.tool_calls if calls else FinishReason.stop
+    if response.finish_reason in ("length", "content_filter"):
+        finish = FinishReason(response.finish_reason)
+    if not text and not calls and finish is FinishReason.stop:
+        raise ModelError(ModelFault.protocol, "the model's answer is empty")
+    used = response.usage
+    usage = (
+        Usage(used.input_tokens, used.output_tokens) if used.input_tokens or used.output_tokens else None
+    )
+    return Reply(text, calls, finish, usage)

@@ -1,0 +1,305 @@
+"""Other providers, by pydantic-ai's model layer: its test models, and Anthropic's client on a socket."""
+
+import asyncio
+from contextlib import suppress
+
+import orjson
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra `providers` is not installed")
+
+from pydantic_ai import exceptions
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from interlock.config.settings import Settings
+from interlock.infra.errors import ConfigurationError
+from interlock.models.choose import PROVIDERS, choose_model
+from interlock.models.messages import assistant_message, system_message, tool_message, user_message
+from interlock.models.provider import (
+    FinishReason,
+    ModelFault,
+    ModelRequest,
+    RequestedCall,
+    ToolChoice,
+    Usage,
+)
+from interlock.models.pydantic_ai import PydanticAI
+from tests.integration.models.asking import QUESTION, asked, failed
+
+TOOLS = orjson.dumps(
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "read_file",
+                "description": "Read a file.",
+                "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+            },
+        }
+    ]
+)
+KEY = "sk-ant-very-secret-0123456789"
+
+
+def saying(*pieces, seen: list | None = None) -> PydanticAI:
+    async def stream(history, info):
+        if seen is not None:
+            seen.append((history, info))
+        for piece in pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    return PydanticAI(FunctionModel(stream_function=stream), [KEY])
+
+
+async def test_text_comes_in_pieces():
+    pieces, reply = await asked(saying("Hello ", "世界", "!"))
+    assert pieces == ["Hello ", "世界", "!"]
+    assert (reply.text, reply.finish_reason) == ("Hello 世界!", FinishReason.stop)
+
+
+async def test_calls_come_as_the_model_wrote_them():
+    provider = saying(
+        "Let me see.",
+        {1: DeltaToolCall(name="read_file", json_args='{"path": ', tool_call_id="a")},
+        {1: DeltaToolCall(json_args='"x"}')},
+        {2: DeltaToolCall(name="bash", json_args='{"cmd": oops', tool_call_id="b")},
+    )
+    _, reply = await asked(provider, ModelRequest(QUESTION.messages, TOOLS))
+    assert reply.text == "Let me see."
+    assert reply.finish_reason is FinishReason.tool_calls
+    assert reply.tool_calls == (
+        RequestedCall("a", "read_file", '{"path": "x"}'),
+        RequestedCall("b", "bash", '{"cmd": oops'),
+    )
+
+
+async def test_the_conversation_is_put_in_the_words_of_that_library():
+    seen: list = []
+    calls = [RequestedCall("c1", "read_file", '{"path":"a"}'), RequestedCall("c2", "bash", "{}")]
+    history = (
+        system_message("Be brief."),
+        user_message("Hi"),
+        assistant_message("One moment.", calls),
+        tool_message("c1", "content"),
+        tool_message("c2", "listing"),
+    )
+    request = ModelRequest(history, TOOLS, ToolChoice.required, max_output_tokens=9)
+    await asked(saying("done", seen=seen), request)
+    ((given, info),) = seen
+    assert [type(message).__name__ for message in given] == [
+        "ModelRequest",
+        "ModelResponse",
+        "ModelRequest",
+    ]
+    system, user = given[0].parts
+    assert (system.content, user.content) == ("Be brief.", "Hi")
+    text, first, second = given[1].parts
+    assert (text.content, first.tool_name, first.args, first.tool_call_id) == (
+        "One moment.",
+        "read_file",
+        '{"path":"a"}',
+        "c1",
+    )
+    assert second.tool_call_id == "c2"
+    assert [(part.tool_name, part.content, part.tool_call_id) for part in given[2].parts] == [
+        ("read_file", "content", "c1"),
+        ("bash", "listing", "c2"),
+    ]
+    (tool,) = info.function_tools
+    assert (tool.name, tool.description) == ("read_file", "Read a file.")
+    assert tool.parameters_json_schema == {"type": "object", "properties": {"path": {"type": "string"}}}
+    settings = info.model_settings
+    assert (settings["max_tokens"], settings["tool_choice"]) == (9, "required")
+    assert settings["max_retries"] == 0
+
+
+async def test_without_tools_none_can_be_required():
+    seen: list = []
+    await asked(saying("x", seen=seen), ModelRequest(QUESTION.messages, b"[]", ToolChoice.required))
+    assert "tool_choice" not in seen[0][1].model_settings
+
+
+async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
+    provider = PydanticAI(TestModel())
+    request = ModelRequest(QUESTION.messages, TOOLS)
+    _, reply = await asked(provider, request)
+    assert [call.name for call in reply.tool_calls] == ["read_file"]
+    answered = (
+        *QUESTION.messages,
+        assistant_message("", reply.tool_calls),
+        *(tool_message(call.call_id, "x") for call in reply.tool_calls),
+    )
+    _, reply = await asked(provider, ModelRequest(answered, TOOLS))
+    assert reply.text
+    assert reply.usage is not None
+    assert provider.name == "test"
+
+
+async def test_an_empty_answer_is_none():
+    error = await failed(saying(""))
+    assert (error.fault, str(error)) == (ModelFault.protocol, "the model's answer is empty")
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (exceptions.ModelRateLimitError("m", "slow down", retry_after=3), ModelFault.rate_limited),
+        (exceptions.ModelQuotaExceededError("m", "no credit"), ModelFault.quota),
+        (exceptions.ModelContextWindowExceededError("m", "too long"), ModelFault.too_long),
+        (exceptions.ModelAuthenticationError("m", "bad key"), ModelFault.auth),
+        (exceptions.ModelNotFoundError("m", "no model"), ModelFault.not_found),
+        (exceptions.ModelRequestRejectedError("m", "bad"), ModelFault.invalid_request),
+        (exceptions.ModelTimeoutError("m", "late"), ModelFault.timeout),
+        (exceptions.ModelConnectionError("m", "gone"), ModelFault.network),
+        (exceptions.ModelServerError("m", "broken"), ModelFault.server),
+        (exceptions.UnexpectedModelBehavior("odd"), ModelFault.protocol),
+        (TimeoutError("late"), ModelFault.timeout),
+        (ConnectionResetError("gone"), ModelFault.network),
+        (ValueError("a fault of the library"), ModelFault.server),
+    ],
+)
+async def test_a_fault_is_told_by_its_class_whether_or_not_something_was_shown(error, fault):
+    for pieces in ([error], ["Hello", error]):
+        told = await failed(saying(*pieces))
+        assert told.fault is fault
+        assert "function says: " in str(told)
+        assert told.retry_after_seconds == getattr(error, "retry_after", None)
+
+
+async def test_a_key_is_not_in_an_error_that_repeats_it():
+    for filler in range(270, 300):
+        error = exceptions.ModelAuthenticationError("m", f"{'x' * filler} {KEY} is wrong")
+        assert "very" not in str(await failed(saying(error)))
+
+
+# -- a real client -----------------------------------------------------------------------------------
+
+
+class Provider:
+    """Answers any request with these bytes, and counts."""
+
+    def __init__(self, status: int, content_type: str, body: bytes, headers: str = "") -> None:
+        head = f"HTTP/1.1 {status} Said\r\nContent-Type: {content_type}\r\n{headers}"
+        self._answer = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+        self.asked: list[dict] = []
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader, writer) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(head.split("content-length:")[1].split("\r\n")[0])
+            self.asked.append(orjson.loads(await reader.readexactly(length)))
+            writer.write(self._answer)
+            await writer.drain()
+        writer.close()
+
+
+def events(*documents: dict) -> bytes:
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (document["type"].encode(), orjson.dumps(document))
+        for document in documents
+    )
+
+
+ANSWER = events(
+    {
+        "type": "message_start",
+        "message": {
+            "id": "m1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 12, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Let me "}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "look."}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "content_block_start",
+        "index": 1,
+        "content_block": {"type": "tool_use", "id": "t1", "name": "read_file", "input": {}},
+    },
+    {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "input_json_delta", "partial_json": '{"path": "a"}'},
+    },
+    {"type": "content_block_stop", "index": 1},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+        "usage": {"output_tokens": 20},
+    },
+    {"type": "message_stop"},
+)
+
+
+async def test_anthropics_stream_is_read(monkeypatch):
+    provider = Provider(200, "text/event-stream", ANSWER)
+    async with provider as address:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
+        model = choose_model("anthropic:claude-haiku-4-5", Settings())
+        pieces, reply = await asked(model, ModelRequest(QUESTION.messages, TOOLS))
+    assert pieces == ["Let me ", "look."]
+    assert reply.tool_calls == (RequestedCall("t1", "read_file", '{"path": "a"}'),)
+    assert reply.usage == Usage(12, 20)
+    (document,) = provider.asked
+    assert document["model"] == "claude-haiku-4-5"
+    assert "Be brief." in str(document["system"])
+    assert document["tools"][0]["name"] == "read_file"
+
+
+@pytest.mark.parametrize(
+    ("status", "fault"),
+    [
+        (401, ModelFault.auth),
+        (404, ModelFault.not_found),
+        (429, ModelFault.rate_limited),
+        (500, ModelFault.server),
+    ],
+)
+async def test_anthropics_refusals_are_told_and_not_tried_again(monkeypatch, status, fault):
+    body = orjson.dumps({"type": "error", "error": {"type": "some_error", "message": f"not with {KEY}"}})
+    provider = Provider(status, "application/json", body, "retry-after: 7\r\n")
+    async with provider as address:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
+        error = await failed(choose_model("anthropic:claude-haiku-4-5", Settings()))
+    assert error.fault is fault
+    assert str(error).endswith("anthropic says: not with ***REDACTED***")
+    assert len(provider.asked) == 1
+    if status == 429:
+        assert error.retry_after_seconds == 7
+
+
+def test_a_missing_key_is_named(monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match=r"^MODEL: anthropic:claude: .*ANTHROPIC_API_KEY"):
+        choose_model("anthropic:claude", Settings())
+
+
+# A package of Google's has a string that Python warns about when it first compiles it.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_provider_that_can_be_chosen_is_one_that_the_library_knows():
+    from pydantic_ai.providers import infer_provider_class
+
+    for name in PROVIDERS:
+        # Some need packages of their own, and say so; an unknown name is another error.
+        with suppress(ImportError):
+            assert infer_provider_class(name)
