@@ -20,7 +20,7 @@ _MAX_REJECTED = 256
 # A long text is gone through in blocks, so that a rule which has a chance in one is not looked for in all.
 # What decides about a match that begins in a block is expected within so many bytes behind it, and if it is
 # not there, within many more.
-_BLOCK = 8 * 1024
+_BLOCK = 16 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
 # Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.

@@ -45,17 +45,19 @@ class RedactionStream:
                 return ""
             data = self._take_added()
         data = self._held + data
-        if len(data) <= _SHORT and self._scanner.ends_with_a_word(self._before[-1:] + data):
-            # Nearly all text is such. What is long and without spaces is looked at more closely.
+        # Nearly all text is such.
+        is_plain = len(data) <= _SHORT and self._scanner.ends_with_a_word(self._before[-1:] + data)
+        if is_plain:
             word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
             if len(data) - word <= _MAX_WORD:
                 self._before = (self._before + data[:word])[-_CONTEXT:]
                 self._held = data[word:]
                 return data[:word].decode("utf-8", "surrogatepass")
+        # What is long and without spaces is looked at more closely.
         first = len(self._before)
         data = self._before + data
         unfinished = self._scanner.unfinished_from(data, first)
-        found = self._scanner.go_through(data, first) if len(data) > first else []
+        found = [] if is_plain or len(data) == first else self._scanner.go_through(data, first)
         return self._release(data, first, _cut(found, unfinished), found)
 
     def finish(self) -> str:
