@@ -1,0 +1,133 @@
+"""One Interlock, built as the product builds it, in which canaries are planted and everything is kept.
+
+A channel that comes later (a model, a socket, a page) plants through its own entry and hands what came
+out of it to `heard`; `left_behind` then looks there as well.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from interlock.config.modes import ToolMode
+from interlock.config.settings import load_settings
+from interlock.events.chain import new_id
+from interlock.events.feed import START, read_all
+from interlock.events.tree import event_json
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
+from interlock.redaction.redactor import MARK
+from interlock.sandbox.choice import Choice, makers
+from interlock.store.archive import back_up
+from interlock.tools.base import BaseTool
+from interlock.tools.result import ToolResult
+from interlock.wiring import open_runtime, store_config
+from tests.canary.canaries import Canaries
+from tests.canary.hunting import Sighting, files_below, hunt, tables_of
+from tests.image_endpoint import ImageEndpoint
+
+PROCESS_LOG = "process.log"
+
+
+class Nest:
+    """`root` is the opened folder. What is kept for undo and for paging is raw, and is meant to be."""
+
+    def __init__(self, canaries: Canaries, folder: Path, endpoint: ImageEndpoint, output: Any) -> None:
+        self.canaries, self.folder = canaries, folder
+        self.endpoint, self._output = endpoint, output
+        self.root, self.state, self.workspace = (folder / name for name in ("root", "state", "workspace"))
+        self.root.mkdir()
+        self._heard: dict[str, bytes] = {}
+        self._raw: list[Path] = [self.root, self.state / "kept", self.state / "outputs"]
+
+    async def open(self) -> "Nest":
+        """From the environment, as every process begins."""
+        self.runtime = open_runtime(
+            load_settings(),
+            opened=list(ToolMode),
+            roots=(self.root,),
+            sandbox=Choice(makers()["landlock"](), "for the canaries"),
+        )
+        made = await self.runtime.sessions.create(opened_by="canary", mode=ToolMode.coding)
+        self.session_id = made.id
+        return self
+
+    def add(self, tool: BaseTool) -> None:
+        self.runtime.registry.register(tool)
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """A file made behind the tools' back, in the opened folder."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+    def note(self, path: str, text: str) -> None:
+        """A note of a person's own: it keeps what they wrote."""
+        file = self.workspace / "memory" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self._raw.append(file)
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | str | None = None, **more: Any
+    ) -> ToolResult:
+        """Call a tool; its result as it is given back, and what it tells meanwhile, are heard."""
+        given = arguments if isinstance(arguments, str) else {**(arguments or {}), **more}
+        place = f"{name} {len(self._heard)}"
+        result = await self.runtime.runner.call(
+            ToolCall(f"call_{new_id()[-12:]}", name, given),
+            await self.runtime.authority(ToolMode.coding),
+            CallContext(
+                self.session_id, report_progress=lambda text: self.heard(f"progress of {place}", text)
+            ),
+        )
+        self.heard(f"result of {place}", json.dumps(result.as_dict(), ensure_ascii=False))
+        return result
+
+    async def ok(self, name: str, **arguments: Any) -> ToolResult:
+        result = await self.call(name, arguments)
+        assert result.failure is None, result.failure
+        return result
+
+    async def pages(self, name: str, **arguments: Any) -> list[ToolResult]:
+        pages = [await self.call(name, arguments)]
+        while pages[-1].next_page_cursor:
+            pages.append(await self.ok(name, cursor=pages[-1].next_page_cursor, **arguments))
+        return pages
+
+    def heard(self, place: str, *texts: str | bytes) -> None:
+        """What somebody was given, or could read: it is looked through at the end."""
+        said = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts]
+        self._heard[place] = b"\n".join([self._heard.get(place, b""), *said])
+
+    def has_heard(self, text: str) -> bool:
+        return any(text.encode() in said for said in self._heard.values())
+
+    async def left_behind(self) -> list[Sighting]:
+        """Everything that is stored, exported, backed up or was said, looked through for canaries."""
+        runtime = self.runtime
+        said: list[Any] = [
+            *await runtime.sessions.transcript(self.session_id),
+            *await runtime.sessions.list_sessions(),
+            *await runtime.questions.list_questions(include_closed=True),
+        ]
+        with runtime.database.reading() as connection:
+            events = read_all(connection, after=START, limit=100_000)
+        exported = [*map(asdict, said), *map(event_json, events)]
+        self.heard("what is exported", *(json.dumps(item, ensure_ascii=False) for item in exported))
+        process_log = (self.folder / PROCESS_LOG).read_bytes()
+        self.heard("the process's own output", process_log, *self._output.readouterr())
+        back_up(runtime.database, self.folder / "backup.zip")
+        places = files_below(self.folder, besides=self._raw) | tables_of(store_config(runtime.settings))
+        return hunt(self.canaries, places | self._heard)
+
+    async def is_clean(self) -> bool:
+        """Nothing is found because it was masked, not because nothing was planted."""
+        left = await self.left_behind()
+        assert not left, "\n".join(map(str, left))
+        return self.has_heard(MARK)
+
+    async def close(self) -> None:
+        await self.runtime.close()
