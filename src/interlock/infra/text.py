@@ -16,6 +16,7 @@ def storable(text: str) -> str:
 
 MAX_DEPTH = 50
 _LARGEST = 2**63 - 1
+_LONGEST = 1000
 
 
 def json_value(value: Any, depth: int = 0) -> Any:
@@ -33,7 +34,16 @@ def json_value(value: Any, depth: int = 0) -> Any:
             return {storable(str(key)): json_value(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [json_value(item, depth + 1) for item in value]
-    return storable(repr(value))[:1000]
+    text = storable(repr(value))
+    return text if len(text) <= _LONGEST else f"{type(value).__name__} ({len(text)} characters)"
+
+
+def quotable(text: str, max_chars: int) -> str:
+    """A text from outside, to stand in a message: whole or not at all.
+
+    Half a secret would not be known again as one. `visible` as well.
+    """
+    return visible(text) if len(text) <= max_chars else f"(a text of {len(text)} characters)"
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -188,7 +188,8 @@ def check_choice(options: tuple[Option, ...], value: object, path: str) -> str:
     offered = [option.value for option in options]
     if not isinstance(value, str) or value not in offered:
         names = ", ".join(offered)
-        raise Fault(path, f"must be one of {names[:300]}, not {told(value)}")
+        allowed = names if len(names) <= 300 else f"the {len(offered)} options"
+        raise Fault(path, f"must be one of {allowed}, not {told(value)}")
     return value
 
 

@@ -5,6 +5,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
+from interlock.infra.text import quotable
+
 # Beyond this a number in JSON is no longer the same number everywhere.
 LARGEST = 2**53
 
@@ -76,7 +78,7 @@ class Reader:
             if key not in self._asked_for:
                 near = difflib.get_close_matches(str(key), sorted(self._asked_for), n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
-                raise Fault(self.at(str(key)[:64]), f"{what} has no such key{hint}")
+                raise Fault(self.at(quotable(str(key), 64)), f"{what} has no such key{hint}")
 
     def _present(self, key: str, default: Any) -> Any:
         self._asked_for.add(key)
@@ -148,7 +150,7 @@ def told(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f"the text {value[:40]!r}"
+            return f"the text {value!r}" if len(value) <= 40 else f"a text of {len(value)} characters"
         case int() | float():
             return f"the number {value!r}" if abs(value) <= LARGEST else "a large number"
         case Mapping():

@@ -38,6 +38,8 @@ def forms_of(value: str) -> set[str]:
     escaped.add(quote_plus(value, errors="replace"))
     lower = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
     forms = {value, *escaped, *lower, raw.hex(), raw.hex().upper(), html.escape(value)}
+    # As Python writes it, in the text of an exception for one.
+    forms |= {repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]}
     for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
     # Inside a longer base64 text the value may start at any of three offsets, and the characters at

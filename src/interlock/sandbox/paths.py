@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
+from interlock.infra.text import quotable, visible
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected import folded, protections
@@ -210,7 +210,7 @@ class Territory:
         opened = ", ".join(visible(str(root)) for root in self._profile.readable_roots[:5])
         return ToolError(
             ErrorCode.PATH_DENIED,
-            f"{visible(asked[:200])} is outside the folders that were opened",
+            f"{quotable(asked, 200)} is outside the folders that were opened",
             f"Use a path inside {opened}.",
         )
 

@@ -100,7 +100,9 @@ def _is_too_deep(value: Any) -> bool:
 
 def _fault(error: jsonschema_rs.ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
-    return f"{path.lstrip('.') or 'arguments'}: {error.message}"[:MAX_FAULT_CHARS]
+    # What is wrong with a long value is told without it: half a secret would not be known again as one.
+    said = error.message if len(error.message) <= MAX_FAULT_CHARS else f"does not fit {error.kind.name!r}"
+    return f"{path.lstrip('.') or 'arguments'}: {said}"
 
 
 def _invalid(message: str) -> ToolError:

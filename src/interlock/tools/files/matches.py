@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
+from interlock.infra.text import quotable
 from interlock.sandbox.process import Child
 from interlock.sandbox.programs import RG
 from interlock.tools.files.cursor import stale_cursor
@@ -210,7 +210,7 @@ def _reason(complaint: str) -> str:
     """What rg says is wrong, without the options it recommends, which nobody can give it here."""
     said = complaint.strip().removeprefix("rg: ").split("\n\nConsider ")[0]
     _, marker, error = said.partition("\nerror: ")
-    return visible(" ".join((error if marker else said).split())[:300])
+    return quotable(" ".join((error if marker else said).split()), 300)
 
 
 def _not_available(reason: str) -> ToolError:

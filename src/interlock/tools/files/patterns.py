@@ -1,7 +1,7 @@
 """Patterns that a model gave. They choose among what may be seen, and are never a way to see more."""
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
+from interlock.infra.text import quotable
 from interlock.sandbox.globs import BadPattern, Glob, expand_braces
 from interlock.sandbox.paths import Place, Territory
 
@@ -40,6 +40,6 @@ def _invalid(argument: str, reason: str) -> ToolError:
 def _leads_out(argument: str, pattern: str) -> ToolError:
     return ToolError(
         ErrorCode.PATH_DENIED,
-        f"{argument}: {visible(pattern[:200])} leads out of the folder that is searched",
+        f"{argument}: {quotable(pattern, 200)} leads out of the folder that is searched",
         "Use a pattern below the folder, and path to say which folder.",
     )

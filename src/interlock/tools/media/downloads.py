@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
+from interlock.infra.text import quotable
 from interlock.tools.media.answers import NOT_REPEATED, no_image, too_large
 from interlock.tools.media.exchange import opened_session, read_up_to, told_plainly
 
@@ -36,7 +36,7 @@ async def fetch_image(
     if not is_own:
         _refuse_unsafe(url)
     resolver = None if is_own else PublicOnly(ThreadedResolver())
-    who = "the endpoint" if is_own else f"the server {visible(str(url.host))[:100]}, which has the image,"
+    who = "the endpoint" if is_own else f"the server {quotable(str(url.host), 100)}, which has the image,"
     async with opened_session(headers if is_own else {}, resolver) as session:
         with told_plainly(who):
             async with session.get(url, allow_redirects=False) as response:
@@ -106,7 +106,7 @@ class PublicOnly(AbstractResolver):
 def _refused(host: str, how: str) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
-        f"the endpoint made the image, and wants it fetched {how} ({visible(host)[:100]}); "
+        f"the endpoint made the image, and wants it fetched {how} ({quotable(host, 100)}); "
         "that is not done, since it could lead inside this network",
         "Tell the person: the endpoint should answer with b64_json. " + NOT_REPEATED,
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from interlock.infra.errors import ErrorCode, ToolError
-from interlock.infra.text import visible
+from interlock.infra.text import quotable
 from interlock.tools.media.pictures import Kind
 
 KIND_OF_EXTENSION = {extension: kind for kind in Kind for extension in kind.extensions}
@@ -23,7 +23,7 @@ def with_extension(asked: str) -> tuple[str, Kind]:
     if kind is None:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"path: {visible(extension)[:20]} is not the extension of an image",
+            f"path: {quotable(extension, 20)} is not the extension of an image",
             f"Use one of {', '.join(KIND_OF_EXTENSION)}.",
         )
     return asked, kind

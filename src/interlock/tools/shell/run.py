@@ -126,5 +126,6 @@ class Teller:
             return
         self._next = self._loop.time() + TELL_SECONDS
         lines = self._redactor.text(whole.decode("utf-8", "replace")).strip().splitlines()
-        if lines:
+        is_cut = len(last) == _CONTEXT_BYTES and len(lines) == 1
+        if lines and not is_cut:
             self._report(lines[-1][:200])

@@ -1,0 +1,228 @@
+"""Secrets planted through every tool are found nowhere but in the files they were planted in."""
+
+import base64
+import json
+import re
+import shlex
+from urllib.parse import quote
+
+from tests.canary.canaries import Canary
+from tests.canary.nest import Nest
+
+# Where messages cut what they repeat of a caller's text, or once did.
+CUTS = (20, 40, 64, 200, 300, 400, 1000)
+
+
+def lines_with(canary: Canary) -> str:
+    return f"first line\nbefore\n{canary.text}\nbehind\nlast line\n"
+
+
+async def test_what_is_read(nest: Nest):
+    """Whole, in lines, and in pages that begin and end inside each secret."""
+    nest.write("all.txt", nest.canaries.text)
+    nest.write("wide.txt", nest.canaries.text.encode("utf-16"))
+    for path in ("all.txt", "wide.txt"):
+        await nest.pages("read_file", path=path)
+        await nest.pages("read_file", path=path, limit_bytes=700)
+    for number, canary in enumerate(nest.canaries):
+        text, path = lines_with(canary), f"{number}.txt"
+        nest.write(path, text)
+        middle = len(text[: text.index(canary.text)].encode()) + len(canary.text.encode()) // 2
+        await nest.ok("read_file", path=path, offset=middle)
+        await nest.ok("read_file", path=path, offset=middle + 5, limit_bytes=30)
+        await nest.ok("read_file", path=path, limit_bytes=middle)
+        for line in range(3, text.count("\n"), 4):
+            await nest.ok("read_file", path=path, start_line=line, line_count=1)
+    assert await nest.is_clean()
+
+
+async def test_what_is_searched(nest: Nest):
+    """By a word beside each secret, by a part of it, and in lines that are cut around the match."""
+    nest.write("all.txt", nest.canaries.text)
+    nest.write("wide.txt", nest.canaries.text.encode("utf-16"))
+    for number, canary in enumerate(nest.canaries):
+        long = f"{'x ' * 900}{canary.text} needle{number} {'y ' * 900}\n"
+        nest.write(f"long/{number}.txt", long if canary.is_one_line else lines_with(canary))
+        # Seven of its characters: whoever asks for more of it has it already.
+        part = canary.secret[len(canary.secret) // 2 :][:7].partition("\n")[0]
+        await nest.pages("search_files", pattern=re.escape(part), limit=3)
+        await nest.ok("search_files", pattern=f"needle{number}")
+    for pattern in ("ordinary", "(?i)password|token", "BEGIN|END", "^[A-Za-z0-9+/=]{40,}$"):
+        await nest.pages("search_files", pattern=pattern)
+    assert await nest.is_clean()
+
+
+async def test_names_of_files(nest: Nest):
+    named = [canary for canary in nest.canaries.alone if "/" not in canary.secret]
+    paths = [f"names/of {canary.secret} here.txt" for canary in named]
+    for path in paths:
+        nest.write(path, "nothing in it")
+    await nest.pages("list_files", recursive=True)
+    await nest.pages("list_files", path="names", limit=2)
+    await nest.pages("find_files", name_pattern="*.txt", limit=3)
+    await nest.call("get_project_structure")
+    await nest.pages("search_files", pattern="nothing in it", limit=4)
+    for path in paths:
+        await nest.ok("read_file", path=path)
+        # A wrong name is answered with the nearest right one.
+        await nest.call("read_file", path=path.removesuffix("t"))
+        await nest.call("write_file", path=path, content="now there is")
+        await nest.call("edit_file", path=path, find="nothing", replace="something")
+        await nest.call("move_file", source=path, destination=f"{path}.old")
+        await nest.call("delete_file", path=f"{path}.old")
+    assert (await nest.runtime.undo.take_back(nest.session_id, who="canary")).outcomes
+    assert await nest.is_clean()
+
+
+async def test_what_is_written(nest: Nest):
+    """Arguments are carried out as they were given, and stored without secrets."""
+    await nest.ok("write_file", path="made.txt", content=nest.canaries.text)
+    assert (nest.root / "made.txt").read_text() == nest.canaries.text
+    await nest.call("write_file", path="made.txt", content=nest.canaries.text)
+    for number, canary in enumerate(nest.canaries):
+        path, text = f"{number}.txt", canary.text
+        await nest.ok("write_file", path=path, content=f"begin {text} end\n")
+        await nest.ok("write_file", path=path, content=f"more {text}\n", mode="append")
+        await nest.ok("read_file", path=path)
+        await nest.ok("edit_file", path=path, find=f"begin {text}", replace=f"now {text} x")
+        await nest.call("edit_file", path=path, find=f"absent {text}", replace="y")
+        assert f"now {text} x" in (nest.root / path).read_text()
+    assert await nest.is_clean()
+
+
+async def test_what_commands_say(nest: Nest):
+    nest.write("all.txt", nest.canaries.text)
+    for tool in ("bash", "bash_readonly"):
+        await nest.call(tool, cmd="env; cat all.txt")
+        await nest.call(tool, cmd="cat all.txt >&2; exit 7")
+        await nest.call(tool, cmd="cat all.txt; kill -9 $$")
+        pages = await nest.pages(tool, cmd="for i in 1 2 3 4 5 6 7 8 9 10; do cat all.txt; done")
+        assert len(pages) > 1
+    for canary in nest.canaries:
+        await nest.call("bash", cmd=f"cat <<'END'; false\n{canary.text}\nEND")
+    for canary in nest.canaries.alone:
+        word = shlex.quote(canary.secret)
+        await nest.call("bash", cmd=f"{word} --help; ls {word}")
+        await nest.call("bash", cmd=f"rm -rf / {word}")
+        await nest.call("bash", cmd="true", workdir=f"no/{canary.secret}")
+    assert await nest.is_clean()
+
+
+async def test_what_the_process_holds_is_known_in_every_encoding(nest: Nest):
+    for canary in nest.canaries.known:
+        raw = canary.secret.encode()
+        nest.write("secret", raw)
+        await nest.call("bash", cmd="base64 -w0 secret; (printf u:; cat secret) | base64")
+        forms = [
+            *(base64.b64encode(b"u" * offset + raw + b"tail").decode() for offset in range(3)),
+            *(base64.urlsafe_b64encode(b"u" * offset + raw + b"tail").decode() for offset in range(3)),
+            raw.hex(),
+            raw.hex().upper(),
+            quote(canary.secret, safe=""),
+            json.dumps(canary.secret),
+            json.dumps(json.dumps(canary.secret)),
+            repr(canary.secret),
+            repr(raw),
+        ]
+        nest.write("forms.txt", "\n".join(forms))
+        await nest.ok("read_file", path="forms.txt")
+        await nest.call("bash", cmd="cat forms.txt")
+    assert await nest.is_clean()
+
+
+async def test_what_a_command_says_while_it_runs(nest: Nest):
+    """Line by line, where the lines of a block tell nothing by themselves, and in endless lines."""
+    nest.write("all.txt", nest.canaries.text)
+    await nest.call("bash", cmd='while IFS= read -r line; do echo "$line"; sleep 0.001; done < all.txt')
+    assert nest.has_heard("ordinary words between")
+    for canary in nest.canaries.known:
+        nest.write("secret", canary.secret)
+        # So much in one line that its beginning is no longer in mind when it ends.
+        for length in (16_350, 16_384 - len(canary.secret) // 2, 16_384, 16_390):
+            long = f"cat secret; head -c {length} /dev/zero | tr '\\0' x"
+            await nest.call("bash", cmd=f"{long}; echo; sleep 0.01; echo; sleep 0.01; echo")
+    assert await nest.is_clean()
+
+
+async def test_memory(nest: Nest):
+    """What a person wrote down stays as it is; the index, and what a tool adds, have no secret."""
+    nest.note("own.md", f"# Mine\n\n{nest.canaries.text}\n")
+    for number, canary in enumerate(nest.canaries):
+        nest.note(f"own-{number}.md", f"# Note {number}\n\nzebra{number} {canary.text}\n")
+        content = f"The zebra{number} is known by {canary.text}"
+        await nest.ok("memory_append", content=content, title=f"About {number}")
+        await nest.ok("memory_search", query=f"zebra{number}", limit=50)
+    for canary in nest.canaries.alone:
+        await nest.ok("memory_append", content="a title", title=f"of {canary.secret}")
+        await nest.ok("memory_search", query=canary.secret)
+        if "/" not in canary.secret:
+            text = f"# {canary.secret}\n\ngiraffe\n\n## {canary.secret}\n\nx\n"
+            nest.note(f"of {canary.secret} here.md", text)
+    await nest.ok("memory_search", query="giraffe ordinary", limit=50)
+    assert await nest.is_clean()
+
+
+async def test_questions_and_answers(nest: Nest):
+    desk = nest.runtime.questions
+    for canary in nest.canaries.alone:
+        secret = canary.secret
+        fields = [
+            {"name": "comment", "label": secret, "default": secret},
+            {"name": "password", "description": f"not {secret}"},
+        ]
+        form = {"type": "form", "message": f"Is it {secret}?", "title": f"About {secret}", "fields": fields}
+        asked = await nest.call("ask_user", form)
+        values = {"comment": f"no, {secret}", "password": "tulip-9-harbour"}
+        answered = await desk.answer(str(asked.question_id), {"values": values}, who=secret)
+        nest.heard("answer", answered.result_text)
+        asked = await nest.call("ask_user", type="confirmation", message=f"{secret}?")
+        await desk.expire(str(asked.question_id), reason=secret, who=secret)
+        await nest.call("ask_user", {"type": "form", "message": "?", secret: 1})
+    assert await nest.is_clean()
+    assert not nest.has_heard("tulip-9-harbour")
+
+
+async def test_images(nest: Nest):
+    """The endpoint repeats whatever it was given, its key included."""
+    key = nest.canaries.environment["IMAGE_API_KEY"]
+    for number, canary in enumerate(nest.canaries):
+        echoed = f"{canary.text} sent with Bearer {key}"
+        nest.endpoint.reply({"error": {"message": echoed, "code": canary.secret}}, status=400)
+        await nest.call("generate_image", prompt=f"a sign: {canary.text}", path="a.png")
+        nest.endpoint.reply({"data": [{"url": f"http://images.example/{canary.secret}"}]})
+        await nest.call("generate_image", prompt="x", path=f"{number}.png")
+    assert await nest.is_clean()
+
+
+async def test_refusals_that_repeat_what_was_asked(nest: Nest):
+    """Wherever a long text would be cut, no half of a secret is told."""
+    for canary in (*nest.canaries.known, nest.canaries["a GitHub token"], nest.canaries["a Google key"]):
+        for cut in CUTS:
+            await _refused(nest, " ".join(["z" * max(1, cut - len(canary.secret) // 2), canary.secret]))
+        await _refused(nest, canary.secret)
+    assert await nest.is_clean()
+
+
+async def _refused(nest: Nest, long: str) -> None:
+    options = [{"value": long}, {"value": "y"}]
+    select = {"name": "x", "type": "select", "options": options, "default": f"{long} too"}
+    if "/" not in long:
+        # The parts of a path are names of folders, and told as such.
+        await nest.call("list_files", path=long)
+        await nest.call("generate_image", prompt="x", path=f"a.{long}")
+    await nest.call("read_file", path=f"/{long}")
+    await nest.call("read_file", path=f"../{long}", cursor=long)
+    await nest.call("read_file", path="x", limit_bytes=long)
+    await nest.call("read_file", {"path": "x", long: 1})
+    await nest.call("read_file", f'{{"path": "{long}')
+    await nest.call("find_files", name_pattern=f"../{long}")
+    await nest.call("search_files", pattern=f"({long}")
+    await nest.call("search_files", pattern=f"[[:{long}:]]")
+    await nest.call("search_files", pattern="x", glob=f"../{long}")
+    await nest.call("bash", cmd=f"( {long}")
+    await nest.call("ask_user", type="confirmation", message="?", confirm_label=long)
+    await nest.call("ask_user", type=long, message="?")
+    await nest.call("ask_user", type="form", message="?", fields=[{"name": long}])
+    await nest.call("ask_user", type="form", message="?", fields=[select])
+    await nest.call("current_time", timezone=long)
+    await nest.call(long, {"x": 1})
