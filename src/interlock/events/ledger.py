@@ -83,7 +83,7 @@ class Draft:
             self.payload = orjson.dumps(fields)
         except TypeError:
             # A fact is not lost because a value in it cannot be encoded as it is.
-            self.payload = orjson.dumps(json_value(fields))
+            self.payload = orjson.dumps(redactor.value(json_value(fields)))
         self.payload_hash = sha256(self.payload).digest()
         self.id = new_id()
         self.kind = event.kind

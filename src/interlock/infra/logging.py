@@ -7,9 +7,18 @@ from typing import Any
 
 import structlog
 
-from interlock.infra.text import visible
+from interlock.infra.text import json_value, visible
 
 Redact = Callable[[Any], Any]
+
+
+class _RedactedLines(logging.Formatter):
+    def __init__(self, redact: Redact) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(str(self._redact(super().format(record))), lines=True)
 
 
 def _harmless(value: Any) -> Any:
@@ -17,12 +26,14 @@ def _harmless(value: Any) -> Any:
 
 
 def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
-    """Route every structlog line to stderr; `redact` sees each value before it is rendered."""
+    """Route every structlog line to stderr; `redact` sees all of it before it is rendered."""
 
     def redact_values(
         _logger: object, _method: str, event: MutableMapping[str, Any]
     ) -> MutableMapping[str, Any]:
-        return {visible(str(key)): _harmless(redact(value)) for key, value in event.items()}
+        # As plain values first: what is only made a text when it is printed would not be seen here.
+        safe = redact(json_value(dict(event)))
+        return {visible(str(key)): _harmless(value) for key, value in safe.items()}
 
     renderer: Any = (
         structlog.processors.JSONRenderer()
@@ -42,3 +53,7 @@ def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
         logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=False,
     )
+    # What libraries log, the event loop among them, where nobody set up anything else for it.
+    logging.lastResort = logging.StreamHandler(sys.stderr)
+    logging.lastResort.setLevel(logging.WARNING)
+    logging.lastResort.setFormatter(_RedactedLines(redact))

@@ -1,0 +1,117 @@
+"""Secrets in what people and models say, in titles and settings, in faults and in the process's own log."""
+
+import json
+from dataclasses import dataclass
+
+import structlog
+
+from interlock.events.catalog import SettingsChanged
+from interlock.infra.errors import ErrorCode, InterlockError, ToolError
+from interlock.session.models import Role
+from interlock.tools.result import FileTouch, ToolResult
+from tests.canary.nest import Nest
+from tests.doubles import DeclaredTool
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Whose representation is all that can be said of it."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Thing({self.text})"
+
+
+async def test_messages(nest: Nest):
+    """What a model says, what it calls and what it is answered, as text and inside JSON."""
+    sessions = nest.runtime.sessions
+    for canary in nest.canaries:
+        inner = {"cmd": canary.text, "deep": [{"x": canary.text}]}
+        spelled = [{"id": "c1", "function": {"name": "bash", "arguments": json.dumps(inner)}}]
+        plain = [{"id": canary.text, "name": canary.text, "arguments": inner}]
+        for role, calls in zip(Role, (None, spelled, plain), strict=True):
+            said = f"I saw {canary.text} there"
+            message = await sessions.append_message(nest.session_id, role, said, tool_calls=calls)
+            nest.heard("messages", repr(message))
+    for canary in nest.canaries.alone:
+        told = json.dumps({"stdout": canary.secret})
+        await sessions.append_message(nest.session_id, Role.tool, told, tool_call_id=canary.secret)
+    assert await nest.is_clean()
+
+
+async def test_titles_authors_and_settings(nest: Nest):
+    sessions, settings = nest.runtime.sessions, nest.runtime.stored_settings
+    for canary in nest.canaries.alone:
+        secret = canary.secret
+        made = await sessions.create(opened_by=secret, title=f"about {secret}")
+        await sessions.rename(made.id, f"{'x' * 90} {secret}", who=secret)
+        await sessions.archive(made.id, who=secret)
+        await settings.update({"tools": {"denied_tools": [secret]}}, who=secret)
+        await settings.update({"tools": {"mcp": {"allowed_servers": [secret]}}}, who=secret)
+    assert await nest.is_clean()
+
+
+async def test_a_tool_that_tells_secrets_and_one_that_breaks(nest: Nest):
+    """In everything a tool can give back, say meanwhile, or raise."""
+
+    def tell(arguments, context):
+        text = arguments["text"]
+        context.report_progress(text)
+        return ToolResult(
+            stdout=text,
+            stderr=text,
+            next_page_cursor=text,
+            meta={text: [text, {"deep": (text, {text})}, Thing(text), text.encode()]},
+            touched=(FileTouch(path=text, action=text),),
+        )
+
+    def refuse(arguments, _context):
+        raise ToolError(ErrorCode.EXECUTION_ERROR, arguments["text"], arguments["text"])
+
+    def break_down(arguments, _context):
+        try:
+            raise KeyError(arguments["text"])
+        except KeyError as error:
+            raise RuntimeError(Thing(arguments["text"])) from error
+
+    def give_nothing_usable(arguments, _context):
+        return Thing(arguments["text"])
+
+    for run in (tell, refuse, break_down, give_nothing_usable):
+        nest.add(DeclaredTool(run.__name__, run=run))
+    nest.add(DeclaredTool("misjudge", refusal=RuntimeError(nest.canaries.text)))
+    for canary in nest.canaries:
+        for name in ("tell", "refuse", "break_down", "give_nothing_usable", "misjudge"):
+            await nest.call(name, text=f"it is {canary.text}")
+    assert await nest.is_clean()
+    assert nest.has_heard("tool_raised")
+    assert nest.has_heard("tool_could_not_judge")
+
+
+async def test_the_log_of_events(nest: Nest):
+    """Also where a value in an event is none that JSON knows."""
+    for canary in nest.canaries:
+        text = canary.text
+        changes = {text: [Thing(text), {text}, (text,), [{"x": text}], text.encode()]}
+        event = SettingsChanged(who=text, version=1, changes=changes, document_hash="")
+        await nest.runtime.log.append(nest.session_id, event)
+    assert await nest.is_clean()
+
+
+async def test_the_process_log(nest: Nest):
+    """Whatever is handed to it: texts, structures, objects, exceptions and where they came from."""
+    log = structlog.get_logger("canary")
+    for canary in nest.canaries:
+        text = canary.text
+        said = f"it is {text}"
+        log.info(said, what=text, deep=[{"x": (text,)}], **{f"under {text}": 1})
+        log.warning("thing", thing=Thing(text), several={text}, raw=text.encode())
+        log.debug("long", thing=Thing("y" * 980 + " " + text))
+        log.info("named", password="tulip-9-harbour-Lamp", error=InterlockError(text))
+        try:
+            raise ValueError(text)
+        except ValueError:
+            log.exception("broken", call_id=text)
+    assert await nest.is_clean()
+    assert not nest.has_heard("tulip-9-harbour-Lamp")
