@@ -14,6 +14,7 @@ from interlock.cli.runtime import opened_runtime
 from interlock.config.modes import ToolMode
 from interlock.events.chain import new_id
 from interlock.gates.gate import ToolCall
+from interlock.gates.presentation import redacted_failure
 from interlock.gates.runner import CallContext
 from interlock.infra.errors import ErrorCode
 from interlock.infra.threads import WorkThreads
@@ -48,6 +49,10 @@ class Calls:
         result = await self._runtime.runner.call(call, authority, context)
         return Done(call.call_id, authority.names.get(name, name), result)
 
+    def without_secrets(self, refused: ToolFailure) -> ToolResult:
+        """What is wrong with a line that never became a call."""
+        return ToolResult(exit_code=1, failure=redacted_failure(refused, self._runtime.redactor))
+
     async def lacks_only_a_person(self, tool_name: str) -> bool:
         """Whether the tool would be offered if somebody were there to answer."""
         mode = await self._current_mode()
@@ -80,8 +85,8 @@ async def call_each_line(calls: Calls, default_seconds: float | None) -> None:
         if not line.strip():
             continue
         identity, request = _parsed(line)
-        if isinstance(request, ToolResult):
-            result = request
+        if isinstance(request, ToolFailure):
+            result = calls.without_secrets(request)
         else:
             seconds = request.get("timeout_seconds", default_seconds)
             result = (await calls.call(request["name"], request.get("arguments", {}), seconds)).result
@@ -99,7 +104,7 @@ def _read_line() -> bytes:
     return line
 
 
-def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolResult]:
+def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolFailure]:
     """The id of a line, and the call it asks for or what is wrong with it."""
     if line == b"\x00":
         return None, _no_call(f"the line is longer than {MAX_LINE_BYTES} bytes")
@@ -128,8 +133,8 @@ def _fault(request: dict[str, Any]) -> str | None:
     return None
 
 
-def _no_call(message: str) -> ToolResult:
-    failure = ToolFailure(
+def _no_call(message: str) -> ToolFailure:
+    return ToolFailure(
         error_code=ErrorCode.INVALID_ARGS,
         error_class=ErrorCode.INVALID_ARGS.error_class,
         tool_name="",
@@ -137,4 +142,3 @@ def _no_call(message: str) -> ToolResult:
         message=message,
         next_action='Write one call a line: {"id": …, "name": …, "arguments": {…}}.',
     )
-    return ToolResult(exit_code=1, failure=failure)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import traceback
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from interlock import __version__
 from interlock.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
+    from rich.panel import Panel
 
 _GROUPS = {
     "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
@@ -42,6 +44,7 @@ def build_app() -> "App":
         version=__version__,
         help_format="plaintext",
         result_action="return_value",
+        error_formatter=_usage_panel,
     )
     for name, (path, text) in _GROUPS.items():
         app.command(path, name=name, help=text)
@@ -50,6 +53,7 @@ def build_app() -> "App":
 
 def main(tokens: list[str] | None = None) -> None:
     _open_missing_streams()
+    _tell_stray_faults_safely()
     sys.exit(run(tokens))
 
 
@@ -81,6 +85,24 @@ def _open_missing_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - it lives as long as we do
 
 
+def _tell_stray_faults_safely() -> None:
+    """What nobody catches, in a thread or a finaliser too, Python would print as it is."""
+
+    def tell(error: BaseException | None) -> None:
+        if error is not None:
+            sys.stderr.write(_safe("".join(traceback.format_exception(error)), lines=True))
+
+    sys.excepthook = lambda _kind, error, _trace: tell(error)
+    sys.unraisablehook = lambda told: tell(told.exc_value)
+    threading.excepthook = lambda told: tell(told.exc_value)
+
+
+def _usage_panel(error: "CycloptsError") -> "Panel":
+    from cyclopts import CycloptsPanel
+
+    return CycloptsPanel(_safe(str(error), lines=True))
+
+
 def _discard_output() -> None:
     try:
         sys.stdout.flush()
@@ -106,19 +128,23 @@ def _refuse_bytes(tokens: list[str]) -> None:
         raise BadUsage("an argument is not valid UTF-8") from None
 
 
+def _safe(text: str, *, lines: bool = False) -> str:
+    from interlock.infra.text import visible
+    from interlock.redaction.choice import redactor_for_faults
+
+    return visible(redactor_for_faults().text(text), lines=lines)
+
+
 def _fail(error: Exception) -> int:
     """Every failure is one line on stderr, without secrets and without anything a terminal obeys."""
-    from interlock.config.describe import secrets_of_environment
     from interlock.infra.errors import BadUsage, InterlockError, ModeNotOpen
-    from interlock.infra.text import visible
-    from interlock.redaction.redactor import Redactor
 
     sentence = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, InterlockError | OSError):
         sentence = f"an unexpected fault ({type(error).__name__}): {sentence}"
         if os.environ.get("LOG_LEVEL") == "debug":
-            traceback.print_exception(error)
-    sys.stderr.write(f"interlock: {visible(Redactor(secrets_of_environment()).text(sentence))}\n")
+            sys.stderr.write(_safe("".join(traceback.format_exception(error)), lines=True))
+    sys.stderr.write(f"interlock: {_safe(sentence)}\n")
     if isinstance(error, ModeNotOpen):
         return Exit.denied
     return Exit.usage if isinstance(error, BadUsage) else Exit.failed

@@ -90,7 +90,7 @@ async def explain(
     chosen = mode_argument(mode)
     async with opened_runtime(opened=[chosen], roots=root_arguments(root), sandboxed=True) as runtime:
         authority = await runtime.authority(chosen)
-        answer = await _explanation(runtime, authority, tool, args)
+        answer = runtime.redactor.value(await _explanation(runtime, authority, tool, args))
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)

@@ -23,13 +23,14 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
     from interlock.wiring import local_person
 
     async with opened_runtime() as runtime:
+        redact = runtime.redactor.value
         if dry_run:
             entries = await runtime.undo.kept_of(id)
             changes = [
                 {
-                    "path": entry.change.path,
+                    "path": redact(entry.change.path),
                     "action": entry.change.action.value,
-                    "from": entry.change.source,
+                    "from": redact(entry.change.source),
                 }
                 for entry in entries
             ]
@@ -46,7 +47,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
             {
                 "undo_id": report.undo_id,
                 "changes": [
-                    {"path": outcome.path, "action": outcome.action, "left_because": outcome.reason}
+                    redact({"path": outcome.path, "action": outcome.action, "left_because": outcome.reason})
                     for outcome in report.outcomes
                 ],
             }
@@ -55,7 +56,7 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         for outcome in report.outcomes:
             word = _DONE[outcome.action] if outcome.reason is None else "left"
             reason = f"   ({outcome.reason})" if outcome.reason else ""
-            print_line(f"{word:<14}{outcome.now_at}{reason}")
+            print_line(redact(f"{word:<14}{outcome.now_at}{reason}"))
         if len(left) < len(report.outcomes):
             note(f"to take this back: interlock undo {report.undo_id}")
     return Exit.failed if left else Exit.ok

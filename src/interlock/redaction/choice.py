@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from interlock.config.describe import secrets_of
-from interlock.config.settings import Settings
+from interlock.config.describe import secrets_of, secrets_of_environment
+from interlock.config.settings import Settings, load_settings
 from interlock.infra.errors import ConfigurationError
 from interlock.redaction.harmless import is_placeholder
 from interlock.redaction.names import is_secret_name
@@ -30,10 +30,21 @@ def redactor_for(settings: Settings) -> Redactor:
     return Redactor(secrets_held(settings), rules_for(settings))
 
 
+def redactor_for_faults() -> Redactor:
+    """For the last words of a process; its settings may be what was wrong."""
+    try:
+        return redactor_for(load_settings())
+    except ConfigurationError:
+        return Redactor([*secrets_of_environment(), *_surroundings()])
+
+
 def secrets_held(settings: Settings) -> list[str]:
     """Every secret of this process: in its settings, and in its environment whosever it is."""
-    surroundings = [value for name, value in os.environ.items() if _is_secret_variable(name, value)]
-    return [*secrets_of(settings), *surroundings]
+    return [*secrets_of(settings), *_surroundings()]
+
+
+def _surroundings() -> list[str]:
+    return [value for name, value in os.environ.items() if _is_secret_variable(name, value)]
 
 
 def _is_secret_variable(name: str, value: str) -> bool:
