@@ -6,11 +6,18 @@ import re
 import shlex
 from urllib.parse import quote
 
+from interlock.gates.runner import MAX_RECORDED_ARGUMENT_CHARS
+from interlock.tools.media.answers import MAX_REASON_CHARS
 from tests.canary.canaries import Canary
 from tests.canary.nest import Nest
 
 # Where messages cut what they repeat of a caller's text, or once did.
 CUTS = (20, 40, 64, 200, 300, 400, 1000)
+
+
+def across(cut: int, canary: Canary) -> str:
+    """A text in whose secret it would be cut."""
+    return f"{'z' * max(1, cut - len(canary.secret) // 2)} {canary.text}"
 
 
 def lines_with(canary: Canary) -> str:
@@ -87,6 +94,10 @@ async def test_what_is_written(nest: Nest):
         await nest.ok("edit_file", path=path, find=f"begin {text}", replace=f"now {text} x")
         await nest.call("edit_file", path=path, find=f"absent {text}", replace="y")
         assert f"now {text} x" in (nest.root / path).read_text()
+    for number, canary in enumerate(nest.canaries.known):
+        # The log keeps the beginning of a long argument.
+        long = across(MAX_RECORDED_ARGUMENT_CHARS, canary)
+        await nest.ok("write_file", path=f"long-{number}.txt", content=long)
     assert await nest.is_clean()
 
 
@@ -189,6 +200,8 @@ async def test_images(nest: Nest):
         echoed = f"{canary.text} sent with Bearer {key}"
         nest.endpoint.reply({"error": {"message": echoed, "code": canary.secret}}, status=400)
         await nest.call("generate_image", prompt=f"a sign: {canary.text}", path="a.png")
+        nest.endpoint.reply({"error": {"message": across(MAX_REASON_CHARS, canary)}}, status=400)
+        await nest.call("generate_image", prompt="x", path="a.png")
         nest.endpoint.reply({"data": [{"url": f"http://images.example/{canary.secret}"}]})
         await nest.call("generate_image", prompt="x", path=f"{number}.png")
     assert await nest.is_clean()
@@ -198,7 +211,7 @@ async def test_refusals_that_repeat_what_was_asked(nest: Nest):
     """Wherever a long text would be cut, no half of a secret is told."""
     for canary in (*nest.canaries.known, nest.canaries["a GitHub token"], nest.canaries["a Google key"]):
         for cut in CUTS:
-            await _refused(nest, " ".join(["z" * max(1, cut - len(canary.secret) // 2), canary.secret]))
+            await _refused(nest, across(cut, canary))
         await _refused(nest, canary.secret)
     assert await nest.is_clean()
 
