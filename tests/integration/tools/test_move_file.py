@@ -157,6 +157,8 @@ async def test_an_opened_folder_stays_where_it_is(workbench: Workbench):
         result = await workbench.call("move_file", source=source, destination="b")
         assert result.failure.error_code.value == "PATH_DENIED"
         assert "one of the folders that were opened" in result.failure.message
+    result = await workbench.call("move_file", source="a", destination="b")
+    assert result.failure.message == "a contains one of the folders that were opened"
     workbench.write("f", "x")
     assert await refused(workbench, "f", ".", overwrite=True) == "PATH_DENIED"
 
