@@ -52,7 +52,7 @@ MAX_WHO = 200
 MAX_REASON = 500
 
 # A task that ends its worker each time it is taken up must not go on doing so for ever.
-MAX_INTERRUPTIONS = 3
+MAX_INTERRUPTIONS = 5
 
 
 _WHY_CLOSED = {
@@ -73,6 +73,7 @@ class TaskDesk:
         bell: Bell,
         *,
         queue_limit: int,
+        max_interruptions: int = MAX_INTERRUPTIONS,
     ) -> None:
         self._database = database
         self._events = log
@@ -81,6 +82,7 @@ class TaskDesk:
         self._questions = questions
         self._bell = bell
         self._queue_limit = queue_limit
+        self._max_interruptions = max_interruptions
 
     # -- for people --
 
@@ -155,7 +157,7 @@ class TaskDesk:
             if task.status not in {TaskStatus.queued, TaskStatus.running}:
                 return task
             interruptions = task.interruptions + (task.status is TaskStatus.running)
-            if task.is_to_stop or interruptions > MAX_INTERRUPTIONS:
+            if task.is_to_stop or interruptions > self._max_interruptions:
                 reason = _lost_too_often(interruptions)
                 return self._finished(transaction, task.id, TaskStatus.failed, reason)
             self._begin(transaction, task, lease, interruptions)

@@ -20,7 +20,7 @@ from interlock.session.manager import SessionManager
 from interlock.worker.handler import Done, TaskOutcome
 from interlock.worker.queue import Backlog, InProcessBell
 from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.tasks import TaskDesk
+from interlock.worker.tasks import MAX_INTERRUPTIONS, TaskDesk
 from interlock.worker.worker import Worker, WorkerLimits
 
 # The processes of these tests start in a fraction of the time without what only pytest needs.
@@ -47,7 +47,14 @@ class Handler:
 
 
 class Shop:
-    def __init__(self, store: "Store", *, queue_limit: int = 20, lease_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        store: "Store",
+        *,
+        queue_limit: int = 20,
+        lease_seconds: float = 5.0,
+        max_interruptions: int = MAX_INTERRUPTIONS,
+    ) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
         self.bell = InProcessBell()
@@ -62,6 +69,7 @@ class Shop:
         self.tasks = TaskDesk(
             *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bell),
             queue_limit=queue_limit,
+            max_interruptions=max_interruptions,
         )
 
     def worker(self, handler, name: str = "w1", *, bell=None, **limits) -> Worker:

@@ -18,11 +18,11 @@ from hypothesis.stateful import (
 
 from interlock.infra.errors import SessionBusy, SessionFenced, WrongTaskStatus
 from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.tasks import MAX_INTERRUPTIONS
 from tests.conftest import _copied, open_store
 from tests.integration.worker.shop import Shop
 
 QUEUE_LIMIT = 3
+MAX_INTERRUPTIONS = 1
 ANY = st.integers(0, 20)
 
 
@@ -54,7 +54,12 @@ class TaskStatuses(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.store = open_store(self.config())
-        self.shop = Shop(self.store, queue_limit=QUEUE_LIMIT, lease_seconds=3600)
+        self.shop = Shop(
+            self.store,
+            queue_limit=QUEUE_LIMIT,
+            lease_seconds=3600,
+            max_interruptions=MAX_INTERRUPTIONS,
+        )
         self.session = self.run(self.shop.session())
         self.tasks: list[Expected] = []
         self.lease = None

@@ -180,7 +180,7 @@ async def test_a_task_that_outlives_no_worker_is_given_up(shop):
         shop.expire_lease(session)
     given_up = await shop.tasks.start(task.id, await shop.leases.take(session, "w"))
     assert given_up.status is TaskStatus.failed
-    assert given_up.reason == "its worker was lost 4 times in the middle of it, so it is not tried again"
+    assert given_up.reason == "its worker was lost 6 times in the middle of it, so it is not tried again"
     assert shop.ends(session) == [(task.id, "failed")]
 
 

@@ -1,6 +1,6 @@
 """A worker in a process of its own, to be killed, stopped and continued by the tests.
 
-    python -m tests.integration.worker.worker_process URL NAME LEASE_SECONDS
+    python -m tests.integration.worker.worker_process URL NAME LEASE_SECONDS MAX_INTERRUPTIONS
 
 What it does for a task is what the message says. It tells what happens as JSON lines, unbuffered.
 """
@@ -63,7 +63,7 @@ class ByTheMessage:
         """Write a little, twice, with a moment between."""
         for _ in range(2):
             await self._write(task, lease)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
         return Done()
 
     async def call(self, task: Task, lease: Lease) -> TaskOutcome:
@@ -114,10 +114,10 @@ class ByTheMessage:
         await self._shop.store.log.append(task.session_id, event, scope=task.scope, token=lease.token)
 
 
-async def work(url: str, name: str, lease_seconds: float) -> None:
+async def work(url: str, name: str, lease_seconds: float, max_interruptions: int) -> None:
     database = open_database(StoreConfig(url, busy_timeout_seconds=5))
     log = EventLog(database, Redactor())
-    shop = Shop(Opened(database, log), lease_seconds=lease_seconds)
+    shop = Shop(Opened(database, log), lease_seconds=lease_seconds, max_interruptions=max_interruptions)
     worker = shop.worker(ByTheMessage(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     tell(ready=name)
@@ -128,4 +128,4 @@ async def work(url: str, name: str, lease_seconds: float) -> None:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
-    asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))
