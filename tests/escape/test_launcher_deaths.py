@@ -118,4 +118,6 @@ async def test_when_the_server_is_killed_everything_dies(world, held):
     finally:
         if facts["fork"]:
             os.kill(facts["fork"], signal.SIGKILL)
+        # To its end: a fork that holds the pipe a moment longer would leave it open.
+        await server.stdout.read()
         await server.wait()
