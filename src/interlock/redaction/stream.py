@@ -50,10 +50,16 @@ class RedactionStream:
         if is_plain:
             word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
             if len(data) - word <= _MAX_WORD:
-                self._before = (self._before + data[:word])[-_CONTEXT:]
-                self._held = data[word:]
-                return data[:word].decode("utf-8", "surrogatepass")
+                if not word:
+                    self._held = data
+                    return ""
+                shown, self._held = data[:word], data[word:]
+                self._before += shown
+                if len(self._before) > _SHORT:
+                    self._before = self._before[-_CONTEXT:]
+                return shown.decode("utf-8", "surrogatepass")
         # What is long and without spaces is looked at more closely.
+        self._before = self._before[-_CONTEXT:]
         first = len(self._before)
         data = self._before + data
         unfinished = self._scanner.unfinished_from(data, first)
