@@ -4,6 +4,8 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
@@ -17,8 +19,8 @@ from interlock.infra.errors import (
     StoreFull,
 )
 from interlock.session.models import Role
-from interlock.store.database import open_database
-from interlock.store.driver import SqliteConnection
+from interlock.store.database import StoreConfig, open_database
+from interlock.store.driver import Connection, SqliteConnection
 from interlock.store.upgrade import upgrade
 from tests.conftest import Store, _postgres_database, open_store
 from tests.escape.victim import faults, new_session, renamed
@@ -144,27 +146,75 @@ def test_closing_while_others_submit_leaves_nobody_waiting(sqlite_config):
         sys.setswitchinterval(switch)
 
 
+HOLD = "SELECT 1 FROM stream_heads WHERE stream = ? FOR UPDATE"
+
+
+@contextmanager
+def opened(config: StoreConfig, count: int) -> Iterator[list[Store]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(open_store(config))) for _ in range(count)]
+
+
+@contextmanager
+def connected(config: StoreConfig, count: int) -> Iterator[list[Connection]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(config.connect())) for _ in range(count)]
+
+
+async def waiting(connection: Connection, count: int) -> None:
+    """Until so many transactions of this database wait for a lock."""
+    sql = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'
+    """
+    async with asyncio.timeout(20):
+        while connection.query(sql) != [(count,)]:
+            await asyncio.sleep(0.01)
+
+
 async def test_two_processes_that_move_the_same_heads_do_not_deadlock(postgres_server):
     for config in _postgres_database(postgres_server, "interlock_template"):
-        stores = [open_store(config), open_store(config)]
-        a, b = await new_session(stores[0]), await new_session(stores[0])
-        leases = [await stores[0].leases.take(name, "w") for name in (a, b)]
+        with opened(config, 2) as stores:
+            a, b = await new_session(stores[0]), await new_session(stores[0])
+            leases = [await stores[0].leases.take(name, "w") for name in (a, b)]
 
-        async def mixed(store: Store, free: str, lease) -> None:
-            for _ in range(60):
-                await asyncio.gather(
-                    store.log.append(free, renamed()),
-                    store.log.append(lease.session_id, renamed(), token=lease.token),
-                )
+            async def mixed(store: Store, free: str, lease) -> None:
+                for _ in range(60):
+                    await asyncio.gather(
+                        store.log.append(free, renamed()),
+                        store.log.append(lease.session_id, renamed(), token=lease.token),
+                    )
 
-        began = time.monotonic()
-        await asyncio.gather(mixed(stores[0], b, leases[0]), mixed(stores[1], a, leases[1]))
-        assert time.monotonic() - began < 30
-        assert stores[0].query("SELECT sum(seq) FROM stream_heads") == [(2 + 240,)]
-        assert stores[0].deadlocks() == 0
-        assert faults(stores[0]) == []
-        for store in stores:
-            store.close()
+            began = time.monotonic()
+            await asyncio.gather(mixed(stores[0], b, leases[0]), mixed(stores[1], a, leases[1]))
+            assert time.monotonic() - began < 30
+            assert stores[0].query("SELECT sum(seq) FROM stream_heads") == [(2 + 240,)]
+            assert stores[0].deadlocks() == 0
+            assert faults(stores[0]) == []
+
+
+async def test_a_group_that_waits_for_one_head_holds_none_behind_it(postgres_server):
+    """A head read for the first time used to be locked out of turn: a known one only at the end."""
+    for config in _postgres_database(postgres_server, "interlock_template"):
+        with opened(config, 2) as (store, other), connected(config, 3) as (gate, holder, third):
+            known, behind = sorted([await new_session(other), await new_session(other)])
+            queued_first = await new_session(other)
+            await store.log.append(known, renamed())
+            for connection, session in ((gate, queued_first), (holder, known)):
+                connection.begin(write=True)
+                connection.query(HOLD, (session,))
+
+            # Whatever is queued while the writer stands at the gate becomes one group.
+            writes = [store.log.begin_append(queued_first, renamed())]
+            await waiting(third, 1)
+            writes += [store.log.begin_append(session, renamed()) for session in (known, behind)]
+            gate.commit()
+            await writes[0]
+            await waiting(third, 1)
+            assert third.query(f"{HOLD} SKIP LOCKED", (behind,)) == [(1,)]
+            holder.commit()
+            await asyncio.gather(*writes)
+            assert faults(store) == []
 
 
 # -- deleted sessions --

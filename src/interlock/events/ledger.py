@@ -4,7 +4,7 @@ Each stream's head advances by compare-and-set. Where a unit brings a lease toke
 checks, by the database's clock, that this lease is still the one in force.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -20,8 +20,12 @@ from interlock.store.driver import Connection, RetryTransaction
 
 READ_HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ? AND closed_us IS NULL {FOR_UPDATE}"
 
-# PostgreSQL: heads are locked in one order and before any lease, by everybody, or groups deadlock.
-LOCK_HEADS = "SELECT 1 FROM stream_heads WHERE stream = ANY(?) ORDER BY stream FOR UPDATE"
+# PostgreSQL: all heads of a group are locked first, in one order and before any lease. Locked one by one,
+# as they come up, two groups of different processes would wait for each other.
+LOCK_HEADS = """
+SELECT stream, seq, hash FROM stream_heads
+WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
+"""
 
 CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
 
@@ -131,6 +135,12 @@ class Ledger:
             head = self._heads[stream] = Head(rows[0][0], bytes(rows[0][1]))
         return head
 
+    def lock_heads(self, streams: Iterable[str]) -> None:
+        """Hold all of them until the commit, as they are now. (SQLite has one writer anyway.)"""
+        if self._connection.dialect == "postgresql":
+            for stream, seq, chained in self._connection.query(LOCK_HEADS, (list(streams),)):
+                self._heads[stream] = Head(seq, bytes(chained))
+
     def open_stream(self, stream: str) -> None:
         self._connection.change(OPEN_STREAM, (stream, GENESIS, now_us()))
         self._heads[stream] = Head(0, GENESIS)
@@ -184,8 +194,6 @@ class Ledger:
         self._pending.clear()
         if not waiting:
             return
-        if self._connection.dialect == "postgresql":
-            self._connection.query(LOCK_HEADS, ([pending.stream for pending in waiting],))
         free = [pending.advance() for pending in waiting if pending.token is None]
         leased = [pending.advance() for pending in waiting if pending.token is not None]
         moved = self._connection.change_many(ADVANCE_HEAD, free)

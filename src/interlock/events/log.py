@@ -138,7 +138,8 @@ class EventLog:
         if len(self._heads) > MAX_CACHED_HEADS:
             self._heads.clear()
         ledger = Ledger(connection, self._heads)
-        for unit in _in_order(connection, units):
+        ledger.lock_heads({unit.stream for unit in units})
+        for unit in units:
             self._apply_unit(connection, ledger, unit)
         ledger.flush()
 
@@ -181,10 +182,3 @@ def _refuse_odd_names(stream: str) -> None:
     """A stream is named by a session's id; anything else cannot exist and need not be looked for."""
     if not STREAM_NAME.fullmatch(stream):
         raise SessionNotFound(f"there is no session {stream[:64]!r}")
-
-
-def _in_order(connection: Connection, units: Sequence[_Unit]) -> Sequence[_Unit]:
-    """Groups of several processes lock the same heads: always in one order, or they deadlock."""
-    if connection.dialect == "sqlite":
-        return units
-    return sorted(units, key=lambda unit: unit.stream)
