@@ -53,8 +53,11 @@ bubblewrap:
 	  { apt-get install -y -qq bubblewrap || { apt-get update -qq && apt-get install -y -qq bubblewrap; }; } >/dev/null 2>&1; } || \
 	  echo "bubblewrap is missing and could not be installed: its tests are skipped"
 
+# One process per core, a file's tests in one of them.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
+
 test: setup-dev bubblewrap ## the whole test suite
-	@$(BIN)/python -m pytest -m "not full"
+	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
 
 test-full: setup-dev bubblewrap ## the whole test suite and the long matrix
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
