@@ -1,6 +1,6 @@
 """Which sandbox is used here: the first that the operator's setting allows and that the probe finds whole.
 
-`wiring.py` asks for it. Where nothing holds there is no backend, and the tools that need one are not
+`wiring` asks for it. Where nothing holds there is no backend, and the tools that need one are not
 offered. A verdict that was good is remembered in the state folder for as long as nothing changed that it
 depends on, so that a short call of the command line need not probe; a bad one is found out anew each time.
 """

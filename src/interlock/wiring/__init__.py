@@ -1,0 +1,34 @@
+"""The only place that builds objects. Read it to see the system.
+
+`runtime.py` is one process's Interlock, `registry.py` its tools, `situation.py` what may be done with them.
+"""
+
+from interlock.wiring.registry import build_registry, memory_services, programs
+from interlock.wiring.runtime import (
+    Runtime,
+    chosen_sandbox,
+    dead_denials,
+    local_person,
+    open_runtime,
+    record_probes,
+    store_config,
+    tried_sandbox,
+)
+from interlock.wiring.situation import NO_SANDBOX, capabilities, ceiling
+
+__all__ = [
+    "NO_SANDBOX",
+    "Runtime",
+    "build_registry",
+    "capabilities",
+    "ceiling",
+    "chosen_sandbox",
+    "dead_denials",
+    "local_person",
+    "memory_services",
+    "open_runtime",
+    "programs",
+    "record_probes",
+    "store_config",
+    "tried_sandbox",
+]

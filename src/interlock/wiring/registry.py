@@ -1,0 +1,87 @@
+"""Every tool there is, with what it needs of the world."""
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from interlock.infra.errors import ConfigurationError
+from interlock.memory.index import MemoryIndex
+from interlock.memory.notes import NoteFolder
+from interlock.memory.search import MemorySearch
+from interlock.memory.writing import NoteWriter
+from interlock.questions.desk import QuestionDesk
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.changes import FileChanges
+from interlock.sandbox.jobs import JobLimits
+from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.programs import PROGRAMS, locate
+from interlock.store.database import Database
+from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
+from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.builtins.generate_image import ImageServices
+from interlock.tools.files.seen import SeenFiles
+from interlock.tools.files.writing import WritingDesk
+from interlock.tools.registry import ToolRegistry
+from interlock.tools.shell.outputs import KeptOutputs
+from interlock.tools.shell.tool import ShellServices
+
+
+def build_registry(
+    questions: QuestionDesk | None = None,
+    files: FileServices | None = None,
+    shell: ShellServices | None = None,
+    images: ImageServices | None = None,
+    memory: MemoryServices | None = None,
+) -> ToolRegistry:
+    """Every tool there is. Without what they need of the world they can be looked at, and not called."""
+    registry = ToolRegistry()
+    registry.register(AskUserTool(questions))
+    register_builtins(
+        registry,
+        files or _no_files(),
+        shell or _no_shell(),
+        images or _no_images(),
+        memory or MemoryServices(None, None),
+    )
+    return registry
+
+
+def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
+    """The notes of a workspace. Nothing is made, read or indexed before it is used."""
+    folder = NoteFolder(workspace / "memory")
+    index = MemoryIndex(database, folder, redactor.text)
+    return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
+
+
+def programs() -> list[tuple[str, Path | None, list[str], str]]:
+    """Every program that tools run: its name, where it is, the tools that need it, how to get it."""
+    registry = build_registry()
+    return [
+        (
+            program.names[0],
+            locate(program),
+            [entry.tool.name for entry in registry if program.capability in entry.tool.needs],
+            program.hint,
+        )
+        for program in PROGRAMS
+    ]
+
+
+def _no_files() -> FileServices:
+    return FileServices(Redactor(), _no_desk(), None)
+
+
+def _no_images() -> ImageServices:
+    return ImageServices(None, Redactor(), _no_desk())
+
+
+def _no_desk() -> WritingDesk:
+    return WritingDesk(FileChanges(KeptVersions(Path(os.devnull), max_bytes=0)), SeenFiles(_no_log))
+
+
+def _no_shell() -> ShellServices:
+    return ShellServices(None, None, Redactor(), KeptOutputs(Path(os.devnull), max_bytes=0), JobLimits())
+
+
+def _no_log() -> NoReturn:
+    raise ConfigurationError("these tools were made to be looked at, not to be called")

@@ -1,0 +1,102 @@
+"""What may be done here: the operator's settings as a policy, and what works on this machine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from interlock.config.endpoints import ImageEndpoint, image_endpoint
+from interlock.config.modes import ToolMode
+from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
+from interlock.gates.authority import CallLimits, Capabilities, Situation
+from interlock.gates.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.sandbox.choice import Choice
+from interlock.sandbox.programs import PROGRAMS, locate
+
+# Where nobody looked for a sandbox, nothing that needs one is offered.
+NO_SANDBOX = Choice(None, "none was looked for")
+
+
+def situation_of(
+    settings: Settings,
+    open_modes: frozenset[ToolMode],
+    roots: tuple[Path, ...] | None,
+    sandbox: Choice,
+) -> Situation:
+    tool = settings.tool
+    here = replace(
+        capabilities(roots, tool.protected_names, sandbox=sandbox, images=image_endpoint(settings)),
+        reads_hard_links=tool.hard_links,
+        readable_paths=tool.readable_paths,
+        denied_commands=tool.bash_denylist,
+    )
+    return Situation(
+        mode=ToolMode.chat_safe,
+        open_modes=open_modes,
+        environment=ceiling(settings),
+        capabilities=here,
+        limits=_call_limits(tool),
+    )
+
+
+def ceiling(settings: Settings) -> ToolPolicy:
+    """The operator's environment as the first policy layer."""
+    tool = settings.tool
+    return ToolPolicy(
+        fs=FsPolicy(
+            enabled=tool.fs_enabled,
+            max_read_bytes=tool.max_read_bytes,
+            max_write_bytes=tool.max_write_bytes,
+        ),
+        shell=ShellPolicy(enabled=tool.shell_enabled, network=tool.shell_network, ports=tool.network_ports),
+        mcp=McpPolicy(enabled=tool.mcp_enabled, allowed_servers=tool.mcp_servers),
+        memory=MemoryPolicy(enabled=tool.memory_enabled),
+        image=ImagePolicy(enabled=tool.image_enabled, max_bytes=settings.image.max_bytes),
+        max_timeout_seconds=tool.max_timeout_seconds,
+        denied_tools=tool.denied,
+    )
+
+
+def capabilities(
+    roots: tuple[Path, ...] | None,
+    protected_names: tuple[str, ...] = PROTECTED_NAMES,
+    *,
+    sandbox: Choice = NO_SANDBOX,
+    images: ImageEndpoint | str = "no endpoint for images is configured",
+) -> Capabilities:
+    """What works here, and for everything that does not, why and what would help."""
+    present, missing = {"person"}, {}
+    if isinstance(images, ImageEndpoint):
+        present.add("endpoint:images")
+    else:
+        missing["endpoint:images"] = images
+    if roots:
+        present.add("roots")
+    else:
+        missing["roots"] = "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+    if sandbox.is_confined:
+        present |= {"sandbox", "sandbox:walls"}
+    elif sandbox.backend is not None:
+        present.add("sandbox")
+        missing["sandbox:walls"] = f"nothing would keep it from writing ({sandbox.reason})"
+    else:
+        missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
+    for program in PROGRAMS:
+        if locate(program) is not None:
+            present.add(program.capability)
+        else:
+            missing[program.capability] = f"the program {program.names[0]} is missing; {program.hint}"
+    return Capabilities(
+        present=frozenset(present),
+        missing_reasons=tuple(missing.items()),
+        roots=roots or (),
+        protected_names=protected_names,
+        sandbox=sandbox.backend.name if sandbox.backend is not None else "none",
+    )
+
+
+def _call_limits(tool: ToolSettings) -> CallLimits:
+    return CallLimits(
+        timeout_seconds=tool.timeout_seconds,
+        max_timeout_seconds=tool.max_timeout_seconds,
+        max_output_lines=tool.max_output_lines,
+        max_output_bytes=tool.max_output_bytes,
+    )
