@@ -4,10 +4,12 @@ Each gives `Words` (a program with its arguments) or `Code` (text for a shell), 
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from interlock.sandbox.command_wrapper_list import DAEMON, WRAPPERS, Wrapper
 from interlock.sandbox.shell_values import unmarked
 from interlock.sandbox.shell_words import UNKNOWN
 
@@ -39,80 +41,16 @@ class Code:
 Inner: TypeAlias = Words | Code
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
-    """How to find the program in the arguments: options with a value, other words before it."""
-
-    values: str = ""
-    long_values: tuple[str, ...] = ()
-    skipped: int = 0
-    assignments: bool = False
-    only_looks: str = ""
-
-
-WRAPPERS = {
-    "env": Wrapper("uC", ("unset", "chdir"), assignments=True),
-    "sudo": Wrapper(
-        "ugpChrtTDR", ("user", "group", "prompt", "host", "chdir", "role", "type"), assignments=True
-    ),
-    "doas": Wrapper("uC", assignments=True),
-    "nohup": Wrapper(),
-    "setsid": Wrapper(),
-    "command": Wrapper(only_looks="vV"),
-    "builtin": Wrapper(),
-    "exec": Wrapper("a"),
-    "time": Wrapper("of", ("output", "format")),
-    "nice": Wrapper("n", ("adjustment",)),
-    "ionice": Wrapper("cnpPu", ("class", "classdata", "pid")),
-    "chrt": Wrapper("pTPD", skipped=1),
-    "taskset": Wrapper("p", skipped=1),
-    "timeout": Wrapper("sk", ("signal", "kill-after"), skipped=1),
-    "stdbuf": Wrapper("ioe", ("input", "output", "error")),
-    "unbuffer": Wrapper(),
-    "setarch": Wrapper(skipped=1),
-    "faketime": Wrapper("f", skipped=1),
-    "strace": Wrapper("aeIoOpPsSuUEX", ("output", "trace")),
-    "ltrace": Wrapper("aeloxnpsuAF"),
-    "flock": Wrapper("wE", ("timeout", "conflict-exit-code"), skipped=1),
-    "chroot": Wrapper("", ("userspec", "groups"), skipped=1),
-    "unshare": Wrapper("SGRw", ("setuid", "setgid", "root", "wd")),
-    "nsenter": Wrapper("tSGrw", ("target",)),
-    "setpriv": Wrapper("", ("reuid", "regid", "groups", "inh-caps", "bounding-set")),
-    "systemd-run": Wrapper("tpMuHE", ("unit", "property", "uid", "gid", "slice")),
-    "rlwrap": Wrapper("abcCDfHilmMOpPqsStz"),
-    "dbus-run-session": Wrapper(),
-    "xvfb-run": Wrapper("efnps", ("server-args", "server-num", "error-file")),
-    "catchsegv": Wrapper(),
-    "caffeinate": Wrapper("tw"),
-    "busybox": Wrapper(),
-    "toybox": Wrapper(),
-    "pkexec": Wrapper("", ("user",)),
-    "xargs": Wrapper("aEIiLlnPsdJR", ("arg-file", "max-args", "max-procs", "replace", "delimiter")),
-    "parallel": Wrapper("jNnILaS", ("jobs", "max-args", "arg-file", "colsep", "timeout", "joblog")),
-    "watch": Wrapper("nqs", ("interval", "equexit")),
-}
-
-# The letters of xargs that take a value only when it is glued to them.
-_GLUED = {"xargs": "iel"}
-
-
 def inner_of(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     """What these words run. `words[0]` is the program's name without its folder."""
     name = words[0]
     if name in SHELLS:
         yield from _shell(words, stdin)
-    elif name == "find":
-        yield from _find(words)
-    elif name == "eval":
-        yield Code(_text(words[1:]))
     elif name in {"source", "."} and stdin is not None and words[1:2] in _STDIN:
         yield Code(stdin)
-    elif name == "trap" and len(words) > 2:
-        yield Code(_text(words[1:2]))
-    elif (
-        name in {"script", "su", "flock", "runuser"}
-        and (code := _option(words, "c", "command")) is not None
-    ):
+    elif name in _BY_ITSELF:
+        yield from _BY_ITSELF[name](words)
+    elif name in {"script", "su", "runuser"} and (code := _option(words, "c", "command")) is not None:
         yield Code(code)
     elif name in WRAPPERS:
         yield from _wrapped(words, stdin)
@@ -120,20 +58,31 @@ def inner_of(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
 
 def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     name = words[0]
-    if name == "env" and (code := _option(words, "S", "split-string")) is not None:
-        yield Code(code)
-        return
+    if name == "setarch" and words[1:2] and not words[1].startswith("-"):
+        # Its options come after the architecture.
+        words = (name, *words[2:])
     rest = after_options(words, WRAPPERS[name])
+    before = words[: len(words) - len(rest)]
+    if name == "env" and (found := _found(before, "S", "split-string")) is not None:
+        # What comes after that text is added to its words.
+        text, following = found
+        yield Code(f"{text} {shlex.join(map(unmarked, words[following:]))}")
+        return
+    if name == "runcon" and len(before) == 1:
+        # Without an option the first word is the context.
+        rest = rest[1:]
     if not rest:
         return
-    if name == "watch":
+    if name == "watch" or (name == "firejail" and "-c" in before):
         yield Code(_text(rest))
+    elif name == "flock" and rest[0] in {"-c", "--command"}:
+        yield Code(_text(rest[1:2]))
     elif name == "parallel":
         yield from _parallel(rest, stdin)
     elif name == "xargs":
-        yield from _xargs(words, rest, stdin)
+        yield from _xargs(before, rest, stdin)
     else:
-        yield Words(rest)
+        yield Words(_without_dashes(rest))
 
 
 def after_options(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
@@ -144,12 +93,10 @@ def after_options(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
         if word == "--":
             index += 1
             break
-        if word.startswith("--"):
-            index += 2 if word[2:] in wrapper.long_values else 1
-        elif word.startswith("-") and len(word) > 1:
+        if word.startswith("-") and len(word) > 1:
             if set(word[1:2]) & set(wrapper.only_looks):
                 return ()
-            index += 2 if _takes_next(word[1:], wrapper.values, _GLUED.get(words[0], "")) else 1
+            index += 2 if _takes_next(word, wrapper) else 1
         elif word == "-" or (wrapper.assignments and _ASSIGNMENT.match(word)):
             index += 1
         else:
@@ -159,31 +106,82 @@ def after_options(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
     return words[index + wrapper.skipped :]
 
 
-def _takes_next(letters: str, values: str, glued: str) -> bool:
-    for index, letter in enumerate(letters):
-        if letter in glued:
+def _takes_next(option: str, wrapper: Wrapper) -> bool:
+    """Whether the next word is its value. A long one may be cut short, as GNU programs allow."""
+    if option.startswith("--"):
+        return any(long.startswith(option[2:]) for long in wrapper.long_values)
+    for index, letter in enumerate(option[1:], 2):
+        if letter in wrapper.glued:
             return False
-        if letter in values:
-            return index == len(letters) - 1
+        if letter in wrapper.values:
+            return index == len(option)
     return False
 
 
 def _option(words: tuple[str, ...], letter: str, long: str) -> str | None:
-    """The value of an option, in any of its spellings."""
+    found = _found(words, letter, long)
+    return found[0] if found else None
+
+
+def _found(words: tuple[str, ...], letter: str, long: str) -> tuple[str, int] | None:
+    """The value of an option, in any of its spellings, and the index of what follows it."""
     for index, word in enumerate(words[1:], 1):
-        following = words[index + 1] if index + 1 < len(words) else None
-        if word == f"--{long}":
-            return following and unmarked(following)
-        if word.startswith(f"--{long}="):
-            return unmarked(word.partition("=")[2])
-        if re.match("-[A-Za-z]", word) and letter in word:
-            glued = word.partition(letter)[2]
-            return unmarked(glued) if glued else following and unmarked(following)
+        name, has_value, value = word.partition("=")
+        if len(name) > len("--x") and f"--{long}".startswith(name):
+            is_here = bool(has_value)
+        elif re.match("-[A-Za-z]", word) and letter in word:
+            value = word.partition(letter)[2]
+            is_here = bool(value)
+        else:
+            continue
+        if is_here:
+            return unmarked(value), index + 1
+        return (unmarked(words[index + 1]), index + 2) if index + 1 < len(words) else None
     return None
 
 
 def _text(words: tuple[str, ...]) -> str:
     return unmarked(" ".join(words))
+
+
+def _without_dashes(words: tuple[str, ...]) -> tuple[str, ...]:
+    return words[1:] if words[:1] == ("--",) else words
+
+
+def _eval(words: tuple[str, ...]) -> Iterator[Inner]:
+    yield Code(_text(_without_dashes(words[1:])))
+
+
+def _trap(words: tuple[str, ...]) -> Iterator[Inner]:
+    """`trap 'command' EXIT`. One word alone would be the signal."""
+    action, *signals = _without_dashes(words[1:]) or ("",)
+    if signals:
+        yield Code(_text((action,)))
+
+
+def _group(words: tuple[str, ...]) -> Iterator[Inner]:
+    """`sg group command`, with `-c` before the command or without."""
+    rest = after_options(words, Wrapper(skipped=1))
+    if rest:
+        yield Code(_text(rest[1:] if rest[0] == "-c" else rest))
+
+
+def _daemon(words: tuple[str, ...]) -> Iterator[Inner]:
+    """`start-stop-daemon --start --exec program -- arguments`, with its options in any order."""
+    cut = words.index("--") if "--" in words else len(words)
+    arguments = list(words[cut + 1 :])
+    if not any(re.match("--start$|-[A-Za-z]*S", word) for word in words[:cut]):
+        return
+    # It would be taken for the beginning of `--startas`.
+    before = tuple(word for word in words[:cut] if word != "--start")
+    index = 1
+    while index < len(before):
+        if not before[index].startswith("-"):
+            arguments.append(before[index])
+        index += 2 if _takes_next(before[index], DAEMON) else 1
+    for program in (_option(before, "x", "exec"), _option(before, "a", "startas")):
+        if program:
+            yield Words((program, *arguments))
 
 
 def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
@@ -244,9 +242,9 @@ def _filled(template: tuple[str, ...], mark: str, values: list[str]) -> tuple[st
     return tuple(found)
 
 
-def _xargs(words: tuple[str, ...], rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
+def _xargs(before: tuple[str, ...], rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     given = (stdin or UNKNOWN).split()[:MAX_ARGUMENTS]
-    mark = _option(words[: len(words) - len(rest)], "I", "replace")
+    mark = "{}" if {"-i", "--replace"} & set(before) else _option(before, "I", "replace")
     if mark:
         yield Words(_filled(rest, mark, given))
     else:
@@ -262,3 +260,6 @@ def _parallel(rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
         template = (*template, "{}")
     joined = " ".join(values) if sum("{}" in word for word in template) <= MAX_GLUED else UNKNOWN
     yield Code(_text(tuple(word.replace("{}", joined, 1) for word in template)))
+
+
+_BY_ITSELF = {"find": _find, "eval": _eval, "trap": _trap, "sg": _group, "start-stop-daemon": _daemon}

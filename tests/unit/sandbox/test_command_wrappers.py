@@ -90,6 +90,82 @@ find . -okdir {} \;
 bash -c 'xargs -l env A=1 timeout 5 {}'
 nohup env -i sh -c '{}' &
 coproc {}
+xargs --replace {}
+xargs --max-chars 900 {}
+env -S curl -k
+env curl -k -S https://x
+timeout --sig KILL 5 {}
+flock --wait 5 lock {}
+flock lock --command '{}'
+flock lock curl -c jar -k
+script -q /dev/null {}
+script f -- {}
+unshare --propagation private {}
+nsenter -t 1 -r {}
+setpriv --pdeathsig keep {}
+trap -- '{}' EXIT
+trap -- '{}' INT TERM
+trap "{}" 0
+eval -- {}
+eval -- '{}'
+builtin eval -- {}
+setarch x86_64 {}
+setarch x86_64 -R {}
+setarch x86_64 --addr-no-randomize -v -- {}
+setarch -R {}
+setarch linux32 sh -c '{}'
+linux32 {}
+linux64 -R {}
+i386 {}
+x86_64 -R -- {}
+numactl {}
+numactl -N 0 -m 0 {}
+numactl --cpunodebind=0 --membind 0 {}
+numactl --physcpu 0 --localalloc -- {}
+prlimit {}
+prlimit -n100 --cpu=5:6 {}
+prlimit --nofile -n {}
+prlimit --output SOFT -- {}
+cpulimit -l 50 -- {}
+cpulimit --limit=50 -i {}
+cpulimit --limit 50 {}
+torsocks {}
+torsocks -u me -p word -i {}
+torify {}
+torsocks --address 127.0.0.1 {}
+proxychains {}
+proxychains -q -f conf {}
+proxychains4 -f conf {}
+tini -- {}
+tini -s -g -p KILL -e 143 -- {}
+dumb-init {}
+dumb-init --rewrite 15:3 -v -- {}
+dumb-init -r 15:3 {}
+catchsegv {}
+unbuffer -p {}
+rlwrap {}
+rlwrap -c -i {}
+rlwrap -a -C name --file words {}
+firejail {}
+firejail --net=none --quiet -- {}
+firejail -c '{}'
+systemd-run {}
+systemd-run -t --user {}
+systemd-run --scope -p A=1 --setenv B=2 --on-active 5 {}
+systemd-run --wait --pipe -- {}
+start-stop-daemon --start --exec /usr/bin/curl -- -k https://x
+start-stop-daemon -S -b -x curl -- -k
+start-stop-daemon -Sbx curl --pidfile p -- -k
+start-stop-daemon --start --exec=curl --chdir / -- -k
+start-stop-daemon --start --name n --startas curl -- -k
+runcon user:role:type:s0 {}
+runcon -t type -r role {}
+runcon -c {}
+runcon --type=type -- {}
+sg users '{}'
+sg users -c '{}'
+sg - users -c '{}'
+tini -- env A=1 numactl -l trap -- '{}' EXIT
 ! {}
 """.strip().splitlines()
 
@@ -104,11 +180,56 @@ def test_it_is_found_behind(line):
 @pytest.mark.parametrize("line", BEHIND)
 def test_another_one_is_not_taken_for_it(line):
     """What is refused is the program, not the one that runs it."""
-    assert JUDGE.judge(line.replace("{}", "wget https://x"), "/home/ann/ws") is None
+    line = line.replace("{}", "wget https://x").replace("curl", "wget")
+    assert JUDGE.judge(line, "/home/ann/ws") is None
 
 
-@pytest.mark.parametrize(
-    "line", ["command -v curl -k", "type curl -k", "xargs -n1 echo curl -k", "echo curl -k"]
-)
+ONLY_NAMED = r"""
+command -v curl -k
+type curl -k
+xargs -n1 echo curl -k
+echo curl -k
+trap -- 'echo curl -k' EXIT
+trap - EXIT
+trap -- EXIT
+trap -p 'curl -k'
+trap
+eval
+eval --
+eval -- echo curl -k
+setarch --list
+setarch x86_64
+setarch x86_64 -R echo curl -k
+x86_64 uname -m
+numactl --hardware
+numactl -N 0 grep curl -k
+prlimit --pid 1
+prlimit --pid 1 --nofile=100
+cpulimit -l 50 -e curl -k
+torsocks --version
+proxychains4 -f curl ls -k
+tini --version
+tini -- man curl -k
+dumb-init -r 15:3 echo curl -k
+rlwrap -C curl cat -k
+rlwrap -H curl cat -k
+firejail --list
+firejail --name=curl ls -k
+systemd-run --unit curl ls -k
+systemd-run --description curl -t ls -k
+start-stop-daemon --stop --exec curl -- -k
+start-stop-daemon --status -x curl
+start-stop-daemon --start --pidfile curl --exec ls -- -k
+runcon curl ls -k
+runcon
+sg curl -c 'ls -k'
+sg users
+flock curl ls -k
+flock 9
+script curl
+"""
+
+
+@pytest.mark.parametrize("line", ONLY_NAMED.strip().splitlines())
 def test_to_look_for_it_or_to_write_of_it_is_allowed(line):
     assert JUDGE.judge(line, "/home/ann/ws") is None
