@@ -3,11 +3,12 @@
 import asyncio
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from interlock.sandbox.jobs import EndReason, SandboxUnavailable
+from interlock.sandbox.jobs import EndReason, JobLimits, SandboxUnavailable
 from tests.escape.confinement import eventually, line_of
 from tests.escape.conftest import attacked
 
@@ -37,6 +38,7 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_the_environment_is_exactly_the_one_given,
     test_the_signal_that_ended_it_is_told,
     test_thirty_jobs_run_at_once_and_the_loop_stays_free,
+    test_where_memory_runs_out_the_kernel_takes_a_job_first,
 )
 from tests.escape.wrapped import wrapped
 
@@ -113,3 +115,21 @@ async def test_a_stage_that_is_killed_takes_everything_with_it(world):
 async def test_a_job_cannot_end_its_first_process(world):
     done = await world.shell("kill -KILL 1; kill -TERM 1; kill -INT 1; sleep 0.1; echo alive")
     assert (done.out, done.ended.exit_code) == ("alive\n", 0)
+
+
+async def test_where_memory_runs_out_what_watches_a_job_outlives_it(world):
+    """The job alone is marked, and not the first process of its namespaces, which tells how it ended."""
+    own = Path("/proc/self/oom_score_adj").read_text()
+    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
+        await line_of(child.stdout)
+        (pid,) = world.survivors()
+        status = Path(f"/proc/{pid}/status").read_text()
+        watching = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))
+        assert Path(f"/proc/{watching}/oom_score_adj").read_text() == own
+
+
+async def test_few_open_files_do_not_open_a_way_around_the_filter(world):
+    """The filter asks by a descriptor, and a limit on them comes after it."""
+    done = await world.run("/bin/chmod", "u+s", "file", limits=JobLimits(open_files=6))
+    assert done.ended.exit_code == 1, done.err
+    assert not (world.inside / "file").stat().st_mode & stat.S_ISUID

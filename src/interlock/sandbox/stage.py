@@ -72,7 +72,7 @@ class _Stage:
     def __init__(self, channel: _socket.socket, order: StageOrder, descriptors: list[int]) -> None:
         self._channel = channel
         self._order = order
-        self._outputs, self._rest = descriptors[:2], descriptors[2:]
+        self._outputs, self._processes, self._rest = descriptors[:2], descriptors[2], descriptors[3:]
         self._fault = Fault()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         # From the job before it executes: the descriptor by which its filter asks.
@@ -94,13 +94,13 @@ class _Stage:
         pid = fork()
         if pid == 0:
             self._become(folder, ruleset, parent)
-        for descriptor in (folder, *self._outputs):
+        for descriptor in (folder, self._processes, *self._outputs):
             os.close(descriptor)
         watch = Watch(self._channel, alive, self._questions, order, order.writable)
         self._report(*watch.until_the_end(pid))
 
     def _folder(self) -> int:
-        """Never a descriptor from outside of the namespaces: it would lead there."""
+        """Where it starts. Never a descriptor from outside of the namespaces: it would lead there."""
         if self._order.folder is None:
             return self._rest[0]
         return _make_sure(self._order.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -126,14 +126,16 @@ class _Stage:
                 os.dup2(descriptor, number)
             step = 3
             os.fchdir(folder)
+            _be_killed_first(self._processes)
             step = 4
-            _set_limits(order.limits)
-            step = 5
             if ruleset is not None:
                 landlock.restrict_self(ruleset)
-            step = 6
+            step = 5
             if order.is_confined:
                 self._enter_filter()
+            step = 6
+            # Last, for entering the filter takes a descriptor, and few may be allowed.
+            _set_limits(order.limits)
             step = 7
             _libc.syscall(
                 ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(3), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)
@@ -213,10 +215,18 @@ def _set_limits(limits: list[tuple[int, int]]) -> None:
         # Processor time warns by a signal that can be caught, and a second later by one that cannot.
         above = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
         resource.setrlimit(kind, (value, above))
+
+
+def _be_killed_first(processes: int) -> None:
+    """Where the machine runs out of memory, rather this one than the server.
+
+    By the machine's own /proc: the one in here is read-only. Nothing of the job has run yet, and the
+    descriptor is closed before it does.
+    """
     # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
     try:
-        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        score = os.open("self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=processes)
     except OSError:
         return
     os.write(score, _OOM_SCORE)

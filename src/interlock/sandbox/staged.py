@@ -186,9 +186,11 @@ class StagedBackend(ABC):
             ours.callback(channel.close)
             theirs.callback(far_end.close)
             channel.settimeout(0)
-            outputs = [stdout_end, stderr_end]
+            processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            theirs.callback(os.close, processes)
+            always = [stdout_end, stderr_end, processes]
             folder = [job.folder] if plan.order["folder"] is None else []
-            socket.send_fds(channel, [message], [*outputs, *folder, *([] if file is None else [file])])
+            socket.send_fds(channel, [message], [*always, *folder, *([] if file is None else [file])])
             async with self._starting:
                 process = await self._spawn(plan, far_end.fileno(), complaints_end)
             ours.pop_all()
