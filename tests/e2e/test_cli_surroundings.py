@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +91,29 @@ def test_an_argument_that_is_no_text_is_wrong_usage(interlock):
     )
     assert done.returncode == 2
     assert done.stderr == b"interlock: an argument is not valid UTF-8\n"
+
+
+def test_a_root_whose_name_is_no_text_is_one_line(interlock, tmp_path):
+    """However it is named: by the environment, by a link, or as the folder one stands in."""
+    odd, link = tmp_path / os.fsdecode(b"b\xe4d"), tmp_path / "link"
+    odd.mkdir()
+    link.symlink_to(odd)
+    call = [sys.executable, "-m", "interlock", "tool", "call", "ls", "--mode", "chat"]
+
+    def told(*more: str, cwd: Path | None = None, **variables: str) -> tuple[int, str]:
+        environment = interlock.environment | variables
+        done = subprocess.run([*call, *more], capture_output=True, text=True, env=environment, cwd=cwd)
+        assert done.stdout == ""
+        return done.returncode, done.stderr
+
+    leads = "leads to a folder whose name is not valid UTF-8\n"
+    assert told(TOOL_ALLOWED_ROOTS=str(odd)) == (
+        1,
+        "interlock: TOOL_ALLOWED_ROOTS: its value is not valid UTF-8\n",
+    )
+    assert told(TOOL_ALLOWED_ROOTS=str(link)) == (1, f"interlock: TOOL_ALLOWED_ROOTS: '{link}' {leads}")
+    assert told("--root", str(link)) == (2, f"interlock: --root {link}: it {leads}")
+    assert told("--root", ".", cwd=odd) == (2, f"interlock: --root .: it {leads}")
 
 
 @pytest.mark.parametrize("home", [None, "relative"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import BadUsage
+from interlock.infra.text import is_utf8
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -49,5 +50,7 @@ def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
         resolved = path.resolve()
         if not resolved.is_dir():
             raise BadUsage(f"--root {path}: there is no such folder")
+        if not is_utf8(str(resolved)):
+            raise BadUsage(f"--root {path}: it leads to a folder whose name is not valid UTF-8")
         roots.append(resolved)
     return tuple(dict.fromkeys(roots)) or None

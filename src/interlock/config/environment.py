@@ -13,6 +13,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from interlock.infra.text import is_utf8
+
 SPEC_PREFIX = "AUTONOUS_"
 SECRET_FILE_SUFFIX = "_FILE"  # noqa: S105 - a suffix of variable names
 
@@ -55,6 +57,9 @@ def look_up(
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
             raise ValueError(f"{file_variable}: cannot read {path}: {reason}") from None
+    for found in candidates:
+        if not is_utf8(found.value):
+            raise ValueError(f"{found.origin}: its value is not valid UTF-8")
     if len({found.value for found in candidates}) > 1:
         names = " and ".join(found.origin for found in candidates)
         raise ValueError(f"{names} are both set and differ; keep one")

@@ -21,6 +21,7 @@ from interlock.config.group import PositiveInt, SettingsGroup, split_words
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
+from interlock.infra.text import is_utf8
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
@@ -231,6 +232,8 @@ def _existing_folder(path: Path) -> Path:
         raise ValueError(f"'{path}' cannot be used: {error.strerror}") from None
     if not resolved.is_dir():
         raise ValueError(f"'{path}' is not a folder")
+    if not is_utf8(str(resolved)):
+        raise ValueError(f"'{path}' leads to a folder whose name is not valid UTF-8")
     return resolved
 
 

@@ -14,6 +14,15 @@ def storable(text: str) -> str:
     return text if text.isascii() and "\x00" not in text else _UNFIT.sub("\ufffd", text)
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text of the system, such as a path, came from valid UTF-8. No other can be recorded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 MAX_DEPTH = 50
 _LARGEST = 2**63 - 1
 _LONGEST = 1000

@@ -1,5 +1,7 @@
 """Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
 
+import os
+
 import pytest
 
 from interlock.config.describe import MASK, describe, secrets_of, unknown_variables
@@ -63,6 +65,25 @@ def test_a_wrong_value_stops_the_start_and_names_its_variable(monkeypatch, name,
 @pytest.mark.parametrize("value", ["", " ", ",", "relative", "./here", "/no/such/folder", "/etc/hostname"])
 def test_roots_that_are_set_must_be_real_absolute_folders(monkeypatch, value):
     assert refused(monkeypatch, TOOL_ALLOWED_ROOTS=value).startswith("TOOL_ALLOWED_ROOTS")
+
+
+@pytest.mark.parametrize("name", ["TOOL_ALLOWED_ROOTS", "TOOL_READABLE_PATHS"])
+def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(monkeypatch, tmp_path, name):
+    """It could not be recorded, nor told to a model."""
+    odd = tmp_path / os.fsdecode(b"b\xe4d")
+    odd.mkdir()
+    (tmp_path / "link").symlink_to(odd)
+    assert refused(monkeypatch, **{name: str(odd)}) == f"{name}: its value is not valid UTF-8"
+    sentence = refused(monkeypatch, **{name: str(tmp_path / "link")})
+    assert sentence.startswith(f"{name}: ")
+    assert sentence.endswith("/link' leads to a folder whose name is not valid UTF-8")
+
+
+@pytest.mark.parametrize("name", ["WORKSPACE_DIR", "SESSION_OPEN_MODES", "AUTONOUS_TOOL_DENIED", "MODEL"])
+def test_a_value_that_is_not_utf8_names_its_variable(monkeypatch, name):
+    assert refused(monkeypatch, **{name: os.fsdecode(b"/tmp/b\xe4d")}) == (
+        f"{name}: its value is not valid UTF-8"
+    )
 
 
 def test_roots_are_cleaned_and_named_once(monkeypatch, tmp_path):
