@@ -36,7 +36,8 @@ _LAST_NUMBER = 2**63
 _PART = ".part"
 _PART_SECONDS = 3600
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+# Every id that is its own folder's name: none that looks like the name which another one is given.
+_PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 UNDO_PREFIX = "undo_"
 

@@ -42,6 +42,24 @@ def test_a_session_named_like_anothers_folder_sees_nothing_of_it(tmp_path):
     assert calls(kept, "an/odd id") == ["theirs"]
 
 
+@pytest.mark.parametrize("spelled", [str, str.upper])
+def test_a_session_named_like_anothers_folder_is_forgotten_without_it(tmp_path, spelled):
+    kept = kept_in(tmp_path)
+    kept.keep(change("an/odd id", "theirs"), [b"x"])
+    (folder,) = (path.name for path in (tmp_path / "kept").iterdir() if path.is_dir())
+    kept.keep(change(spelled(folder), "its own"), [b"y"])
+    kept.forget(spelled(folder))
+    assert calls(kept, spelled(folder)) == []
+    assert calls(kept, "an/odd id") == ["theirs"]
+
+
+def test_a_plain_id_is_its_folders_name_with_an_underscore_as_well(tmp_path):
+    kept = kept_in(tmp_path)
+    for session in ("s_1", "_s", "_" + "a" * 63, "_" + "a" * 65, "_" + "g" * 64):
+        kept.keep(change(session), [b"x"])
+        assert (tmp_path / "kept" / session).is_dir()
+
+
 @pytest.mark.parametrize("parts", [("..", "f"), (".",), ("",), ("a/b",), ("/etc", "f")])
 @pytest.mark.parametrize("name", ["parts", "from_parts"])
 def test_an_entry_that_leads_elsewhere_is_none(tmp_path, name, parts):
