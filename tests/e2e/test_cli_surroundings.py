@@ -200,4 +200,11 @@ def test_a_place_beyond_every_log_is_wrong_usage(interlock):
     said = one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
     assert f"'{2**70}.1' is not a cursor; it lies beyond every log" in said
     said = one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)
-    assert f"--after {2**70}" in said
+    assert f"--after {2**70}: within a session it is an event's number" in said
+
+
+@pytest.mark.parametrize("after", [["--after", "9" * 5000 + ".1"], ["system", "--after", "9" * 5000]])
+def test_a_place_of_thousands_of_digits_is_wrong_usage_and_not_repeated(interlock, after):
+    said = one_line_error(interlock, "events", "tail", *after, expect=2)
+    assert "characters)" in said
+    assert len(said) < 200

@@ -67,8 +67,9 @@ async def tail(
     follow
         Go on as new events arrive.
     """
-    from interlock.events.feed import Cursor, read_all, read_stream
+    from interlock.events.feed import Cursor, event_number, read_all, read_stream
     from interlock.infra.errors import BadUsage
+    from interlock.infra.text import quotable
 
     async with opened_runtime() as runtime:
         reader: Any
@@ -78,9 +79,11 @@ async def tail(
             def reader(db: Any) -> Any:
                 return read_all(db, after=place)
         else:
-            if after is not None and not (after.isdecimal() and int(after) < 2**63):
-                raise BadUsage(f"--after {after}: within a session it is an event's number")
-            place = int(after) if after else await runtime.database.read(_back_one(session, limit))
+            place = event_number(after) if after is not None else None
+            if after is not None and place is None:
+                raise BadUsage(f"--after {quotable(after, 100)}: within a session it is an event's number")
+            if place is None:
+                place = await runtime.database.read(_back_one(session, limit))
 
             def reader(db: Any) -> Any:
                 return read_stream(db, session, after_seq=place)

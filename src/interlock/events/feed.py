@@ -4,6 +4,7 @@ A cursor over all streams never passes an open transaction: on PostgreSQL rows b
 order than they were numbered in, and a reader that went by number alone would skip some for ever.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from interlock.events.base import Event
 from interlock.events.catalog import decode
 from interlock.events.chain import Header
 from interlock.infra.errors import BadUsage
+from interlock.infra.text import quotable
 from interlock.store.driver import Connection, Row
 
 _COLUMNS = """
@@ -45,8 +47,18 @@ ORDER BY txid DESC, position DESC LIMIT ?
 
 PAGE = 2000
 
+# What a column of the store can hold ends before this.
+_BEYOND = 2**63
+_MAX_SHOWN_CHARS = 100
 
-@dataclass(frozen=True, slots=True, order=True)
+
+def event_number(digits: str) -> int | None:
+    """None where no log can have that number."""
+    number = int(digits) if re.fullmatch("[0-9]{1,19}", digits) else _BEYOND
+    return number if number < _BEYOND else None
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """A place in the order of all events; to be kept and given back, not to be read."""
 
@@ -58,12 +70,13 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        txid, dot, position = text.partition(".")
-        if not (dot and txid.isascii() and txid.isdigit() and position.isascii() and position.isdigit()):
-            raise BadUsage(f"'{text}' is not a cursor; use one that `events tail` printed")
-        if max(int(txid), int(position)) >= 2**63:
-            raise BadUsage(f"'{text}' is not a cursor; it lies beyond every log")
-        return cls(int(txid), int(position))
+        shown = quotable(text, _MAX_SHOWN_CHARS)
+        if not re.fullmatch("[0-9]+[.][0-9]+", text):
+            raise BadUsage(f"'{shown}' is not a cursor; use one that `events tail` printed")
+        txid, position = map(event_number, text.split("."))
+        if txid is None or position is None:
+            raise BadUsage(f"'{shown}' is not a cursor; it lies beyond every log")
+        return cls(txid, position)
 
 
 START = Cursor()
