@@ -1,21 +1,23 @@
 """The loop: ask the model, run what it asks for, give it the results, until it answers or must stop."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from interlock.agent.asking import Asking, Question
 from interlock.agent.breaker import Breakers
+from interlock.agent.budget import PriceTable
 from interlock.agent.calling import Calling, CallsEnd, TurnScope
 from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
 from interlock.agent.events import AgentEvent, AskUser
 from interlock.agent.limits import ControlLimits
-from interlock.agent.past import Past
+from interlock.agent.past import Past, read_standing
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.recording import Assignment, Recording
 from interlock.agent.retries import Retries
+from interlock.agent.spending import Spending
 from interlock.events.log import EventLog
 from interlock.gates.runner import ToolRunner
 from interlock.models.messages import system_message
@@ -23,24 +25,25 @@ from interlock.models.provider import ModelError, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role
+from interlock.store.database import Database
 
-ProviderOf = Callable[[str], Awaitable[Provider]]
-PastOf = Callable[[str, str | None], Awaitable[Past]]
+ProviderOf = Callable[[str], Provider]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentServices:
-    """What the loop needs of the world."""
+    """What the loop needs of the world. `provider_of` opens a model by the words of the setting MODEL."""
 
+    database: Database
     sessions: SessionManager
     log: EventLog
     runner: ToolRunner
     prompts: PromptBuilder
     redactor: Redactor
     provider_of: ProviderOf
-    past_of: PastOf
     breakers: Breakers
     limits: ControlLimits
+    prices: PriceTable
     context_tokens: int
 
 
@@ -76,9 +79,9 @@ class AgentLoop:
 
     async def _turns(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
         reply: Reply | None = None
-        while (stop := task.control.before_turn()) is None:
+        while (stop := task.control.before_turn(await task.spending.history())) is None:
             task.prompt = await self._services.prompts.renew(task.prompt)
-            task.recording.compact(self._services.context_tokens)
+            task.recording.compact(reserved=task.prompt.tokens)
             turn, question = await task.begin_turn()
             async with aclosing(task.asking.ask(question, Retries(self._services.limits))) as events:
                 async for event in events:
@@ -113,26 +116,30 @@ class AgentLoop:
         await task.recording.take(task.end)
 
     async def _take_up(self, assignment: Assignment) -> "_Task":
-        here = self._services
-        prompt = await here.prompts.prepare(assignment.session_id, assignment.mode)
-        provider = await here.provider_of(assignment.session_id)
-        conversation = Conversation(await here.sessions.transcript(assignment.session_id))
-        past = await here.past_of(assignment.session_id, assignment.scope.task)
-        conversation.compact_through(past.compacted_through)
-        control = TaskControl(here.limits, model=provider.name, used=past.used)
-        recording = Recording(here.sessions, here.log, assignment, conversation)
-        await recording.begin(prompt.inputs.agent, provider.name)
+        here, session_id = self._services, assignment.session_id
+        standing = await here.database.read(
+            lambda db: read_standing(db, session_id, assignment.scope.task, assignment.attempt)
+        )
+        past = standing.past
+        prompt = await here.prompts.prepare(session_id, assignment.mode, past.agent)
+        provider = here.provider_of(prompt.inputs.model)
+        conversation = Conversation(standing.messages, budget=here.context_tokens)
+        conversation.compact_through(standing.compacted_through)
+        used = past.used(here.prices, standing.messages, prompt.authority.names)
+        control = TaskControl(here.limits, model=provider.name, prices=here.prices, used=used)
+        recording = Recording(here.sessions, here.log, assignment, conversation, provider.name)
+        await recording.begin(prompt.inputs.agent)
+        note = recording.note
         return _Task(
             provider=provider,
             prompt=prompt,
             conversation=conversation,
             past=past,
             control=control,
+            spending=Spending(here.database, here.limits, here.prices, session_id),
             recording=recording,
-            asking=Asking(provider, here.redactor, here.breakers, control, recording.note),
-            calling=Calling(
-                here.runner, here.sessions, here.redactor, here.breakers, control, recording.note
-            ),
+            asking=Asking(provider, here.redactor, here.breakers, control, note),
+            calling=Calling(here.runner, here.sessions, here.redactor, here.breakers, control, note),
         )
 
 
@@ -145,6 +152,7 @@ class _Task:
     conversation: Conversation
     past: Past
     control: TaskControl
+    spending: Spending
     recording: Recording
     asking: Asking
     calling: Calling
@@ -152,7 +160,7 @@ class _Task:
 
     async def begin_turn(self) -> tuple[TurnScope, Question]:
         authority, number = self.prompt.authority, self.control.turns
-        turn = await self.recording.begin_turn(number, self.provider.name, authority)
+        turn = await self.recording.begin_turn(number, authority)
         request = ModelRequest(
             messages=(system_message(self.prompt.text), *self.conversation.encoded()),
             tools=authority.schemas if authority.exposed else b"",

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from interlock.agent.answers import ENDED_BEFORE, not_run, stopped
 from interlock.agent.breaker import Breakers, Open, Probe, tool_key, tool_left_alone
 from interlock.agent.control import TaskControl
 from interlock.agent.events import (
@@ -29,7 +30,6 @@ from interlock.events.ledger import Scope
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.infra.errors import ErrorCode
 from interlock.models.provider import RequestedCall
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
@@ -80,6 +80,7 @@ class Calling:
         self._breakers = breakers
         self._control = control
         self._record = record
+        self._begun: set[str] = set()
 
     async def run(
         self, calls: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd
@@ -122,7 +123,11 @@ class Calling:
         """A call without an answer spoils the history: what will not be run is told so."""
         for call in calls:
             if call.call_id not in end.answers and call.call_id not in end.waiting:
-                content = not_run(call.name, turn.authority.mode.value, "the task ended before it")
+                mode = turn.authority.mode.value
+                if call.call_id in self._begun:
+                    content = stopped(call.name, mode)
+                else:
+                    content = not_run(call.name, mode, ENDED_BEFORE)
                 end.answers[call.call_id] = self._message(call.call_id, content, turn)
 
     async def _run_group(
@@ -150,6 +155,7 @@ class Calling:
             lease_token=turn.lease_token,
             report_progress=lambda text: progress.put_nowait(ToolProgress(call.call_id, text)),
         )
+        self._begun.add(call.call_id)
         try:
             result = await self._runner.call(
                 ToolCall(call.call_id, call.name, call.arguments), turn.authority, context
@@ -206,24 +212,6 @@ class Calling:
             batch = list(neighbours)
             size = MAX_SIDE_BY_SIDE if looks else 1
             yield from (batch[start : start + size] for start in range(0, len(batch), size))
-
-
-def not_run(tool_name: str, mode: str, reason: str, code: ErrorCode = ErrorCode.CANCELLED) -> str:
-    """What a tool message says of a call that did not run, or of which nobody knows whether it did."""
-    is_unknown = code is ErrorCode.INTERRUPTED
-    return orjson.dumps(
-        {
-            "ok": False,
-            "error_code": code.value,
-            "error_class": code.error_class.value,
-            "tool_name": tool_name,
-            "mode": mode,
-            "message": f"{tool_name}: {reason}" if is_unknown else f"{tool_name} was not run: {reason}",
-            "next_action": "Look at what it should have changed before you call it again."
-            if is_unknown
-            else "Call it again if it is still wanted.",
-        }
-    ).decode()
 
 
 def _shown(arguments: str) -> dict[str, Any] | str:

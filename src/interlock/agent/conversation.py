@@ -6,8 +6,10 @@ was asked for and has no tool message is known here (`unanswered`), and nothing 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from secrets import token_hex
 
+from interlock.agent.answers import ENDED_BEFORE, not_run
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.provider import RequestedCall
 from interlock.session.models import Message, Role
@@ -15,11 +17,13 @@ from interlock.session.models import Message, Role
 # What a token is to a model differs; this errs on the safe side for English and code.
 _BYTES_PER_TOKEN = 3
 _MAX_LINE = 200
-_MAX_LINES = 200
+_MAX_REQUEST = 12_000
+_DEFAULT_BUDGET = 100_000
 _PREFACE = (
-    "This is what was said earlier in this conversation, in short. The person can still see all of it. "
-    "Files may have changed since: read them again before you rely on them."
+    "This is what was said and done earlier in this conversation, in short. The person can still see all "
+    "of it. Files may have changed since: read them again before you rely on them."
 )
+_REQUEST = "What the person asked for last, word for word:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class _Entry:
     encoded: bytes
     # What is told of it when it is only told in short.
     gist: str
+    # A person's words, to be told in full as long as they are what is worked on.
+    request: str = ""
 
     @property
     def tokens(self) -> int:
@@ -45,8 +51,12 @@ class Compaction:
 
 
 class Conversation:
-    def __init__(self, messages: Iterable[Message] = ()) -> None:
+    """`budget` is how many tokens a model takes; of what is told in short a quarter of that is kept."""
+
+    def __init__(self, messages: Iterable[Message] = (), *, budget: int = _DEFAULT_BUDGET) -> None:
+        self._budget = budget
         self._entries: list[_Entry] = []
+        self._request = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
         self._told: list[str] = []
@@ -66,10 +76,18 @@ class Conversation:
         return self._tokens
 
     def add(self, message: Message) -> None:
+        if message.role is not Role.tool:
+            self._close_gaps()
         entry = self._entry(message)
         if entry is not None:
             self._entries.append(entry)
             self._tokens += entry.tokens
+
+    def _close_gaps(self) -> None:
+        """Nothing may come between a call and its answer: whoever should have answered is gone."""
+        for call in self.unanswered:
+            content = not_run(call.name, "", ENDED_BEFORE)
+            self.add(Message(self._entries[-1].seq, Role.tool, content, 0, None, call.call_id))
 
     def with_own_ids(self, calls: Iterable[RequestedCall]) -> tuple[RequestedCall, ...]:
         """Some models leave ids out or use them again; here every call of a session has its own."""
@@ -84,59 +102,77 @@ class Conversation:
         summary = () if self._summary is None else (self._summary,)
         return (*summary, *(entry.encoded for entry in self._entries))
 
-    def compact(self, budget: int) -> Compaction | None:
-        """Tell the older part in short if all is over the budget. The newest exchange always stays."""
+    def compact(self, reserved: int = 0) -> Compaction | None:
+        """Tell the older part in short if all is over the budget, of which `reserved` is for other things.
+
+        The newest exchange always stays, and so do the words that are worked on.
+        """
+        budget = max(self._budget - reserved, self._budget // 4)
         if self._tokens <= budget or self._unanswered:
             return None
         cut = self._cut_for(budget // 2)
         if cut == 0:
             return None
         before, last = self._tokens, self._entries[cut - 1].seq
-        self.compact_through(last)
+        self._tell_in_short(cut)
         return Compaction(last, before, self._tokens)
 
     def compact_through(self, seq: int) -> None:
         """Tell everything up to that message in short, as it was done before."""
-        older = [entry for entry in self._entries if entry.seq <= seq]
-        if not older:
-            return
+        numbers = [entry.seq for entry in self._entries]
+        if seq in numbers:
+            # The answers that stand for missing ones have the number of their call's message.
+            self._tell_in_short(len(numbers) - numbers[::-1].index(seq))
+
+    def _tell_in_short(self, count: int) -> None:
+        older, self._entries = self._entries[:count], self._entries[count:]
         self._told += [entry.gist for entry in older if entry.gist]
-        self._summary = user_message(_in_short(self._told))
-        del self._entries[: len(older)]
+        requests = [entry.request for entry in older if entry.role is Role.user]
+        self._request = requests[-1] if requests else self._request
+        is_newest = not any(entry.role is Role.user for entry in self._entries)
+        lines = _within(self._told, self._budget * _BYTES_PER_TOKEN // 4)
+        told = [_PREFACE, *lines, *([_REQUEST, self._request] if is_newest and self._request else [])]
+        self._summary = user_message("\n".join(told))
         self._tokens = tokens_in(self._summary) + sum(entry.tokens for entry in self._entries)
 
+    def _kept_request(self, text: str) -> str:
+        most = min(_MAX_REQUEST, self._budget * _BYTES_PER_TOKEN // 8)
+        return text if len(text) <= most else f"{text[:most]}…"
+
     def _cut_for(self, wanted: int) -> int:
-        """Where the part that stays begins: at a person's message, so that no call is torn apart."""
+        """Where the part that stays begins: never between a call and its answer."""
         kept, cut = 0, 0
         for index in range(len(self._entries) - 1, 0, -1):
             kept += self._entries[index].tokens
-            if self._entries[index].role is Role.user:
-                cut = index
-                if kept >= wanted:
-                    return index
-            elif kept >= wanted and cut:
-                return cut
+            if self._entries[index].role is Role.tool:
+                continue
+            if cut and kept > wanted:
+                break
+            cut = index
         return cut
 
     def _entry(self, message: Message) -> _Entry | None:
         match message.role:
             case Role.user:
                 return _Entry(
-                    message.seq, message.role, user_message(message.content), _gist("person", message)
+                    *(message.seq, message.role, user_message(message.content)),
+                    *(_gist("person", message.content), self._kept_request(message.content)),
                 )
             case Role.assistant:
                 calls = _requested(message)
                 self._unanswered = {call.call_id: call for call in calls}
                 self._call_ids.update(self._unanswered)
                 encoded = assistant_message(message.content, calls)
-                told = _gist("you", message) + "".join(f"\n  you called {call.name}" for call in calls)
+                called = [_line(f"  you called {call.name} {call.arguments}") for call in calls]
+                told = "\n".join(filter(None, [_gist("you", message.content), *called]))
                 return _Entry(message.seq, message.role, encoded, told)
             case Role.tool:
                 # An answer to nothing would make the whole history invalid.
                 call_id = message.tool_call_id or ""
                 if self._unanswered.pop(call_id, None) is None:
                     return None
-                return _Entry(message.seq, message.role, tool_message(call_id, message.content), "")
+                encoded = tool_message(call_id, message.content)
+                return _Entry(message.seq, message.role, encoded, _line(f"  it gave {message.content}"))
 
 
 def tokens_in(encoded: bytes) -> int:
@@ -150,15 +186,29 @@ def _requested(message: Message) -> Sequence[RequestedCall]:
     ]
 
 
-def _gist(who: str, message: Message) -> str:
-    line = " ".join(message.content.split())
-    shown = line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}…"
-    return f"{who}: {shown}" if shown else ""
+def _gist(who: str, text: str) -> str:
+    return _line(f"{who}: {text}") if text.strip() else ""
 
 
-def _in_short(lines: Sequence[str]) -> str:
-    if len(lines) > _MAX_LINES:
-        first = _MAX_LINES // 4
-        left_out = len(lines) - _MAX_LINES
-        lines = [*lines[:first], f"… {left_out} messages left out …", *lines[first - _MAX_LINES :]]
-    return "\n".join([_PREFACE, *lines])
+def _line(text: str) -> str:
+    indent = text[: len(text) - len(text.lstrip())]
+    line = indent + " ".join(text[: 2 * _MAX_LINE].split())
+    return line if len(line) <= _MAX_LINE and len(text) <= 2 * _MAX_LINE else f"{line[:_MAX_LINE]}…"
+
+
+def _within(lines: Sequence[str], max_bytes: int) -> list[str]:
+    """The first and the last of them; what is left out in between is counted."""
+    sizes = [len(line.encode()) + 1 for line in lines]
+    if sum(sizes) <= max_bytes:
+        return list(lines)
+    first = _fitting(sizes, max_bytes // 4)
+    last = len(lines) - _fitting(sizes[:first:-1], max_bytes - max_bytes // 4)
+    return [*lines[:first], f"… {last - first} more are left out …", *lines[last:]]
+
+
+def _fitting(sizes: Sequence[int], max_bytes: int) -> int:
+    """How many of them fit."""
+    for count, total in enumerate(accumulate(sizes)):
+        if total > max_bytes:
+            return count
+    return len(sizes)

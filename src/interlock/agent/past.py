@@ -1,32 +1,39 @@
-"""What the log knows of work that somebody began before: how far it went, and what became of its calls.
+"""What the store knows of a task when it is taken up: what was said, how far somebody went with it before,
+and what became of the calls.
 
 A call that the model asked for and that has no answer in the transcript is either run now, or told as it
 went. What may have changed something is never run twice: where its outcome is not known, that is said.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from interlock.agent.budget import Spent
-from interlock.agent.calling import not_run
-from interlock.agent.control import Used
-from interlock.infra.errors import ErrorCode
-from interlock.models.provider import RequestedCall
-from interlock.questions.desk import QuestionDesk
-from interlock.questions.rows import Question, Status
+from interlock.agent.answers import ENDED_BEFORE, not_run, unknown_outcome
+from interlock.agent.budget import PriceTable
+from interlock.agent.control import PastCall, Used
+from interlock.agent.conversation import Conversation
+from interlock.agent.spending import add_usage
+from interlock.models.provider import RequestedCall, Usage
+from interlock.questions.rows import Question, Status, questions_of
 from interlock.redaction.redactor import MARK
-from interlock.store.database import Database
+from interlock.session.models import Message, Role
+from interlock.session.transcript import read_for_task, read_of_task
+from interlock.store.driver import Connection, Row
 from interlock.tools.base import Effect
 from interlock.tools.result import ToolResult
 
-READ_PAST = """
-SELECT id, kind, task, parent, payload FROM events
-WHERE stream = ? AND payload IS NOT NULL
-  AND (kind LIKE 'tool_call.%' OR kind IN ('turn.started', 'turn.completed', 'context.compacted'))
+READ_OWN = """
+SELECT id, kind, time_us, payload FROM events
+WHERE stream = ? AND coalesce(task, '') = ? AND payload IS NOT NULL
+  AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%')
 ORDER BY seq
+"""
+LAST_COMPACTION = """
+SELECT payload FROM events
+WHERE stream = ? AND kind = 'context.compacted' AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
 """
 
 
@@ -42,21 +49,35 @@ class Settlement:
         return bool(self.to_run or self.answers or self.waiting)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Past:
-    """Of one session. `used` is the task's own part of it."""
+    """Of one task: the turns, time and tokens it took so far, and its calls by their ids."""
 
-    used: Used
-    last_turn: str | None
-    compacted_through: int
-    _calls: Mapping[str, "_Call"]
-    _questions: Mapping[str, Question]
+    turns: int = 0
+    seconds: float = 0.0
+    usage: dict[str, Usage] = field(default_factory=dict)
+    last_turn: str | None = None
+    # What the agent's file was when the task began: its name and its hash.
+    agent: tuple[str, str] | None = None
+    calls: dict[str, "Call"] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
+
+    def used(self, prices: PriceTable, messages: Sequence[Message], names: Mapping[str, str]) -> Used:
+        """How much of its limits the task has used up."""
+        if not self.turns:
+            return Used(seconds=self.seconds)
+        return Used(
+            turns=self.turns,
+            seconds=self.seconds,
+            spent=prices.spent(self.usage),
+            calls=past_calls(_since_the_last_request(messages), names),
+        )
 
     def settle(self, calls: Sequence[RequestedCall], mode: str) -> Settlement:
         to_run, answers, waiting = [], [], {}
         for call in calls:
-            known = self._calls.get(call.call_id)
-            question = self._questions.get(call.call_id)
+            known = self.calls.get(call.call_id)
+            question = self.questions.get(call.call_id)
             if question is not None and question.status is Status.open:
                 waiting[call.call_id] = question.id
             elif (told := _told(call, known, question, mode)) is not None:
@@ -67,42 +88,106 @@ class Past:
 
 
 @dataclass(slots=True)
-class _Call:
+class Call:
     effect: str = ""
     outcome: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def read_past(database: Database, questions: QuestionDesk, session_id: str, task: str | None) -> Past:
-    rows = await database.read(lambda connection: connection.query(READ_PAST, (session_id,)))
-    asked = await questions.list_questions(session_id=session_id, include_closed=True, limit=1000)
-    calls: dict[str, _Call] = {}
-    turns, tokens, last_turn, through = 0, 0, None, 0
-    for event_id, kind, of_task, _parent, payload in rows:
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a session stands when one of its tasks is taken up."""
+
+    messages: tuple[Message, ...]
+    past: Past
+    compacted_through: int = 0
+
+
+def read_standing(connection: Connection, session_id: str, task: str | None, attempt: int) -> Standing:
+    """A first attempt has no past: nothing of the log is read for it."""
+    messages = read_for_task(connection, session_id, task)
+    rows = connection.query(LAST_COMPACTION, (session_id,))
+    through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
+    past = read_past(connection, session_id, task) if attempt > 1 else Past()
+    return Standing(tuple(messages), past, through)
+
+
+def read_past(connection: Connection, session_id: str, task: str | None) -> Past:
+    rows = connection.query(READ_OWN, (session_id, task or ""))
+    asked = questions_of(connection, session_id, task)
+    past = Past(seconds=_worked_seconds(rows), questions={each.call_id: each for each in asked})
+    for event_id, kind, _time_us, payload in rows:
         fields = orjson.loads(payload)
         if kind == "turn.started":
-            last_turn = event_id
-            turns += of_task == task
+            past.last_turn = event_id
+            past.turns += task is not None
         elif kind == "turn.completed":
-            if of_task == task:
-                tokens += fields["input_tokens"] + fields["output_tokens"]
-        elif kind == "context.compacted":
-            through = fields["through_seq"]
-        else:
-            _take_down(calls, kind, fields)
-    used = Used(turns=turns, spent=Spent(tokens)) if task is not None else Used()
-    return Past(used, last_turn, through, calls, {question.call_id: question for question in asked})
+            add_usage(past.usage, fields)
+        elif kind == "agent.started" and past.agent is None:
+            past.agent = (fields["agent"], fields["agent_hash"])
+        elif kind.startswith("tool_call."):
+            _take_down(past.calls, kind, fields)
+    return past
 
 
-def _take_down(calls: dict[str, _Call], kind: str, fields: Mapping[str, Any]) -> None:
-    call = calls.setdefault(fields["call_id"], _Call())
+def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:
+    """The task's own: each begins with one message of a person's."""
+    requests = [index for index, message in enumerate(messages) if message.role is Role.user]
+    return messages[requests[-1] :] if requests else messages
+
+
+def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[PastCall, ...]:
+    """The calls that were answered, in order, as the control policy counts them. `names` are aliases."""
+    turn, asked, calls = 0, {}, []
+    for message in messages:
+        if message.role is Role.assistant:
+            turn += 1
+            asked = {str(call["id"]): call for call in message.tool_calls or ()}
+        elif message.role is Role.tool and (call := asked.get(message.tool_call_id or "")):
+            envelope = orjson.loads(message.content)
+            envelope.pop("note", None)
+            name = names.get(str(call["name"]), str(call["name"]))
+            calls.append(PastCall.told(turn, name, str(call["arguments"]), envelope))
+    return tuple(calls)
+
+
+def leftovers(
+    connection: Connection, session_id: str, message_seq: int, task: str, mode: str
+) -> list[tuple[str, str]]:
+    """For a task that is ending: every call of it without an answer, and what is to be told of it."""
+    unanswered = Conversation(read_of_task(connection, session_id, message_seq, task)).unanswered
+    if not unanswered:
+        return []
+    settlement = read_past(connection, session_id, task).settle(unanswered, mode)
+    told = dict(settlement.answers)
+    return [
+        (call.call_id, told.get(call.call_id) or not_run(call.name, mode, ENDED_BEFORE))
+        for call in unanswered
+    ]
+
+
+def _worked_seconds(rows: Iterable[Row]) -> float:
+    """How long its attempts took together. The time between them is not the task's, nor is a person's."""
+    total, began, last, is_parked = 0, 0, 0, False
+    for _id, kind, time_us, _payload in rows:
+        if kind == "agent.started":
+            total += last - began
+            began, is_parked = time_us, False
+        if not is_parked:
+            last = time_us
+        is_parked = is_parked or kind == "ask_user.asked"
+    return (total + last - began) / 1e6
+
+
+def _take_down(calls: dict[str, Call], kind: str, fields: Mapping[str, Any]) -> None:
+    call = calls.setdefault(fields["call_id"], Call())
     if kind == "tool_call.started":
         call.effect = fields["effect"]
     else:
         call.outcome, call.fields = kind, fields
 
 
-def _told(call: RequestedCall, known: _Call | None, question: Question | None, mode: str) -> str | None:
+def _told(call: RequestedCall, known: Call | None, question: Question | None, mode: str) -> str | None:
     """What the model is told of it now; None where it is to be run."""
     if known is None or (known.outcome is None and not known.effect):
         return _not_runnable(call, mode)
@@ -115,8 +200,7 @@ def _told(call: RequestedCall, known: _Call | None, question: Question | None, m
     if known.outcome == "tool_call.completed":
         kept = ToolResult(stdout="It was done before a restart; what it printed was not kept.\n")
         return orjson.dumps(kept.as_dict()).decode()
-    unknown = "whether it took effect is not known, because the process ended meanwhile"
-    return not_run(call.name, mode, unknown, ErrorCode.INTERRUPTED)
+    return unknown_outcome(call.name, mode)
 
 
 def _not_runnable(call: RequestedCall, mode: str) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
+from interlock.agent.conversation import tokens_in
 from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
 from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER, Redact, WorkspaceFile, WorkspaceFiles
@@ -48,6 +49,8 @@ class PromptInputs:
     kind: SessionKind
     authority: Authority
     agent: Agent | None = None
+    # Which model answers, in the words of the setting MODEL.
+    model: str = ""
     run_directive: str = ""
     node_brief: str = ""
 
@@ -59,7 +62,17 @@ class PromptInputs:
         )
 
 
-InputsOf = Callable[[str, ToolMode], Awaitable[PromptInputs]]
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a task began with: its inputs while it runs; its agent's name and hash when it is resumed."""
+
+    inputs: PromptInputs | None = None
+    pin: tuple[str, str] | None = None
+
+
+NEW_TASK = Earlier()
+
+InputsOf = Callable[[str, ToolMode, Earlier], Awaitable[PromptInputs]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +110,11 @@ class SessionPrompt:
     @cached_property
     def text(self) -> str:
         return "\n\n".join(text for _, text in self.layers)
+
+    @cached_property
+    def tokens(self) -> int:
+        """About how many it takes, with the tools that are offered beside it."""
+        return tokens_in(self.text.encode()) + tokens_in(self.authority.schemas)
 
     def _layer_tool_policy(self) -> str:
         return self.redact(policy_text(self.authority))
@@ -152,20 +170,24 @@ class PromptBuilder:
     async def build(self, session_id: str, mode: ToolMode) -> str:
         return (await self.prepare(session_id, mode)).text
 
-    async def prepare(self, session_id: str, mode: ToolMode) -> SessionPrompt:
-        """The prompt for a new task: files and date as they are now."""
-        inputs = await self._inputs(session_id, mode)
+    async def prepare(
+        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None
+    ) -> SessionPrompt:
+        """The prompt to take up a task with: files and date as they are now, its agent as it was."""
+        inputs = await self._inputs(session_id, mode, Earlier(pin=pin) if pin else NEW_TASK)
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
         return SessionPrompt(session_id, mode, inputs, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The same task's prompt for its next turn: by today's policy, with the files it began with."""
-        inputs = await self._inputs(prompt.session_id, prompt.mode)
+        inputs = await self._inputs(prompt.session_id, prompt.mode, Earlier(prompt.inputs))
         _refuse_another(prompt.inputs.agent, inputs.agent, prompt.inputs.kind)
         return prompt if inputs.is_same(prompt.inputs) else replace(prompt, inputs=inputs)
 
-    async def _inputs(self, session_id: str, mode: ToolMode) -> PromptInputs:
-        inputs = await self._inputs_of(session_id, mode)
+    async def _inputs(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
+        inputs = await self._inputs_of(session_id, mode, earlier)
+        if earlier.inputs is not None and inputs.is_same(earlier.inputs):
+            return inputs
         _in(mode, inputs.authority)
         if inputs.kind is SessionKind.agent and inputs.agent is None:
             raise ValueError(f"the session {session_id} is an agent's, and no agent was named")

@@ -53,12 +53,18 @@ class Recording:
     """One assignment's, from its beginning to its end."""
 
     def __init__(
-        self, sessions: SessionManager, log: EventLog, assignment: Assignment, conversation: Conversation
+        self,
+        sessions: SessionManager,
+        log: EventLog,
+        assignment: Assignment,
+        conversation: Conversation,
+        model: str,
     ) -> None:
         self._sessions = sessions
         self._log = log
         self._assignment = assignment
         self._conversation = conversation
+        self._model = model
         self._scope = assignment.scope
         self._queued: list[asyncio.Future[Any]] = []
         self._reply: asyncio.Future[Message] | None = None
@@ -68,12 +74,12 @@ class Recording:
         if events:
             self._queued.append(self._begin(events, self._scope))
 
-    async def begin(self, agent: Agent | None, model: str) -> None:
+    async def begin(self, agent: Agent | None) -> None:
         started = work.AgentStarted(
             task_id=self._assignment.scope.task or "",
             agent=agent.name if agent else "",
             agent_hash=agent.sha256 if agent else "",
-            model=model,
+            model=self._model,
         )
         recorded = await self._begin([started], self._assignment.scope)
         self._scope = Scope(self._assignment.scope.task, recorded[0].id)
@@ -89,11 +95,11 @@ class Recording:
             self._conversation.add(await answer)
         await self._settled()
 
-    async def begin_turn(self, turn: int, model: str, authority: Authority) -> TurnScope:
+    async def begin_turn(self, turn: int, authority: Authority) -> TurnScope:
         started = work.TurnStarted(
             turn=turn,
             authority_digest=authority.digest,
-            model=model,
+            model=self._model,
             tool_choice=self.tool_choice(turn, authority).value,
             messages=len(self._conversation.encoded()),
         )
@@ -107,8 +113,8 @@ class Recording:
         must_act = begins and authority.mode is ToolMode.coding and bool(authority.exposed)
         return ToolChoice.required if must_act else ToolChoice.auto
 
-    def compact(self, budget: int) -> None:
-        if done := self._conversation.compact(budget):
+    def compact(self, *, reserved: int) -> None:
+        if done := self._conversation.compact(reserved):
             self.note(
                 [
                     work.ContextCompacted(
@@ -139,6 +145,7 @@ class Recording:
             output_tokens=usage.output_tokens,
             latency_ms=round((now - began) * 1000, 3),
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
+            model=self._model,
         )
         self._reply = self._sessions.begin_message(
             self._assignment.session_id,

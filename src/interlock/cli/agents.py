@@ -84,11 +84,9 @@ def check(*, json: AsJson = False) -> int:
 def _folder() -> "AgentFolder":
     from interlock.agent.personas import AgentFolder
     from interlock.config.settings import load_settings
-    from interlock.wiring import build_registry
+    from interlock.wiring import build_registry, tool_names
 
-    registry = build_registry()
-    names = {entry.tool.name for entry in registry} | set(registry.aliases())
-    return AgentFolder(load_settings().workspace_dir / "agents", names)
+    return AgentFolder(load_settings().workspace_dir / "agents", tool_names(build_registry()))
 
 
 def _brief(agent: "Agent") -> dict[str, Any]:

@@ -271,9 +271,15 @@ class Settings(SettingsGroup):
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR")
     model: str = "demo"
+    models: Words = ()
+    context_tokens: Annotated[int, Field(ge=2_000, le=10_000_000)] = Field(
+        default=100_000, validation_alias="MODEL_CONTEXT_TOKENS"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 
     model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)
+
+    _split_words = field_validator("models", mode="before")(split_words)
 
     @field_validator("state_dir", "workspace_dir", mode="before")
     @classmethod

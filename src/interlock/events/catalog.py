@@ -23,6 +23,8 @@ class SessionCreated(Event):
     title: str
     mode: str
     opened_by: str
+    agent: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,16 @@ class SessionModeChanged(Event):
     who: str
     from_mode: str
     to_mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionModelChanged(Event):
+    """Empty is the model that every session has unless another was chosen for it."""
+
+    kind = "session.model_changed"
+    who: str
+    from_model: str
+    to_model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +251,7 @@ KINDS: dict[str, type[Event]] = {
     for event in (
         SessionCreated,
         SessionModeChanged,
+        SessionModelChanged,
         SessionRenamed,
         SessionArchived,
         SessionDeleted,

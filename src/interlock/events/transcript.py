@@ -13,11 +13,6 @@ READ_MESSAGE = """
 SELECT role, content, tool_calls, tool_call_id FROM messages WHERE session_id = ? AND seq = ?
 """
 
-READ_MESSAGES = """
-SELECT seq, role, content, tool_calls, tool_call_id, time_us FROM messages
-WHERE session_id = ? AND seq > ? AND content IS NOT NULL ORDER BY seq
-"""
-
 
 def content_hash(role: str, content: str | None, tool_calls: str | None, tool_call_id: str | None) -> bytes:
     """sha256 of the four fields as a JSON array without spaces."""

@@ -101,6 +101,7 @@ class TurnCompleted(Event):
     output_tokens: int
     latency_ms: float
     first_piece_ms: float | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,11 @@ WHERE document IS NOT NULL AND (1 = ? OR session_id = ?) AND (1 = ? OR status = 
 ORDER BY asked_us DESC, id LIMIT ?
 """  # noqa: S608
 
+OF_TASK = f"""
+SELECT {_NAMES} FROM questions
+WHERE session_id = ? AND coalesce(task, '') = ? AND document IS NOT NULL ORDER BY asked_seq
+"""  # noqa: S608
+
 HAS_ASKED = "SELECT 1 FROM questions WHERE intent_id = ?"
 COUNT_OPEN = "SELECT count(*) FROM questions WHERE session_id = ? AND status = 'open'"
 WAITING_INTENTS = "SELECT intent_id FROM questions WHERE session_id = ? AND status = 'open'"
@@ -115,6 +120,11 @@ def question_of(row: Row) -> Question:
     values["answer"] = None if values["answer"] is None else orjson.loads(values["answer"])
     values["status"] = Status(values["status"])
     return Question(**values)
+
+
+def questions_of(connection: Connection, session_id: str, task: str | None) -> list[Question]:
+    """All that a task asked, the oldest first, whatever became of it."""
+    return [question_of(row) for row in connection.query(OF_TASK, (session_id, task or ""))]
 
 
 def waiting_intents(connection: Connection, session_id: str) -> frozenset[str]:

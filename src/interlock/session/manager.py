@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import structlog
 
 from interlock.config.modes import ToolMode
@@ -18,18 +17,19 @@ from interlock.events.catalog import (
     SessionArchived,
     SessionCreated,
     SessionDeleted,
+    SessionModelChanged,
     SessionRenamed,
 )
 from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog, Transaction
-from interlock.events.transcript import READ_MESSAGES
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.text import storable
 from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
 from interlock.session.messages import MessageDraft, draft_message, must_be_there
 from interlock.session.models import Message, Role, Session, SessionKind
+from interlock.session.transcript import read_messages
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 
@@ -42,12 +42,14 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200
 
 INSERT_SESSION = """
-INSERT INTO sessions (id, kind, title, opened_by, created_us, mode) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO sessions (id, kind, title, opened_by, created_us, mode, agent, model)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 READ_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _SESSION_COLUMNS = """
-SELECT s.id, s.kind, s.title, s.mode, s.opened_by, s.created_us, h.time_us, h.seq, s.archived_us
+SELECT s.id, s.kind, s.title, s.mode, s.opened_by, s.created_us, h.time_us, h.seq, s.archived_us,
+    s.agent, s.model
 FROM sessions s JOIN stream_heads h ON h.stream = s.id
 WHERE s.deleted_us IS NULL
 """
@@ -58,6 +60,8 @@ ORDER BY h.time_us DESC, s.id LIMIT ? OFFSET ?
 """
 
 RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
+PRESENT_MODEL = "SELECT model FROM sessions WHERE id = ? AND deleted_us IS NULL"
+STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
 ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
 MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
 ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
@@ -99,8 +103,12 @@ class SessionManager:
         title: str = "",
         mode: ToolMode | None = None,
         session_id: str | None = None,
+        agent: str | None = None,
+        model: str | None = None,
     ) -> Session:
         """A new conversation. Only a mode that is open in this process can be asked for."""
+        if agent is not None and kind is SessionKind.chat:
+            kind = SessionKind.agent
         identity = session_id or f"s_{secrets.token_hex(8)}"
         if not _ID.fullmatch(identity) or identity == SYSTEM_STREAM:
             raise PersonError(f"'{identity}' cannot be a session's id")
@@ -112,11 +120,17 @@ class SessionManager:
         def work(transaction: Transaction) -> None:
             transaction.open_stream()
             transaction.connection.change(
-                INSERT_SESSION, (identity, kind.value, safe_title, opener, now_us(), first_mode.value)
+                INSERT_SESSION,
+                (identity, kind.value, safe_title, opener, now_us(), first_mode.value, agent, model),
             )
             transaction.record(
                 SessionCreated(
-                    session_kind=kind.value, title=safe_title, mode=first_mode.value, opened_by=opener
+                    session_kind=kind.value,
+                    title=safe_title,
+                    mode=first_mode.value,
+                    opened_by=opener,
+                    agent=agent or "",
+                    model=model or "",
                 )
             )
 
@@ -145,6 +159,22 @@ class SessionManager:
             must_be_there(transaction.connection, session_id)
             transaction.connection.change(RENAME, (safe_title, session_id))
             transaction.record(SessionRenamed(who=who, title=safe_title))
+
+        await self._events.transact(session_id, work)
+
+    async def choose_model(self, session_id: str, model: str | None, *, who: str) -> None:
+        """Which model answers from the next task on; None is the one that everybody has."""
+
+        def work(transaction: Transaction) -> None:
+            rows = transaction.connection.query(PRESENT_MODEL, (session_id,))
+            if not rows:
+                raise SessionNotFound(f"there is no session {session_id}")
+            before = rows[0][0]
+            if before != model:
+                transaction.connection.change(STORE_MODEL, (model, session_id))
+                transaction.record(
+                    SessionModelChanged(who=who, from_model=before or "", to_model=model or "")
+                )
 
         await self._events.transact(session_id, work)
 
@@ -225,12 +255,7 @@ class SessionManager:
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """What the model sees: every message, tool results and denials included."""
-
-        def read(connection: Connection) -> list[Row]:
-            must_be_there(connection, session_id)
-            return connection.query(READ_MESSAGES, (session_id, after_seq))
-
-        return [_message(row) for row in await self._database.read(read)]
+        return await self._database.read(lambda db: read_messages(db, session_id, after_seq))
 
     async def history(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """What people see: what was said to one another, without the machinery between."""
@@ -277,13 +302,9 @@ class SessionManager:
 
 
 def _session(row: Row) -> Session:
-    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us = row
+    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us, agent, model = row
     return Session(
-        *(identity, kind, title, mode, opened_by), created_us, updated_us, seq, archived_us is not None
+        *(identity, kind, title, mode, opened_by),
+        *(created_us, updated_us, seq, archived_us is not None),
+        *(agent, model),
     )
-
-
-def _message(row: Row) -> Message:
-    seq, role, content, tool_calls, tool_call_id, time_us = row
-    calls = orjson.loads(tool_calls) if tool_calls else None
-    return Message(seq, Role(role), content, time_us, calls, tool_call_id)

@@ -32,6 +32,9 @@ class Session:
     updated_us: int
     last_seq: int
     archived: bool
+    # The agent whose session it is; the model that a person chose for it.
+    agent: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,9 @@ sessions = Table(
     Column("archived_us", BigInteger),
     Column("deleted_us", BigInteger),
     Column("mode", Text, nullable=False, server_default=text("'chat_safe'")),
+    # The agent whose session it is, and the model a person chose for it.
+    Column("agent", Text),
+    Column("model", Text),
 )
 
 messages = Table(
@@ -79,6 +82,13 @@ events = Table(
     Column("hash", LargeBinary, nullable=False),
     UniqueConstraint("stream", "seq", name="events_stream_seq"),
     Index("events_txid_position", "txid", "position").ddl_if(dialect="postgresql"),
+    # What a day used is asked before a turn, and the rest of a day's events is not looked at.
+    Index(
+        "events_turns",
+        "time_us",
+        sqlite_where=text("kind = 'turn.completed'"),
+        postgresql_where=text("kind = 'turn.completed'"),
+    ),
 )
 
 session_leases = Table(

@@ -1,9 +1,10 @@
 """The only place that builds objects. Read it to see the system.
 
-`runtime.py` is one process's Interlock, `registry.py` its tools, `situation.py` what may be done with them.
+`runtime.py` is one process's Interlock, `registry.py` its tools, `situation.py` what may be done with them;
+`office.py`, which loads more, is who works with it.
 """
 
-from interlock.wiring.registry import build_registry, memory_services, programs
+from interlock.wiring.registry import build_registry, memory_services, programs, tool_names
 from interlock.wiring.runtime import (
     Runtime,
     chosen_sandbox,
@@ -30,5 +31,6 @@ __all__ = [
     "programs",
     "record_probes",
     "store_config",
+    "tool_names",
     "tried_sandbox",
 ]

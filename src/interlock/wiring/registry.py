@@ -46,6 +46,11 @@ def build_registry(
     return registry
 
 
+def tool_names(registry: ToolRegistry) -> frozenset[str]:
+    """All names and aliases: whoever denies a tool must name one of these."""
+    return frozenset(entry.tool.name for entry in registry) | frozenset(registry.aliases())
+
+
 def memory_services(workspace: Path, database: Database, redactor: Redactor) -> MemoryServices:
     """The notes of a workspace. Nothing is made, read or indexed before it is used."""
     folder = NoteFolder(workspace / "memory")

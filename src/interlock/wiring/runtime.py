@@ -39,6 +39,7 @@ from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
 from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
+from interlock.worker.queue import InProcessBell
 
 # All output of commands that is kept to be paged, of all sessions together.
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
@@ -52,6 +53,7 @@ class Runtime:
     database: Database
     redactor: Redactor
     log: EventLog
+    bell: InProcessBell
     sessions: SessionManager
     leases: SessionLeases
     mode_switch: ModeSwitch
@@ -127,7 +129,8 @@ def open_runtime(
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    questions = QuestionDesk(database, log, redactor)
+    bell = InProcessBell()
+    questions = QuestionDesk(database, log, redactor, bell.ring)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
@@ -143,6 +146,7 @@ def open_runtime(
         database=database,
         redactor=redactor,
         log=log,
+        bell=bell,
         sessions=_sessions(settings, database, log, redactor, open_modes, (kept.forget, outputs.forget)),
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),
         mode_switch=ModeSwitch(log, open_modes=open_modes),

@@ -1,25 +1,22 @@
-"""Lets the agent work on a task, and tells whoever follows what it does meanwhile."""
+"""Lets the agent work on a task, and tells whoever watches what it does meanwhile."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import aclosing
 
 from interlock.agent.agent import AgentLoop
-from interlock.agent.events import AgentEvent, AskUser, TaskEnded
+from interlock.agent.events import AskUser, TaskEnded
 from interlock.agent.recording import Assignment
 from interlock.config.modes import ToolMode
 from interlock.session.lease import Lease
 from interlock.worker.handler import Done, Failed, TaskOutcome, Waiting
+from interlock.worker.live import Live
 from interlock.worker.rows import Task
-
-# Called with the task and what its agent just did; it must not wait.
-Publish = Callable[[Task, AgentEvent], None]
 
 
 class AgentHandler:
-    def __init__(self, loop: AgentLoop, publish: Publish) -> None:
+    def __init__(self, loop: AgentLoop, live: Live) -> None:
         self._loop = loop
-        self._publish = publish
+        self._live = live
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
         working = asyncio.ensure_future(self._work(task, lease))
@@ -33,6 +30,7 @@ class AgentHandler:
             hearing.cancel()
             working.cancel()
             await asyncio.wait({working})
+            self._live.ended(task)
 
     async def _work(self, task: Task, lease: Lease) -> TaskOutcome:
         assignment = Assignment(
@@ -45,7 +43,7 @@ class AgentHandler:
         outcome: TaskOutcome = Failed("the agent ended without an answer")
         async with aclosing(self._loop.work(assignment)) as events:
             async for event in events:
-                self._publish(task, event)
+                self._live.publish(task, event)
                 if isinstance(event, AskUser):
                     outcome = Waiting(event.question_id)
                 elif isinstance(event, TaskEnded):

@@ -5,6 +5,7 @@ of two who want different things of a task one comes first. A worker's changes a
 """
 
 import secrets
+from collections.abc import Callable, Sequence
 
 from interlock.config.modes import stricter
 from interlock.events.chain import now_us
@@ -55,6 +56,8 @@ MAX_REASON = 500
 MAX_INTERRUPTIONS = 5
 
 
+Leftovers = Callable[[Connection, Task], Sequence[tuple[str, str]]]
+
 _WHY_CLOSED = {
     TaskStatus.done: "its task is done",
     TaskStatus.failed: "its task failed",
@@ -74,7 +77,10 @@ class TaskDesk:
         *,
         queue_limit: int,
         max_interruptions: int = MAX_INTERRUPTIONS,
+        leftovers: Leftovers = lambda _connection, _task: (),
     ) -> None:
+        """`leftovers` tells what is to be said of calls that a task leaves without an answer."""
+        self._leftovers = leftovers
         self._database = database
         self._events = log
         self._redactor = redactor
@@ -272,6 +278,8 @@ class TaskDesk:
             who=task.cancel_requested_by or task.who,
             task=task.id,
         )
+        if task.status is not TaskStatus.done:
+            self._answer_calls(transaction, task)
         if task.status is TaskStatus.cancelled:
             transaction.record(
                 TaskCancelled(task_id=task.id, who=task.cancel_requested_by or task.who), task.scope
@@ -280,6 +288,12 @@ class TaskDesk:
             event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
             transaction.record(event, task.scope)
         return task
+
+    def _answer_calls(self, transaction: Transaction, task: Task) -> None:
+        """Every call has its one answer, however its task ended: else no provider takes the transcript."""
+        for call_id, content in self._leftovers(transaction.connection, task):
+            draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
+            draft.write(transaction, task.session_id, task.scope)
 
     def _line(self, text: str, max_chars: int) -> str:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]

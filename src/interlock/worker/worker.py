@@ -7,35 +7,23 @@ is found in the store by the next one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import assert_never
 
 import structlog
 
 from interlock.events.log import EventLog
-from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import (
-    QuestionNotFound,
-    SessionBusy,
-    SessionFenced,
-    SessionNotFound,
-    StatementRefused,
-    StoreError,
-)
-from interlock.session.lease import Lease, SessionLeases
-from interlock.worker.attempt import AttemptEnd, LeftOff, Lost, Signals, attempt
-from interlock.worker.handler import Done, Failed, TaskHandler, Waiting
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound
+from interlock.session.lease import SessionLeases
+from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell
-from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
 
 _log = structlog.get_logger(__name__)
 
 # A session that could not be worked on is left alone for a while, so that its trouble keeps nobody busy.
 COOLING_SECONDS = 2.0
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,18 +52,21 @@ class Worker:
         limits: WorkerLimits,
     ) -> None:
         self._name = name
-        self._handler = handler
-        self._log = log
-        self._tasks = tasks
         self._backlog = backlog
         self._bell = bell
         self._leases = leases
         self._limits = limits
-        self._stopping = asyncio.Event()
-        self._hurrying = asyncio.Event()
+        self._work = SessionWork(
+            handler,
+            log=log,
+            tasks=tasks,
+            backlog=backlog,
+            cancel_grace_seconds=limits.cancel_grace_seconds,
+            stop_grace_seconds=limits.stop_grace_seconds,
+        )
+        self._stopping, self._hurrying = self._work.stopping, self._work.hurrying
         self._wake = asyncio.Event()
         self._sessions: dict[str, asyncio.Task[None]] = {}
-        self._cancelled: dict[str, asyncio.Event] = {}
         self._cooling: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -133,25 +124,18 @@ class Worker:
                 self._sessions[session_id] = running
 
     async def _pass_on_cancels(self) -> None:
-        if not self._cancelled:
-            return
         try:
-            to_stop = await self._backlog.to_stop()
+            await self._work.pass_on_cancels()
         except Exception as error:  # noqa: BLE001 - as above
             _log.warning("cancels_not_looked_for", worker=self._name, error=str(error))
-            return
-        for task_id in to_stop & self._cancelled.keys():
-            self._cancelled[task_id].set()
 
     # -- working --
 
     async def _work_session(self, session_id: str) -> None:
         try:
             async with self._leases.held(session_id, self._name) as lease:
-                while not self._stopping.is_set():
-                    task = await self._tasks.resumable(session_id)
-                    if task is None or not await self._work_task(task, lease):
-                        break
+                if not await self._work.run(lease):
+                    self._cool(session_id)
         except SessionBusy:
             _log.debug("session_taken", session_id=session_id, worker=self._name)
         except (SessionFenced, SessionNotFound) as error:
@@ -169,69 +153,3 @@ class Worker:
 
     def _cool(self, session_id: str) -> None:
         self._cooling[session_id] = time.monotonic() + COOLING_SECONDS
-
-    async def _work_task(self, task: Task, lease: Lease) -> bool:
-        """Whether the session can be gone on with."""
-        if task.attempts:
-            await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
-        task = await self._tasks.start(task.id, lease)
-        if task.status is not TaskStatus.running:
-            return True
-        cancelled = self._cancelled[task.id] = asyncio.Event()
-        try:
-            end = await attempt(self._handler, task, lease, self._signals(cancelled))
-        finally:
-            del self._cancelled[task.id]
-        if isinstance(end, Lost):
-            _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=self._name)
-            self._cool(task.session_id)
-            return False
-        await _stubbornly(lambda: self._write_down(task, end, lease), lease)
-        return True
-
-    def _signals(self, cancelled: asyncio.Event) -> Signals:
-        return Signals(
-            cancelled=cancelled,
-            cancel_grace_seconds=self._limits.cancel_grace_seconds,
-            stopping=self._stopping,
-            stop_grace_seconds=self._limits.stop_grace_seconds,
-            hurrying=self._hurrying,
-        )
-
-    async def _write_down(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
-        match end:
-            case Done():
-                await self._tasks.finish(task.id, TaskStatus.done, "", lease)
-            case Failed(reason):
-                await self._tasks.finish(task.id, TaskStatus.failed, reason, lease)
-            case Waiting(question_id):
-                await self._park(task, question_id, lease)
-            case LeftOff():
-                await self._tasks.put_back(task.id, lease)
-            case Lost():
-                pass
-            case _:
-                assert_never(end)
-
-    async def _park(self, task: Task, question_id: str, lease: Lease) -> None:
-        try:
-            await self._tasks.wait(task.id, question_id, lease)
-        except QuestionNotFound as error:
-            await self._tasks.finish(task.id, TaskStatus.failed, str(error), lease)
-
-
-async def _stubbornly(write: Callable[[], Awaitable[None]], lease: Lease) -> None:
-    """What a task came to is worth waiting for the store, as long as the session is ours."""
-    delay = FIRST_DELAY_SECONDS
-    while True:
-        try:
-            return await write()
-        except StatementRefused:
-            raise
-        except StoreError as error:
-            _log.warning("outcome_not_written", session_id=lease.session_id, error=str(error))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(lease.lost.wait(), delay)
-            if lease.lost.is_set():
-                raise
-            delay = min(2 * delay, LONGEST_DELAY_SECONDS)

@@ -8,10 +8,10 @@ import pytest
 
 from interlock.agent.agent import AgentLoop, AgentServices
 from interlock.agent.breaker import Breakers
+from interlock.agent.budget import PriceTable
 from interlock.agent.events import AgentEvent
 from interlock.agent.limits import ControlLimits
-from interlock.agent.past import Past, read_past
-from interlock.agent.prompt_builder import PromptBuilder, PromptInputs
+from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
@@ -31,6 +31,7 @@ class Desk:
         self.runtime = runtime
         self.root = root
         self.limits = ControlLimits(retry_seconds=0.001)
+        self.prices = PriceTable({})
         self.context_tokens = 100_000
 
     def loop(self, model: str | Provider) -> AgentLoop:
@@ -38,28 +39,23 @@ class Desk:
         provider = Scripted(parse_script(model, "test")) if isinstance(model, str) else model
         runtime = self.runtime
 
-        async def inputs_of(_session_id: str, mode: ToolMode) -> PromptInputs:
+        async def inputs_of(_session_id: str, mode: ToolMode, _earlier: Earlier) -> PromptInputs:
             return PromptInputs(kind=SessionKind.chat, authority=await runtime.authority(mode))
-
-        async def provider_of(_session_id: str) -> Provider:
-            return provider
-
-        async def past_of(session_id: str, task: str | None) -> Past:
-            return await read_past(runtime.database, runtime.questions, session_id, task)
 
         redact = runtime.redactor.text
         files = WorkspaceFiles(runtime.settings.workspace_dir, redact)
         return AgentLoop(
             AgentServices(
+                database=runtime.database,
                 sessions=runtime.sessions,
                 log=runtime.log,
                 runner=runtime.runner,
                 prompts=PromptBuilder(inputs_of, files, redact, lambda: datetime.now(UTC)),
                 redactor=runtime.redactor,
-                provider_of=provider_of,
-                past_of=past_of,
+                provider_of=lambda _model: provider,
                 breakers=Breakers(self.limits),
                 limits=self.limits,
+                prices=self.prices,
                 context_tokens=self.context_tokens,
             )
         )

@@ -5,6 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.agent.conversation import _REQUEST as REQUEST
 from interlock.agent.conversation import Conversation
 from interlock.session.models import Message, Role
 
@@ -64,9 +65,10 @@ def test_an_answer_to_nothing_is_left_out():
 
 
 def test_what_is_over_the_budget_is_told_in_short_and_the_newest_stays():
-    conversation = Conversation([message for start in (1, 5, 9, 13) for message in exchange(start)])
-    before = conversation.tokens
-    compaction = conversation.compact(before // 2)
+    said_so_far = [message for start in range(1, 60, 4) for message in exchange(start)]
+    before = Conversation(said_so_far).tokens
+    conversation = Conversation(said_so_far, budget=before // 2)
+    compaction = conversation.compact()
     assert compaction is not None
     assert compaction.tokens_before == before
     assert compaction.tokens_after == conversation.tokens < before
@@ -74,30 +76,76 @@ def test_what_is_over_the_budget_is_told_in_short_and_the_newest_stays():
     assert_valid(messages)
     assert "person: question 1 " in messages[0]["content"]
     assert "you called read_file" in messages[0]["content"]
-    assert messages[-1]["content"] == "answer 13"
+    assert messages[-1]["content"] == "answer 57"
     assert any(
-        message["content"].startswith("question 13 ") for message in messages[1:] if message["content"]
+        message["content"].startswith("question 57 ") for message in messages[1:] if message["content"]
     )
 
 
 def test_nothing_is_told_in_short_within_the_budget_or_while_a_call_is_open():
-    conversation = Conversation(exchange(1))
-    assert conversation.compact(conversation.tokens) is None
-    conversation.add(said(9, Role.user, "go"))
+    conversation = Conversation(exchange(1), budget=Conversation(exchange(1)).tokens)
+    assert conversation.compact() is None
+    conversation.add(said(9, Role.user, "go" * 1000))
     conversation.add(said(10, Role.assistant, "", "open"))
-    assert conversation.compact(1) is None
+    assert conversation.compact() is None
+    conversation.add(said(11, Role.tool, "{}", answers="open"))
+    assert conversation.compact() is not None
+
+
+def test_in_a_long_task_the_request_is_told_word_for_word_and_its_steps_in_short():
+    conversation = Conversation([said(1, Role.user, "Sum up every file, and mind the dates.")], budget=1000)
+    compacted = []
+    for step in range(40):
+        conversation.add(said(2 + 2 * step, Role.assistant, "", f"c{step}"))
+        conversation.add(said(3 + 2 * step, Role.tool, "x" * 300, answers=f"c{step}"))
+        compacted.append(conversation.compact())
+    assert any(compacted)
+    messages = decoded(conversation)
+    assert_valid(messages)
+    assert messages[0]["content"].endswith(f"{REQUEST}\nSum up every file, and mind the dates.")
+    assert "you called read_file" in messages[0]["content"]
+    assert conversation.tokens <= 1000
+    conversation.add(said(100, Role.user, "And now something else."))
+    for step in range(40, 80):
+        conversation.add(said(102 + 2 * step, Role.assistant, "", f"c{step}"))
+        conversation.add(said(103 + 2 * step, Role.tool, "x" * 300, answers=f"c{step}"))
+        conversation.compact()
+    assert decoded(conversation)[0]["content"].endswith(f"{REQUEST}\nAnd now something else.")
+
+
+def test_what_other_things_take_is_left_for_them():
+    said_so_far = [message for start in (1, 5, 9, 13) for message in exchange(start)]
+    needed = Conversation(said_so_far).tokens
+    assert Conversation(said_so_far, budget=needed + 100).compact(100) is None
+    assert Conversation(said_so_far, budget=needed + 100).compact(101) is not None
+
+
+def test_a_call_that_nobody_answered_is_closed_before_the_next_word():
+    messages = [
+        said(1, Role.user, "go"),
+        said(2, Role.assistant, "", "a", "b"),
+        said(3, Role.tool, "{}", answers="a"),
+        said(4, Role.user, "never mind"),
+    ]
+    conversation = Conversation(messages)
+    told = decoded(conversation)
+    assert_valid(told)
+    assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool", "user"]
+    assert "was not run" in told[3]["content"]
+    assert conversation.unanswered == ()
 
 
 def test_a_restart_gives_the_same_messages():
     messages = [message for start in range(1, 60, 4) for message in exchange(start)]
-    first = Conversation(messages[:40])
-    once = first.compact(first.tokens // 2)
+    budget = Conversation(messages[:40]).tokens // 2
+    first = Conversation(messages[:40], budget=budget)
+    once = first.compact()
     for message in messages[40:]:
         first.add(message)
-    again = first.compact(first.tokens // 2)
+    again = first.compact()
     assert once is not None
     assert again is not None
-    second = Conversation(messages)
+    second = Conversation(messages, budget=budget)
     second.compact_through(again.through_seq)
     assert second.encoded() == first.encoded()
     assert second.tokens == first.tokens
@@ -108,8 +156,8 @@ def test_whatever_is_cut_the_rest_is_valid(lengths, budget):
     messages = [
         message for index, length in enumerate(lengths) for message in exchange(1 + 4 * index, length)
     ]
-    conversation = Conversation(messages)
-    compaction = conversation.compact(budget)
+    conversation = Conversation(messages, budget=budget)
+    compaction = conversation.compact()
     assert_valid(decoded(conversation))
     assert decoded(conversation)[-1]["content"] == f"answer {1 + 4 * (len(lengths) - 1)}"
     if compaction is not None:

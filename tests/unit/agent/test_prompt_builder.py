@@ -10,7 +10,7 @@ from hypothesis import given
 
 from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
-from interlock.agent.prompt_builder import IDENTITY, PromptBuilder, PromptInputs, SessionPrompt
+from interlock.agent.prompt_builder import IDENTITY, Earlier, PromptBuilder, PromptInputs, SessionPrompt
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority, AuthorityCache, Capabilities, Situation
@@ -71,7 +71,7 @@ class Desk:
         redact = Redactor(secrets).text
         self.builder = PromptBuilder(self.inputs, WorkspaceFiles(folder, redact), redact, lambda: self.now)
 
-    async def inputs(self, session_id: str, mode: ToolMode) -> PromptInputs:
+    async def inputs(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
         agent = self.given.agent.tools if self.given.agent else NO_RESTRICTION
         return replace(self.given, authority=authority_in(mode, self.settings, agent=agent))
 
@@ -322,7 +322,7 @@ async def test_the_steps_of_a_run_may_each_have_their_agent(desk):
 
 
 async def test_an_authority_of_another_mode_is_refused(desk):
-    async def lying(session_id, mode):
+    async def lying(session_id, mode, earlier):
         return PromptInputs(SessionKind.chat, authority_in(ToolMode.coding))
 
     desk.builder._inputs_of = lying
@@ -339,7 +339,7 @@ async def test_a_persona_without_its_policy_is_refused(desk):
     """Whoever wires an agent and forgets its policy gets no prompt at all."""
     strict = replace(REVIEWER, tools=ToolPolicy(fs=FsPolicy(enabled=False)))
 
-    async def forgetful(session_id, mode):
+    async def forgetful(session_id, mode, earlier):
         return PromptInputs(SessionKind.agent, authority_in(mode), strict)
 
     desk.builder._inputs_of = forgetful
@@ -367,7 +367,7 @@ async def test_no_secret_reaches_the_model_by_any_layer(tmp_path):
     leaking = replace(REVIEWER, persona=f"say {SECRET}")
     for kind in SessionKind:
         desk.given = PromptInputs(
-            kind, desk.given.authority, leaking, f"directive {SECRET}", f"brief {SECRET}"
+            kind, desk.given.authority, leaking, "", f"directive {SECRET}", f"brief {SECRET}"
         )
         text = (await desk.prompt()).text
         assert SECRET not in text

@@ -1,0 +1,50 @@
+"""What a tool message says of a call that has no result of its own."""
+
+import orjson
+
+from interlock.infra.errors import ErrorCode
+
+ENDED_BEFORE = "the task ended before it"
+
+
+def not_run(tool_name: str, mode: str, reason: str) -> str:
+    return _told(
+        ErrorCode.CANCELLED,
+        tool_name,
+        mode,
+        f"{tool_name} was not run: {reason}",
+        "Call it again if it is still wanted.",
+    )
+
+
+def stopped(tool_name: str, mode: str) -> str:
+    """It ran when its task was ended."""
+    reason = "it was stopped together with its task; what it had done by then stays"
+    return _told(
+        ErrorCode.CANCELLED, tool_name, mode, f"{tool_name}: {reason}", "Look at what it changed first."
+    )
+
+
+def unknown_outcome(tool_name: str, mode: str) -> str:
+    reason = "whether it took effect is not known, because the process ended meanwhile"
+    return _told(
+        ErrorCode.INTERRUPTED,
+        tool_name,
+        mode,
+        f"{tool_name}: {reason}",
+        "Look at what it should have changed before you call it again.",
+    )
+
+
+def _told(code: ErrorCode, tool_name: str, mode: str, message: str, next_action: str) -> str:
+    return orjson.dumps(
+        {
+            "ok": False,
+            "error_code": code.value,
+            "error_class": code.error_class.value,
+            "tool_name": tool_name,
+            "mode": mode,
+            "message": message,
+            "next_action": next_action,
+        }
+    ).decode()

@@ -1,0 +1,65 @@
+"""What sessions and days used before, read from the log: for limits that reach beyond one task."""
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import orjson
+
+from interlock.agent.budget import History, PriceTable, Spent
+from interlock.agent.limits import ControlLimits
+from interlock.models.provider import Usage
+from interlock.store.database import Database
+from interlock.store.driver import Connection, Row
+
+OF_SESSION = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+"""
+SINCE = "SELECT payload FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND payload IS NOT NULL"
+
+# Other sessions spend too: what they used is looked up again after so long.
+FRESH_SECONDS = 5.0
+
+
+class Spending:
+    """For one task: the history its limits need, read again when it has grown old."""
+
+    def __init__(
+        self, database: Database, limits: ControlLimits, prices: PriceTable, session_id: str
+    ) -> None:
+        self._database = database
+        self._is_needed = limits.need_history
+        self._prices = prices
+        self._session_id = session_id
+        self._read_at: float | None = None
+
+    async def history(self) -> History | None:
+        """None where no limit needs it, or what was told last is fresh enough."""
+        now = time.monotonic()
+        if not self._is_needed or (self._read_at is not None and now - self._read_at < FRESH_SECONDS):
+            return None
+        history = await self._database.read(self._read)
+        self._read_at = now
+        return history
+
+    def _read(self, connection: Connection) -> History:
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        session = connection.query(OF_SESSION, (self._session_id,))
+        day = connection.query(SINCE, (int(midnight.timestamp() * 1_000_000),))
+        return History(session=self._spent(session), day=self._spent(day))
+
+    def _spent(self, rows: Iterable[Row]) -> Spent:
+        usage: dict[str, Usage] = {}
+        for (payload,) in rows:
+            add_usage(usage, orjson.loads(payload))
+        return self._prices.spent(usage)
+
+
+def add_usage(usage: dict[str, Usage], turn: dict[str, object]) -> None:
+    """`turn` is the payload of a `turn.completed`; those of before it named its model count as unknown."""
+    model = str(turn.get("model", ""))
+    before = usage.get(model, Usage(0, 0))
+    usage[model] = Usage(
+        before.input_tokens + int(str(turn["input_tokens"])),
+        before.output_tokens + int(str(turn["output_tokens"])),
+    )

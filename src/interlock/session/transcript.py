@@ -1,0 +1,61 @@
+"""Reads what was said: in the order it was stored, or as a task is to be told it.
+
+A message may arrive while an earlier task still works, and is stored before that task's last words. To a
+model each task's messages stand together, in the order of the tasks, and what is queued behind the task
+at work is not there yet.
+"""
+
+import orjson
+
+from interlock.session.messages import must_be_there
+from interlock.session.models import Message, Role
+from interlock.store.driver import Connection, Row
+
+_COLUMNS = "m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.time_us"
+
+READ_MESSAGES = f"""
+SELECT {_COLUMNS} FROM messages m
+WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq
+"""  # noqa: S608
+
+# The event that vouches for a message has its number, and knows its task.
+READ_WITH_TASKS = f"""
+SELECT {_COLUMNS}, e.task FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
+WHERE m.session_id = ? AND m.seq >= ? AND m.content IS NOT NULL ORDER BY m.seq
+"""  # noqa: S608
+
+
+def read_messages(connection: Connection, session_id: str, after_seq: int = 0) -> list[Message]:
+    must_be_there(connection, session_id)
+    return [_message(row) for row in connection.query(READ_MESSAGES, (session_id, after_seq))]
+
+
+def read_for_task(connection: Connection, session_id: str, task: str | None) -> list[Message]:
+    """Everything up to and including that task's own; without a task, everything."""
+    must_be_there(connection, session_id)
+    rows = connection.query(READ_WITH_TASKS, (session_id, 0))
+    if task is None:
+        return [_message(row[:-1]) for row in rows]
+    places: dict[str, int] = {}
+    placed = [(_place(row, places), row) for row in rows]
+    last = places.get(task, 0)
+    told = sorted((place, row[0], row) for place, row in placed if place <= last)
+    return [_message(row[:-1]) for _place_, _seq, row in told]
+
+
+def read_of_task(connection: Connection, session_id: str, message_seq: int, task: str) -> list[Message]:
+    """Only that task's own, from its message on."""
+    rows = connection.query(READ_WITH_TASKS, (session_id, message_seq))
+    return [_message(row[:-1]) for row in rows if row[-1] == task]
+
+
+def _place(row: Row, places: dict[str, int]) -> int:
+    """Where the message's task began; one that belongs to no task stands where it is."""
+    seq, task = int(row[0]), row[-1]
+    return seq if task is None else places.setdefault(str(task), seq)
+
+
+def _message(row: Row) -> Message:
+    seq, role, content, tool_calls, tool_call_id, time_us = row
+    calls = orjson.loads(tool_calls) if tool_calls else None
+    return Message(seq, Role(role), content, time_us, calls, tool_call_id)

@@ -1,0 +1,171 @@
+"""Who works with a runtime: agents and their models, tasks and whoever takes them up."""
+
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from interlock.agent.agent import AgentLoop, AgentServices
+from interlock.agent.breaker import Breakers
+from interlock.agent.budget import PriceTable
+from interlock.agent.limits import ControlLimits
+from interlock.agent.past import leftovers
+from interlock.agent.personas import Agent, AgentFolder
+from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
+from interlock.agent.workspace import WorkspaceFiles
+from interlock.config.modes import ToolMode
+from interlock.gates.policy import NO_RESTRICTION
+from interlock.infra.threads import WorkThreads
+from interlock.models.choose import DEMO
+from interlock.models.roster import ModelRoster
+from interlock.session.models import SessionKind
+from interlock.store.driver import Connection
+from interlock.wiring.registry import tool_names
+from interlock.wiring.runtime import Runtime
+from interlock.worker.agent_handler import AgentHandler
+from interlock.worker.live import Live
+from interlock.worker.queue import Backlog
+from interlock.worker.rows import Task
+from interlock.worker.session_work import SessionWork
+from interlock.worker.tasks import TaskDesk
+from interlock.worker.worker import Worker, WorkerLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """Close it before its runtime."""
+
+    runtime: Runtime
+    agents: AgentFolder
+    models: ModelRoster
+    prompts: PromptBuilder
+    loop: AgentLoop
+    tasks: TaskDesk
+    live: Live
+    backlog: Backlog
+
+    def worker(self) -> Worker:
+        """One that looks for work in all sessions."""
+        runtime, given = self.runtime, self.runtime.settings.worker
+        return Worker(
+            worker_name(),
+            AgentHandler(self.loop, self.live),
+            log=runtime.log,
+            tasks=self.tasks,
+            backlog=self.backlog,
+            bell=runtime.bell,
+            leases=runtime.leases,
+            limits=WorkerLimits(
+                sessions=given.sessions,
+                poll_seconds=given.poll_seconds,
+                cancel_grace_seconds=given.cancel_grace_seconds,
+                stop_grace_seconds=given.stop_grace_seconds,
+            ),
+        )
+
+    def session_work(self) -> SessionWork:
+        """For whoever holds one session and works on that alone."""
+        given = self.runtime.settings.worker
+        return SessionWork(
+            AgentHandler(self.loop, self.live),
+            log=self.runtime.log,
+            tasks=self.tasks,
+            backlog=self.backlog,
+            cancel_grace_seconds=given.cancel_grace_seconds,
+            stop_grace_seconds=given.stop_grace_seconds,
+        )
+
+    async def close(self) -> None:
+        await self.models.close()
+
+
+def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
+    """`someone_can_answer`: whether questions of the agents here reach a person."""
+    settings = runtime.settings
+    agents = AgentFolder(settings.workspace_dir / "agents", tool_names(runtime.registry))
+    models = ModelRoster(settings)
+    redact = runtime.redactor.text
+    prompts = PromptBuilder(
+        _Circumstances(runtime, agents, models, someone_can_answer=someone_can_answer),
+        WorkspaceFiles(settings.workspace_dir, redact),
+        redact,
+        lambda: datetime.now(UTC),
+    )
+    limits = ControlLimits.of(settings.control)
+    loop = AgentLoop(
+        AgentServices(
+            database=runtime.database,
+            sessions=runtime.sessions,
+            log=runtime.log,
+            runner=runtime.runner,
+            prompts=prompts,
+            redactor=runtime.redactor,
+            provider_of=models.open,
+            breakers=Breakers(limits),
+            limits=limits,
+            prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
+            context_tokens=settings.context_tokens,
+        )
+    )
+    tasks = TaskDesk(
+        *(
+            runtime.database,
+            runtime.log,
+            runtime.redactor,
+            runtime.sessions,
+            runtime.questions,
+            runtime.bell,
+        ),
+        queue_limit=settings.session.queue_limit,
+        leftovers=_leftovers,
+    )
+    return Office(runtime, agents, models, prompts, loop, tasks, Live(), Backlog(runtime.database))
+
+
+class _Circumstances:
+    """Which kind, agent, model and Authority a session has: what its prompts follow from."""
+
+    def __init__(
+        self, runtime: Runtime, agents: AgentFolder, models: ModelRoster, *, someone_can_answer: bool
+    ) -> None:
+        self._runtime = runtime
+        self._agents = agents
+        self._models = models
+        self._someone_can_answer = someone_can_answer
+        self._threads = WorkThreads("interlock-agents")
+
+    async def __call__(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
+        if (began := earlier.inputs) is not None:
+            kind, agent, model = began.kind, began.agent, began.model
+        else:
+            session = await self._runtime.sessions.get(session_id)
+            kind = SessionKind(session.kind)
+            agent = await self._agent(session.agent, earlier.pin)
+            chosen = session.model or (agent.model if agent else None)
+            model = self._models.listed(chosen) if chosen else self._models.usual
+        authority = await self._runtime.authority(
+            mode,
+            agent=agent.tools if agent else NO_RESTRICTION,
+            someone_can_answer=self._someone_can_answer,
+        )
+        return PromptInputs(kind, authority, agent, model)
+
+    async def _agent(self, name: str | None, pin: tuple[str, str] | None) -> Agent | None:
+        if not name:
+            return None
+        if pin is not None and pin[0] == name:
+            pinned = pin[1]
+            return await self._threads.start(lambda: self._agents.load_pinned(name, pinned))
+        return await self._threads.start(lambda: self._agents.load(name))
+
+
+def _leftovers(connection: Connection, task: Task) -> Sequence[tuple[str, str]]:
+    mode = (task.mode or ToolMode.chat_safe).value
+    return leftovers(connection, task.session_id, task.message_seq, task.id, mode)
+
+
+def worker_name() -> str:
+    """No two share one: leases and events call a worker by it."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

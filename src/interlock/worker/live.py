@@ -1,0 +1,91 @@
+"""What the tasks of this process do right now, for whoever watches: pieces of text before they are stored.
+
+Everything else that is told here is in the log already. A watcher that falls behind is cut off: it goes on
+from the log, and asks for the running text again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
+from interlock.worker.rows import Task
+
+# How many pieces may wait for one watcher.
+MAX_WAITING = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RunningText:
+    """The answer of a turn that is still being given, from its beginning."""
+
+    task_id: str
+    turn: int
+    text: str
+
+
+class Watching:
+    """One watcher of one session; iterate over it. It ends by itself when it was cut off."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Queue[tuple[Task, AgentEvent] | None] = asyncio.Queue()
+        self.was_cut_off = False
+
+    def tell(self, task: Task, event: AgentEvent) -> bool:
+        """False: it has fallen behind and hears no more."""
+        if self._waiting.qsize() >= MAX_WAITING:
+            self.was_cut_off = True
+            self._waiting.put_nowait(None)
+            return False
+        self._waiting.put_nowait((task, event))
+        return True
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
+        while (told := await self._waiting.get()) is not None:
+            yield told
+
+
+class Live:
+    """On one event loop. `publish` never waits."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, set[Watching]] = {}
+        self._texts: dict[str, tuple[str, int, list[str]]] = {}
+
+    def publish(self, task: Task, event: AgentEvent) -> None:
+        self._keep_text(task, event)
+        watchers = self._watchers.get(task.session_id)
+        if watchers:
+            for watcher in [each for each in watchers if not each.tell(task, event)]:
+                watchers.discard(watcher)
+
+    def ended(self, task: Task) -> None:
+        """Nobody gives this task's answer any more, whatever became of it."""
+        self._texts.pop(task.session_id, None)
+
+    def running_text(self, session_id: str) -> RunningText | None:
+        """To be followed by what a watcher hears that was there before this was asked."""
+        found = self._texts.get(session_id)
+        return None if found is None else RunningText(found[0], found[1], "".join(found[2]))
+
+    @contextmanager
+    def watch(self, session_id: str) -> Iterator[Watching]:
+        watching = Watching()
+        self._watchers.setdefault(session_id, set()).add(watching)
+        try:
+            yield watching
+        finally:
+            watchers = self._watchers.get(session_id, set())
+            watchers.discard(watching)
+            if not watchers:
+                self._watchers.pop(session_id, None)
+
+    def _keep_text(self, task: Task, event: AgentEvent) -> None:
+        if isinstance(event, TextDelta):
+            known = self._texts.get(task.session_id)
+            if known is None or known[:2] != (task.id, event.turn) or event.offset == 0:
+                known = self._texts[task.session_id] = (task.id, event.turn, [])
+            known[2].append(event.text)
+        elif isinstance(event, TurnCompleted | TaskEnded):
+            self._texts.pop(task.session_id, None)
