@@ -7,7 +7,8 @@ import pytest
 from interlock.models.messages import system_message, user_message
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelError, ModelRequest, Provider, Reply, TextPiece
-from tests.doubles.openai_server import KEY, MODEL, Answer, OpenAIServer
+from tests.doubles.openai_answers import MODEL, Answer
+from tests.doubles.openai_server import KEY, OpenAIServer
 
 QUESTION = ModelRequest((system_message("Be brief."), user_message("Hello?")))
 

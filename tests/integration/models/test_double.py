@@ -9,7 +9,8 @@ import orjson
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelRequest
-from tests.doubles.openai_server import KEY, MODEL, OpenAIServer, said
+from tests.doubles.openai_answers import MODEL, said
+from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.integration.models.asking import asked
 
 TOOL = {

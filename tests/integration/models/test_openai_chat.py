@@ -16,14 +16,11 @@ from interlock.models.provider import (
     ToolChoice,
     Usage,
 )
-from tests.doubles.openai_server import (
-    KEY,
+from tests.doubles.openai_answers import (
     MODEL,
     Answer,
     Hang,
-    OpenAIServer,
     Wait,
-    by_turns,
     call_chunks,
     call_delta,
     called,
@@ -36,6 +33,7 @@ from tests.doubles.openai_server import (
     usage_chunk,
     whole,
 )
+from tests.doubles.openai_server import KEY, OpenAIServer, by_turns
 from tests.integration.models.asking import QUESTION, asked, chat, reply_to
 
 TOOLS = orjson.dumps(

@@ -1,0 +1,160 @@
+"""Faults from outside: lost leases, dead workers, a store that is away, sessions that are deleted."""
+
+import asyncio
+
+import pytest
+
+from interlock.events.catalog import ToolCallStarted
+from interlock.infra.errors import SessionFenced, StoreLocked
+from interlock.worker import worker as worker_module
+from interlock.worker.handler import Done
+from interlock.worker.rows import TaskStatus
+from tests.integration.worker.shop import Handler, Shop, until
+
+
+async def test_a_worker_that_lost_its_lease_stops_and_writes_nothing(store):
+    shop = Shop(store, lease_seconds=1.0)
+    session, ended = await shop.session(), []
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def handling(task, lease, cancelled):
+        begun.set()
+        try:
+            await go.wait()
+        except asyncio.CancelledError:
+            ended.append(lease.lost.is_set())
+            raise
+        return Done()
+
+    async with shop.working(Handler(handling), "w1"):
+        task = await shop.put(session)
+        await begun.wait()
+        shop.store.execute(
+            "UPDATE session_leases SET token = token + 1, holder = 'w2', expires_ms = expires_ms + 600000"
+        )
+        before = shop.kinds(session)
+        await until(lambda: ended)
+    assert ended == [True]
+    assert shop.kinds(session) == before
+    assert (await shop.tasks.get(task.id)).status is TaskStatus.running
+
+
+async def test_a_handler_that_was_fenced_out_fails_nothing(shop):
+    session = await shop.session()
+
+    async def handling(task, lease, cancelled):
+        if task.attempts == 1:
+            raise SessionFenced("somebody else holds it")
+        return Done()
+
+    async with shop.working(Handler(handling)):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
+
+
+async def test_calls_that_a_dead_worker_left_open_are_settled_before_its_task_goes_on(shop):
+    session = await shop.session()
+    task, lease = await shop.started(session)
+    intent = ToolCallStarted(
+        call_id="call_1",
+        tool_name="bash",
+        mode="coding",
+        authority_digest="d",
+        redacted=False,
+        requested_name="bash",
+        arguments={},
+        effect="exec",
+        timeout_seconds=30,
+    )
+    await shop.store.log.append(session, intent, scope=task.scope, token=lease.token)
+    shop.expire_lease(session)
+    async with shop.working(Handler(), "w2"):
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
+    assert shop.kinds(session)[3:] == [
+        *("tool_call.started", "tool_call.interrupted", "task.started", "task.finished")
+    ]
+    assert shop.faults() == []
+
+
+async def test_the_end_of_a_task_waits_for_a_store_that_is_away_for_a_moment(shop, monkeypatch):
+    session, refusals = await shop.session(), 3
+    finish = shop.tasks.finish
+
+    async def sometimes(*arguments):
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise StoreLocked("the database is locked by another process")
+        return await finish(*arguments)
+
+    monkeypatch.setattr(shop.tasks, "finish", sometimes)
+    handler = Handler()
+    async with shop.working(handler):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, refusals, len(handler.seen)) == (TaskStatus.done, 1, 0, 1)
+
+
+@pytest.mark.parametrize("part", ["find_work", "to_stop", "resumable", "start", "take"])
+async def test_a_store_that_fails_is_survived(shop, monkeypatch, part):
+    monkeypatch.setattr(worker_module, "COOLING_SECONDS", 0.1)
+    owner = {"find_work": shop.backlog, "to_stop": shop.backlog, "take": shop.leases}.get(part, shop.tasks)
+    works, failures = getattr(owner, part), []
+
+    async def failing(*arguments):
+        if len(failures) < 3:
+            failures.append(part)
+            raise StoreLocked("the database is locked by another process")
+        return await works(*arguments)
+
+    monkeypatch.setattr(owner, part, failing)
+    session = await shop.session()
+
+    async def handling(task, lease, cancelled):
+        await until(lambda: part != "to_stop" or len(failures) == 3)
+        return Done()
+
+    async with shop.working(Handler(handling), poll_seconds=0.05):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, len(failures)) == (TaskStatus.done, 3)
+
+
+async def test_a_session_in_trouble_does_not_keep_the_others_waiting(shop, monkeypatch):
+    """Its stream is closed and its task is not: nobody can hold it, and it is tried only now and then."""
+    broken, whole = await shop.session(), await shop.session()
+    await shop.put(broken)
+    shop.store.execute("UPDATE stream_heads SET closed_us = 1 WHERE stream = ?", broken)
+    tried, take = [], shop.leases.take
+
+    async def counted(session_id, holder):
+        tried.append(session_id)
+        return await take(session_id, holder)
+
+    monkeypatch.setattr(shop.leases, "take", counted)
+    async with shop.working(Handler(), sessions=1, poll_seconds=0.05):
+        await until(lambda: tried)
+        await shop.ended(*[(await shop.put(whole, f"m{n}")).id for n in range(5)])
+    assert tried.count(broken) <= 3
+
+
+async def test_a_deleted_session_stops_its_worker(store):
+    shop = Shop(store, lease_seconds=1.0)
+    session, stopped = await shop.session(), asyncio.Event()
+
+    async def handling(task, lease, cancelled):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    handler = Handler(handling)
+    async with shop.working(handler):
+        await shop.put(session)
+        await until(lambda: handler.seen)
+        await shop.sessions.delete(session, who="ada")
+        await asyncio.wait_for(stopped.wait(), 10)
+    assert shop.faults() == []
