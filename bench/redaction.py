@@ -43,6 +43,13 @@ CHINESE = (
     "她喜欢在傍晚沿着河边散步，听一听风吹过树叶的声音。",
     "会议改到了星期三下午，地点仍然是二楼的会议室。",
 )
+# With English words, and characters that words for secrets begin with.
+MIXED = (
+    "请先安装 Python 3.11，然后运行 make test 命令。",
+    "这个城市的人口有两百万，出口贸易发展得很快。",
+    "访问 https://example.test/docs 可以看到全部说明。",
+    "Redactor 会把密码和令牌换成一个标记，其余的文字不变。",
+)
 
 
 def source_code() -> str:
@@ -56,9 +63,9 @@ def prose() -> str:
     return filled("\n".join(topics[name] for name in sorted(topics)), MEGABYTE)
 
 
-def chinese_prose() -> str:
+def chinese_prose(*more: str) -> str:
     chance = random.Random(5)  # noqa: S311 - the same text in every run
-    return "".join(chance.choices(CHINESE, k=DELTAS // 2))
+    return "".join(chance.choices((*CHINESE, *more), k=DELTAS // 2))
 
 
 def lock_files() -> str:
@@ -228,7 +235,13 @@ def delta_rows(redactor: Redactor) -> list[Row]:
     """
     rows = []
     print(f"{'held back behind a delta of':34}{'median':>8}{'p99':>8}{'most':>8}   bytes")
-    for name, text in (("English", prose()), ("Chinese", chinese_prose()), ("code", source_code())):
+    kinds = {
+        "English": prose(),
+        "Chinese": chinese_prose(),
+        "Chinese with English words": chinese_prose(*MIXED),
+        "code": source_code(),
+    }
+    for name, text in kinds.items():
         deltas = deltas_of(text)[:DELTAS]
         held = sorted(held_after_each(redactor, deltas))
         print(

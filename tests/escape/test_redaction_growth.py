@@ -1,5 +1,6 @@
 """No input makes redaction slow: twice the text takes about twice the time, whole or in pieces."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -59,19 +60,20 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def grows_no_faster_than_the_text(work: Callable[[str], object], shape: str, small: int, doublings: int):
+def growth_per_doubling(work: Callable[[str], object], shape: str, small: int, doublings: int) -> float:
+    """By what the time grows when the text is twice as long: the least of three tries."""
+
     def text(length: int) -> str:
         return (shape * (length // len(shape) + 1))[:length]
 
     little, much = text(small), text(small * 2**doublings)
     work(little)
-    for _ in range(3):
+    found = []
+    while len(found) < 3 and min(found, default=math.inf) > MOST_PER_DOUBLING:
         # Below a millisecond nothing is measured but noise.
         before = max(seconds(lambda: work(little)), 0.001)
-        after = seconds(lambda: work(much))
-        if after <= before * MOST_PER_DOUBLING**doublings:
-            return
-    pytest.fail(f"{before:.4f} s for {len(little)}, {after:.4f} s for {len(much)} characters")
+        found.append((seconds(lambda: work(much)) / before) ** (1 / doublings))
+    return min(found)
 
 
 def stream_through(text: str, piece: int) -> int:
@@ -86,22 +88,25 @@ def stream_through(text: str, piece: int) -> int:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hostile_text_takes_linear_time(shape):
-    grows_no_faster_than_the_text(REDACTOR.text, SHAPES[shape], 32 * 1024, 3)
+    assert growth_per_doubling(REDACTOR.text, SHAPES[shape], 32 * 1024, 3) <= MOST_PER_DOUBLING
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hostile_text_of_a_megabyte_takes_linear_time(shape):
-    grows_no_faster_than_the_text(REDACTOR.text, SHAPES[shape], 64 * 1024, 4)
+    assert growth_per_doubling(REDACTOR.text, SHAPES[shape], 64 * 1024, 4) <= MOST_PER_DOUBLING
 
 
 @pytest.mark.parametrize("piece", [1, 7])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_hostile_stream_takes_linear_time_and_little_memory(shape, piece):
-    def work(text: str) -> None:
-        assert stream_through(text, piece) <= MOST_HELD
+    held: list[int] = []
 
-    grows_no_faster_than_the_text(work, SHAPES[shape], 2048 * piece, 2)
+    def work(text: str) -> None:
+        held.append(stream_through(text, piece))
+
+    assert growth_per_doubling(work, SHAPES[shape], 2048 * piece, 2) <= MOST_PER_DOUBLING
+    assert max(held) <= MOST_HELD
 
 
 @pytest.mark.parametrize(

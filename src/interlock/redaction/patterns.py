@@ -13,6 +13,9 @@ from functools import cache
 _ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
 _SPECIAL = frozenset("|()*+?{}[]")
 _COUNTED = 3
+# What ends a word in a stream.
+_SPACES = frozenset(b" \n")
+_LAST_ASCII = 0x7F
 
 
 class BadPattern(ValueError):
@@ -138,47 +141,116 @@ def relaxed(node: Node) -> Node:
 
 
 def head_of(node: Node) -> Node:
-    """The part of a pattern before anything in it that can be white space; all of it where nothing can."""
-    return _head(node)[0]
+    """What every match begins with: all of it up to its first space or line end, or all of it."""
+    unspaced, until_space = _apart(node)
+    return _any_of(unspaced, until_space) or _NOTHING
 
 
 def has_spaces(node: Node) -> bool:
-    """Whether a match can have white space in it."""
-    return not _head(node)[1]
+    """Whether a match can have a space or a line end in it."""
+    return _apart(node)[1] is not None
 
 
-def _head(node: Node) -> tuple[Node, bool]:
-    """The head, and whether it is all of the node."""
+def _apart(node: Node) -> tuple[Node | None, Node | None]:
+    """Matches without a space, and beginnings of matches that end with their first one; None for none."""
     match node:
         case One(source):
-            return (_NOTHING, False) if _can_be_space(source) else (node, True)
+            return _one_apart(source)
         case Assertion():
-            return node, True
+            return node, None
         case Sequence(parts):
-            kept = []
-            for part in parts:
-                head, is_whole = _head(part)
-                kept.append(head)
-                if not is_whole:
-                    return Sequence(tuple(kept)), False
-            return node, True
+            return _sequence_apart(parts)
         case Choice(options):
-            heads = [_head(option) for option in options]
-            return Choice(tuple(head for head, _ in heads)), all(is_whole for _, is_whole in heads)
+            sides = zip(*map(_apart, options), strict=True)
+            unspaced, until_space = (_any_of(*side) for side in sides)
+            return unspaced, until_space
         case Group(opening, inner):
-            head, is_whole = _head(inner)
-            return Group(opening, head), is_whole
-        case Repeat(inner, least, _, _):
-            head, is_whole = _head(inner)
-            if is_whole:
-                return node, True
-            return (head if least else _NOTHING), False
+            unspaced, until_space = _apart(inner)
+            return (unspaced and Group(opening, unspaced)), (until_space and Group(opening, until_space))
+        case Repeat(inner, least, most, is_lazy):
+            unspaced, until_space = _apart(inner)
+            if unspaced is None:
+                return (None if least else _NOTHING), until_space
+            if until_space is not None:
+                before = Repeat(unspaced, 0, None if most is None else max(most - 1, 0), is_lazy)
+                until_space = Sequence((before, until_space))
+            return Repeat(unspaced, least, most, is_lazy), until_space
+
+
+def _sequence_apart(parts: tuple[Node, ...]) -> tuple[Node | None, Node | None]:
+    unspaced: Node | None = _NOTHING
+    until_space: Node | None = None
+    for part in reversed(parts):
+        before, with_space = _apart(part)
+        unspaced = _both(before, unspaced)
+        until_space = _any_of(with_space, _both(before, until_space))
+    return unspaced, until_space
+
+
+def _both(first: Node | None, second: Node | None) -> Node | None:
+    if first is None or second is None:
+        return None
+    return Sequence((first, *second.parts)) if isinstance(second, Sequence) else Sequence((first, second))
+
+
+def _any_of(*options: Node | None) -> Node | None:
+    possible = tuple(option for option in options if option is not None)
+    return possible[0] if len(possible) == 1 else Choice(possible) if possible else None
 
 
 @cache
-def _can_be_space(source: str) -> bool:
-    pattern = re.compile(source.encode(), re.DOTALL)
-    return any(pattern.fullmatch(bytes([space])) for space in b" \t\r\n\f\v")
+def _one_apart(source: str) -> tuple[Node | None, Node | None]:
+    members = _bytes_of(source)
+    spaces, others = members & _SPACES, members - _SPACES
+    if not spaces:
+        return One(source), None
+    return (One(_class_of(others)) if others else None), One(_class_of(spaces))
+
+
+def first_characters(node: Node) -> frozenset[str] | None:
+    """The characters beyond ASCII that a match can begin with; None where it can be any."""
+    match node:
+        case One(source):
+            if not source.isascii():
+                return frozenset(source)
+            return None if max(_bytes_of(source), default=0) > _LAST_ASCII else frozenset()
+        case Assertion():
+            return frozenset()
+        case Sequence(parts):
+            filled = (number for number, part in enumerate(parts, 1) if least_length(part))
+            return _firsts_of(parts[: next(filled, None)])
+        case Choice(options):
+            return _firsts_of(options)
+        case Group(opening, inner):
+            found = first_characters(inner)
+            # Without regard to case, the bytes of such a character stand for others too.
+            return None if found and "i" in opening else found
+        case Repeat(inner, _, _, _):
+            return first_characters(inner)
+
+
+def _firsts_of(nodes: tuple[Node, ...]) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for node in nodes:
+        more = first_characters(node)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+@cache
+def _bytes_of(source: str) -> frozenset[int]:
+    """Which bytes one character of a pattern stands for; none where it stands for several at once."""
+    if not source.isascii():
+        return frozenset()
+    members = {found[0] for found in re.findall(source.encode(), bytes(range(256)), re.DOTALL)}
+    # The two engines do not agree on whether this is a white space.
+    return frozenset(members | {0x0B} if "\\s" in source.lower() else members)
+
+
+def _class_of(members: frozenset[int]) -> str:
+    return "[" + "".join(rf"\x{member:02x}" for member in sorted(members)) + "]"
 
 
 def groups_in(node: Node) -> int:

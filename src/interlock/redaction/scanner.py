@@ -4,6 +4,7 @@ One set of patterns tells in a single pass which rules have a chance; only those
 set counts no further than it must (`relaxed`), which keeps it small and fast.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,25 @@ from functools import cached_property
 import re2
 
 from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
-from interlock.redaction.linear import options
-from interlock.redaction.patterns import Node, beginnings_of, groups_in, head_of, relaxed, source_of
+from interlock.redaction.linear import Search, Which, options, search_with, which_of
+from interlock.redaction.patterns import (
+    Node,
+    beginnings_of,
+    first_characters,
+    groups_in,
+    head_of,
+    relaxed,
+    source_of,
+)
 from interlock.redaction.rulebook import BadRules, Rule
 
 # A candidate that was no secret is looked into again, unless that would take long.
 _MAX_REJECTED = 256
 # A long text is gone through in blocks, so that a rule which has a chance in one is not looked for in all.
-# What decides about a match that begins in a block is expected within so many bytes behind it, and if it is
-# not there, within many more.
+# What decides about a match that begins in a block is expected within so many bytes behind it; if it is not
+# there, the block is a long one, and it is looked for within many more.
 _BLOCK = 16 * 1024
+_LONG_BLOCK = 256 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
 # Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.
@@ -58,11 +68,11 @@ class Scanner:
         self._rules = rules
         self._trees = [relaxed(rule.tree) for rule in rules]
         self._finders: dict[int, _Finder] = {}
-        self._set = self._set_of(self._trees)
+        self._which = self._which_of(self._trees)
 
     def may_hold(self, data: bytes) -> bool:
         """False where there is certainly no secret."""
-        return self._set.Match(data) is not None
+        return bool(self._which(data))
 
     def find(self, data: bytes, start: int = 0) -> list[Found]:
         """Every secret from `start` on, sorted; of different rules they may overlap."""
@@ -72,59 +82,74 @@ class Scanner:
         """The same with what was passed over: cut there, a text would be read in another way."""
         found: list[Found] = []
         reached: dict[int, int] = {}
-        for begin in range(start, len(data), _BLOCK):
-            end = min(begin + _BLOCK, len(data))
-            limit = self._limit(data, begin, end)
-            # With the byte before it, which decides where a word begins.
-            for hit in self._set.Match(data[max(begin - 1, 0) : limit]) or ():
+        end = start
+        while (begin := end) < len(data):
+            end, limit, hits = self._block(data, begin)
+            for hit in hits:
                 area = _Area(max(begin, reached.get(hit, 0)), end, limit)
                 found += self._finder(hit).find(data, area)
                 reached[hit] = area.reached
         return sorted(found, key=lambda each: (each.begin, each.end)) if len(found) > 1 else found
 
-    def ends_with_a_word(self, data: bytes) -> bool:
-        """True where nothing matches and nothing but the last word of it can still become a match."""
-        return self._heads.Match(data) is None
+    @cached_property
+    def heads(self) -> Which:
+        """Where it finds nothing, nothing matches, and only the last word can still become a match."""
+        return self._which_of([head_of(tree) for tree in self._trees])
+
+    @cached_property
+    def firsts(self) -> re.Pattern[str]:
+        """Where it finds nothing, no match can begin; in ASCII it always does."""
+        found = [first_characters(tree) for tree in self._trees]
+        known = sorted(set().union(*(each for each in found if each is not None)))
+        is_known = None not in found
+        return re.compile(f"[\\x00-\\x7f{''.join(map(re.escape, known))}]" if is_known else "")
 
     def unfinished_from(self, data: bytes, start: int) -> int:
         """Where the first text begins, at `start` or behind it, that more text could make a match of."""
-        first = len(data)
-        for pattern in self._unfinished:
-            found = pattern.search(data, start)
-            if found is not None and found.start() < first:
-                first = found.start()
+        first = end = len(data)
+        for search in self._unfinished:
+            begin = search(data, start, end)[0][0]
+            if -1 < begin < first:
+                first = begin
         return max(start, _whole(data, first, 0)[0])
 
-    def _limit(self, data: bytes, begin: int, end: int) -> int:
+    def _block(self, data: bytes, begin: int) -> tuple[int, int, list[int]]:
+        """Where the block that begins here ends, how far is looked, and which rules have a chance."""
+        end = min(begin + _BLOCK, len(data))
         limit = min(end + _BEYOND, len(data))
-        if limit == len(data):
-            return limit
+        # With the byte before it, which decides where a word begins.
         before = max(begin - 1, 0)
-        is_open = before + self.unfinished_from(data[before:limit], begin - before) < end
-        return min(end + _FAR_BEYOND, len(data)) if is_open else limit
+        part = data[before:limit]
+        hits = self._which(part)
+        if limit < len(data) and self._is_open(part, begin - before, end - before, hits):
+            # Looking far from many small blocks would go through the same text many times.
+            end = min(begin + _LONG_BLOCK, len(data))
+            limit = min(end + _FAR_BEYOND, len(data))
+            hits = self._which(data[before:limit])
+        return end, limit, hits
+
+    def _is_open(self, data: bytes, begin: int, end: int, hits: list[int]) -> bool:
+        """Whether more text could make a match of something that begins before `end`."""
+        # Finding out takes long in one long word, and longer than looking far where nothing has a chance.
+        return (not hits and last_word(data) < end) or self.unfinished_from(data, begin) < end
 
     @cached_property
-    def _heads(self) -> "re2.Set":
-        return self._set_of([head_of(tree) for tree in self._trees])
-
-    @cached_property
-    def _unfinished(self) -> "list[re2._Regexp]":
+    def _unfinished(self) -> list[Search]:
         groups: list[list[str]] = [[]]
         for beginnings in map(beginnings_of, self._trees):
             if sum(map(len, groups[-1])) + len(beginnings) > _MAX_TOGETHER and groups[-1]:
                 groups.append([])
             groups[-1].append(beginnings)
-        return [re2.compile(f"(?:{'|'.join(group)})\\z".encode(), options()) for group in groups]
+        return [search_with(f"(?:{'|'.join(group)})\\z") for group in groups]
 
-    def _set_of(self, trees: Iterable[Node]) -> "re2.Set":
+    def _which_of(self, trees: Iterable[Node]) -> Which:
         patterns = re2.Set.SearchSet(options())
         for rule, tree in zip(self._rules, trees, strict=True):
             try:
                 patterns.Add(source_of(tree).encode())
             except re2.error as error:
                 raise BadRules(f"rule {rule.id}: {_said(error)}") from None
-        patterns.Compile()
-        return patterns
+        return which_of(patterns)
 
     def _finder(self, number: int) -> "_Finder":
         finder = self._finders.get(number)
@@ -177,6 +202,11 @@ class _Finder:
             if self._after.search(line) is None:
                 return False
         return self._check is None or self._check(Candidate(data, start, begin, end))
+
+
+def last_word(data: bytes) -> int:
+    """Where it begins."""
+    return max(data.rfind(b" "), data.rfind(b"\n")) + 1
 
 
 def _whole(data: bytes, start: int, end: int) -> tuple[int, int]:

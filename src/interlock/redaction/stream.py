@@ -6,7 +6,7 @@ leaves; a text that long of which it is still open whether it is a secret leaves
 """
 
 from interlock.redaction.checks import LOOKS_BACK
-from interlock.redaction.scanner import Found, Scanner
+from interlock.redaction.scanner import Found, Scanner, last_word
 
 MAX_HELD = 64 * 1024
 # Of a secret that is too long, so much is kept at both ends.
@@ -26,6 +26,7 @@ class RedactionStream:
 
     def __init__(self, scanner: Scanner, mark: str) -> None:
         self._scanner = scanner
+        self._heads_in, self._first_in = scanner.heads, scanner.firsts.search
         self._mark = mark.encode()
         self._before = b""
         self._held = b""
@@ -39,6 +40,10 @@ class RedactionStream:
 
     def feed(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
+        if not self._held and not text.isascii() and not self._first_in(text):
+            # Most scripts have no character that a secret begins with.
+            self._remember(data)
+            return text
         if len(self._held) >= _MUCH:
             self._added += data
             if len(self._added) * _SHARE < len(self._held):
@@ -46,17 +51,15 @@ class RedactionStream:
             data = self._take_added()
         data = self._held + data
         # Nearly all text is such.
-        is_plain = len(data) <= _SHORT and self._scanner.ends_with_a_word(self._before[-1:] + data)
+        is_plain = len(data) <= _SHORT and not self._heads_in(self._before[-1:] + data)
         if is_plain:
-            word = max(data.rfind(b" "), data.rfind(b"\n")) + 1
+            word = last_word(data)
             if len(data) - word <= _MAX_WORD:
                 if not word:
                     self._held = data
                     return ""
                 shown, self._held = data[:word], data[word:]
-                self._before += shown
-                if len(self._before) > _SHORT:
-                    self._before = self._before[-_CONTEXT:]
+                self._remember(shown)
                 return shown.decode("utf-8", "surrogatepass")
         # What is long and without spaces is looked at more closely.
         self._before = self._before[-_CONTEXT:]
@@ -72,6 +75,12 @@ class RedactionStream:
         shown = self._release(data, first, len(data), self._scanner.find(data, first))
         self._before = b""
         return shown
+
+    def _remember(self, shown: bytes) -> None:
+        """What leaves is context for what follows; it is shortened seldom, since that copies."""
+        self._before += shown
+        if len(self._before) > _SHORT:
+            self._before = self._before[-_CONTEXT:]
 
     def _take_added(self) -> bytes:
         added = bytes(self._added)

@@ -12,6 +12,7 @@ from interlock.redaction.linear import options
 from interlock.redaction.patterns import (
     BadPattern,
     beginnings_of,
+    first_characters,
     groups_in,
     has_spaces,
     head_of,
@@ -54,18 +55,39 @@ def test_what_a_rule_may_not_have_is_refused_with_its_place(pattern, reason, off
     ("pattern", "head", "spaces"),
     [
         ("abc", "abc", False),
-        ("ab cd", "ab", True),
-        ("ab[ \\t]*cd", "ab", True),
-        ("ab[^c]d", "ab", True),
-        ("a(?:b c|d)e", "a(?:(?:b|d))", True),
-        ("(?:a b)+", "(?:a)", True),
-        ("a(?: b)?c", "a", True),
+        ("ab cd", "ab[\\x20]", True),
+        ("ab[\\t ]cd", "(?:ab[\\x09]cd|ab[\\x20])", True),
+        ("a(?:b c|d)e", "(?:a(?:d)e|a(?:b[\\x20]))", True),
+        ("(?:a b)+", "(?:a[\\x20])", True),
+        ("a(?: b)?c", "(?:ac|a(?:[\\x20]))", True),
         ("\\bab\\S+", "\\bab(?:\\S)+", False),
+        ("a\\s", "(?:a[\\x09\\x0b\\x0c\\x0d]|a[\\x0a\\x20])", True),
     ],
 )
-def test_the_head_ends_before_what_can_be_white_space(pattern, head, spaces):
+def test_the_head_ends_with_the_first_space_or_line_end(pattern, head, spaces):
     assert source_of(head_of(parse(pattern))) == head
     assert has_spaces(parse(pattern)) is spaces
+
+
+@pytest.mark.parametrize(
+    ("pattern", "firsts"),
+    [
+        ("abc", set()),
+        ("[a-z]é", set()),
+        ("密码|パス|x", {"密", "パ"}),
+        ("\\b(?:é)?ñ", {"é", "ñ"}),
+        ("(?:é){0,3}a", {"é"}),
+        ("(?i:señal)", set()),
+        ("(?i:é)", None),
+        ("x*[^a]", None),
+        (".a", None),
+        ("\\S", None),
+        ("\\xc3a", None),
+        ("a|\\xc3", None),
+    ],
+)
+def test_the_characters_beyond_ascii_that_a_match_can_begin_with_are_known(pattern, firsts):
+    assert first_characters(parse(pattern)) == firsts
 
 
 def test_groups_are_counted_and_kept_only_on_request():
@@ -146,11 +168,11 @@ def test_no_match_is_shorter_than_the_least_length_and_one_has_it(pattern):
 
 @settings(max_examples=150)
 @given(patterns)
-def test_every_match_begins_with_a_head_that_has_no_white_space(pattern):
+def test_every_match_begins_with_a_head_up_to_its_first_space(pattern):
     tree = parse(pattern)
     head = re.compile(source_of(head_of(tree)), re.DOTALL)
     for text in matched(pattern):
-        assert any(head.fullmatch(text[:end]) for end in range(len(text) + 1))
+        assert head.fullmatch("".join(text.partition(" ")[:2])), text
     if not has_spaces(tree):
         assert not any(" " in text for text in matched(pattern))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from interlock.redaction.redactor import Redactor
+from interlock.redaction.rulebook import Rule
 from tests.unit.redaction.case_file import fed
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +34,32 @@ def test_what_waits_is_a_word_and_seldom_a_few(kind, piece):
     assert held[len(held) // 2] <= 12
     assert held[len(held) * 99 // 100] <= 64
     assert held[-1] <= 256
+
+
+def test_a_script_in_which_nothing_can_begin_does_not_wait_at_all():
+    assert waits("图书馆每天八点开门，周末会稍微晚一些。" * 20, 5)[-1] == 0
+    assert waits("図書館は毎日八時に開きます。" * 20, 5)[-1] == 0
+
+
+def test_what_can_begin_in_such_a_script_is_found_wherever_it_is_cut():
+    redactor = Redactor(["密碼-naïve-42"], rules=None)
+    text = "人口普查，访问口令和密的密码：k3jd92mzxQ81，然后是密碼-naïve-42。令牌是好的"
+    whole = redactor.text(text)
+    assert "k3jd92" not in whole
+    assert "naïve" not in whole
+    for first in range(len(text)):
+        for second in range(first, len(text)):
+            pieces = (text[:first], text[first:second], text[second:])
+            assert fed(redactor, *pieces) == whole
+
+
+def test_an_operators_rule_may_begin_with_any_character():
+    rule = Rule(id="any", what="anything before a sign", pattern="[^a-z ]{3,9}::[0-9]{4}")
+    redactor = Redactor(rules=[rule])
+    text = "图书馆每天::1234 开门"
+    whole = redactor.text(text)
+    assert "1234" not in whole
+    assert [fed(redactor, text[:cut], text[cut:]) for cut in range(len(text))] == [whole] * len(text)
 
 
 def test_no_ordinary_text_is_changed():
