@@ -194,8 +194,12 @@ def test_no_hostile_query_errs_or_takes_long(filled, query):
 @example("NEAR(")
 @example("a\x00'\"b")
 def test_no_query_ever_errs(filled, query):
-    filled.search(query)
-    filled.search(f"espresso {query} machine")
+    for asked in (query, f"espresso {query} machine"):
+        found = filled.search(asked)
+        assert (found.problem, found.notes) == ("", len(NOTES))
+        assert {hit.path for hit in found.hits} <= set(NOTES)
+    assert found.had_words
+    assert filled.is_sound()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -154,21 +154,28 @@ GARBAGE = st.one_of(
 )
 
 
-async def _answer_garbage(answers: list[bytes]) -> None:
+async def _failures_of(answers: list[bytes]) -> list[ModelError]:
     server = RawServer()
     provider = OpenAIChat(Endpoint(await server.start(), MODEL, KEY, idle_seconds=5))
+    errors = []
     for answer in answers:
         server.data = answer
-        error = await failed(provider)
-        assert KEY not in str(error)
+        errors.append(await failed(provider))
     await provider.close()
     await server.close()
+    return errors
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(answers=st.lists(GARBAGE, min_size=1, max_size=5))
 def test_garbage_is_never_anything_but_a_model_error(answers):
-    asyncio.run(_answer_garbage(answers))
+    errors = asyncio.run(_failures_of(answers))
+    assert len(errors) == len(answers)
+    for error in errors:
+        assert error.fault in (ModelFault.network, ModelFault.protocol)
+        assert str(error)
+        assert "\n" not in str(error)
+        assert KEY not in str(error)
 
 
 async def test_a_server_that_closes_while_a_long_request_is_on_its_way_broke():

@@ -33,7 +33,7 @@ from tests.doubles.openai_answers import (
     usage_chunk,
     whole,
 )
-from tests.doubles.openai_server import KEY, OpenAIServer, by_turns
+from tests.doubles.openai_server import KEY, PATH, OpenAIServer, by_turns
 from tests.integration.models.asking import QUESTION, asked, chat, reply_to
 
 TOOLS = orjson.dumps(
@@ -312,8 +312,9 @@ async def test_closing_the_stream_early_closes_the_connection(server):
     server.add(Answer((event(chunk({"content": "x"})), Hang())))
     provider = chat(server)
     async with aclosing(provider.stream(QUESTION)) as items:
-        await anext(items)
-    await asyncio.wait_for(server.hung_up.wait(), 5)
+        assert await anext(items) == TextPiece("x")
+        assert not server.hung_up.is_set()
+    assert await asyncio.wait_for(server.hung_up.wait(), 5)
     await provider.close()
 
 
@@ -359,5 +360,6 @@ def test_the_key_is_not_in_the_description_of_an_endpoint():
 async def test_a_slash_at_the_end_of_the_address_means_nothing(server):
     server.add(said("ok"))
     provider = OpenAIChat(Endpoint(f"{server.base_url}/", MODEL, KEY))
-    await asked(provider)
+    assert (await asked(provider))[1].text == "ok"
+    assert [request.path for request in server.asked] == [PATH]
     await provider.close()

@@ -110,10 +110,15 @@ async def test_what_no_bell_told_is_found_by_looking(shop, bell):
 
 async def test_a_ring_starts_a_task_without_waiting_for_the_next_look(shop):
     session = await shop.session()
-    async with shop.working(Handler(), poll_seconds=60):
+    handler, put = Handler(), []
+    # Nobody waits that long: what is worked on was rung for.
+    async with shop.working(handler, poll_seconds=3600):
         await asyncio.sleep(0.2)
         for _ in range(3):
-            await shop.ended((await shop.put(session)).id)
+            put.append((await shop.put(session)).id)
+            (task,) = await shop.ended(put[-1])
+            assert task.status is TaskStatus.done
+    assert [task.id for task in handler.seen] == put
 
 
 # -- what a handler comes to --

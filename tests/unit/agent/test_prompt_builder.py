@@ -1,12 +1,13 @@
 """The prompt: its layers, its order, and that it says exactly what the gates do (S0-6, S4-1 to S4-4)."""
 
+import asyncio
 import inspect
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
@@ -347,11 +348,15 @@ async def test_a_persona_without_its_policy_is_refused(desk):
         await desk.builder.build("s_1", ToolMode.chat)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(policies, policies)
-def test_an_agents_own_authority_is_never_refused(system, agent):
-    from interlock.agent.prompt_builder import _refuse_wider
-
-    _refuse_wider(authority_in(ToolMode.chat, system, agent=agent), replace(REVIEWER, tools=agent))
+def test_an_agents_own_authority_is_never_refused(desk, system, agent):
+    reviewer = replace(REVIEWER, tools=agent)
+    desk.settings = system
+    desk.given = replace(desk.given, kind=SessionKind.agent, agent=reviewer)
+    prompt = asyncio.run(desk.prompt(ToolMode.chat))
+    assert prompt.authority is authority_in(ToolMode.chat, system, agent=agent)
+    assert REVIEWER.persona in prompt.text
 
 
 async def test_an_agents_session_without_an_agent_is_refused(desk):
@@ -376,4 +381,6 @@ async def test_no_secret_reaches_the_model_by_any_layer(tmp_path):
 
 async def test_a_text_that_no_encoding_can_hold_is_made_fit(desk):
     desk.given = replace(desk.given, kind=SessionKind.run, node_brief="half \ud83d a pair \x00")
-    (await desk.prompt()).text.encode()
+    text = (await desk.prompt()).text
+    assert "half \ufffd a pair \ufffd" in text
+    assert text.encode().decode() == text

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -159,10 +160,16 @@ def test_look_sees_the_thing_itself(world):
         assert look(parent) is None
 
 
+def open_descriptors() -> set[str]:
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
 def test_settling_a_folder_that_cannot_be_settled_is_no_error(world):
     descriptor = os.open(world.inside / "empty", os.O_PATH)
     try:
         shutil.rmtree(world.inside / "empty")
+        before = open_descriptors()
         settle(descriptor)
+        assert open_descriptors() <= before
     finally:
         os.close(descriptor)
