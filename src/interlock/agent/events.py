@@ -83,6 +83,8 @@ class TaskEnded:
 
     status: str
     sentence: str = ""
+    # The limit that ended it, if one did.
+    limit: str = ""
 
 
 AgentEvent = (

@@ -173,7 +173,7 @@ class Recording:
         if stop is not None:
             self.note([stop.event])
             await self._fail(control, stop.sentence, stop.limit)
-            return TaskEnded("failed", stop.sentence)
+            return TaskEnded("failed", stop.sentence, stop.limit)
         if last is not None and last.finish_reason is FinishReason.content_filter:
             await self._fail(control, _WITHHELD, "content_filter")
             return TaskEnded("failed", _WITHHELD)

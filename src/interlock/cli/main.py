@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _GROUPS = {
     "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
+    "chat": ("interlock.cli.chat:chat", "Talk with an agent in the terminal."),
+    "exec": ("interlock.cli.execute:execute", "Work on one task and print the answer, for scripts."),
+    "worker": ("interlock.cli.work:worker", "Work on tasks until told to stop."),
+    "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
     "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),

@@ -278,6 +278,8 @@ def _decision(said: _Said) -> str:
 
 
 def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
+    from interlock.questions.words import typed
+
     types = {field.name: field.type.value for field in form.fields}
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -287,19 +289,5 @@ def _values(form: Any, pairs: tuple[str, ...]) -> dict[str, Any]:
         if types.get(name) == "multi_select" and text:
             values.setdefault(name, []).append(text)
         else:
-            values[name] = _typed(types.get(name, "text"), text)
+            values[name] = typed(types.get(name, "text"), text)
     return values
-
-
-def _typed(kind: str, text: str) -> Any:
-    """What was typed, as the field's type; where that fails, as it is, to be refused with its name."""
-    if not text:
-        return None
-    if kind == "boolean":
-        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
-    try:
-        if kind == "integer" or (kind == "number" and text.lstrip("+-").isdigit()):
-            return int(text)
-        return float(text) if kind == "number" else text
-    except ValueError:
-        return text

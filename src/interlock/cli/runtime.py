@@ -11,6 +11,7 @@ from interlock.infra.text import is_utf8
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
+    from interlock.wiring.office import Office
 
 
 @asynccontextmanager
@@ -34,6 +35,19 @@ async def opened_runtime(
         yield runtime
     finally:
         await runtime.close()
+
+
+@asynccontextmanager
+async def opened_office(*, sandboxed: bool = False) -> "AsyncIterator[Office]":
+    """With whoever works in it, for commands about tasks."""
+    from interlock.wiring.office import open_office
+
+    async with opened_runtime(sandboxed=sandboxed) as runtime:
+        office = open_office(runtime)
+        try:
+            yield office
+        finally:
+            await office.close()
 
 
 def mode_argument(value: str) -> ToolMode:

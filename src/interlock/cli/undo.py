@@ -1,8 +1,13 @@
 """`interlock undo`: takes back what was done to files."""
 
+from typing import TYPE_CHECKING
+
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line
 from interlock.cli.runtime import opened_runtime
+
+if TYPE_CHECKING:
+    from interlock.wiring import Runtime, UndoReport
 
 _DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
 
@@ -53,10 +58,14 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
             }
         )
     else:
-        for outcome in report.outcomes:
-            word = _DONE[outcome.action] if outcome.reason is None else "left"
-            reason = f"   ({outcome.reason})" if outcome.reason else ""
-            print_line(redact(f"{word:<14}{outcome.now_at}{reason}"))
-        if len(left) < len(report.outcomes):
-            note(f"to take this back: interlock undo {report.undo_id}")
+        print_report(report, runtime)
     return Exit.failed if left else Exit.ok
+
+
+def print_report(report: "UndoReport", runtime: "Runtime") -> None:
+    for outcome in report.outcomes:
+        word = _DONE[outcome.action] if outcome.reason is None else "left"
+        reason = f"   ({outcome.reason})" if outcome.reason else ""
+        print_line(runtime.redactor.text(f"{word:<14}{outcome.now_at}{reason}"))
+    if any(outcome.reason is None for outcome in report.outcomes):
+        note(f"to take this back: interlock undo {report.undo_id}")

@@ -7,6 +7,7 @@
 from interlock.wiring.registry import build_registry, memory_services, programs, tool_names
 from interlock.wiring.runtime import (
     Runtime,
+    UndoReport,
     chosen_sandbox,
     dead_denials,
     local_person,
@@ -20,6 +21,7 @@ from interlock.wiring.situation import NO_SANDBOX, capabilities, ceiling
 __all__ = [
     "NO_SANDBOX",
     "Runtime",
+    "UndoReport",
     "build_registry",
     "capabilities",
     "ceiling",

@@ -32,7 +32,7 @@ from interlock.store.database import Database, StoreConfig, open_database
 from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
-from interlock.tools.files.undoing import UndoDesk
+from interlock.tools.files.undoing import UndoDesk, UndoReport
 from interlock.tools.files.writing import WritingDesk
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.outputs import KeptOutputs
@@ -40,6 +40,8 @@ from interlock.tools.shell.tool import ShellServices
 from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
 from interlock.worker.queue import InProcessBell
+
+__all__ = ["Runtime", "UndoReport", "open_runtime"]
 
 # All output of commands that is kept to be paged, of all sessions together.
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024

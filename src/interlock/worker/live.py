@@ -41,6 +41,10 @@ class Watching:
         self._waiting.put_nowait((task, event))
         return True
 
+    def end(self) -> None:
+        """After what was told until now, nothing more."""
+        self._waiting.put_nowait(None)
+
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
         while (told := await self._waiting.get()) is not None:
             yield told

@@ -95,6 +95,10 @@ class Worker:
         self._stopping.set()
         self._wake.set()
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
     # -- finding work --
 
     async def _listen(self) -> None:

@@ -1,0 +1,205 @@
+"""One person's conversation with one session, from a terminal or a script.
+
+What is said is worked on in this process, under the session's lease and with what was opened here. Where
+another process holds the session, that one works, and the log tells how it goes.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import orjson
+
+from interlock.agent.events import AgentEvent, TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo
+from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, WrongTaskStatus
+from interlock.questions.desk import QuestionDesk
+from interlock.questions.rows import Question
+from interlock.session.lease import Lease, SessionLeases
+from interlock.session.manager import SessionManager
+from interlock.session.models import Message, Role
+from interlock.worker.live import Live, Watching
+from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.session_work import SessionWork
+from interlock.worker.tasks import TaskDesk
+
+# How often the store is asked for cancels, and for what another process has done.
+LOOK_SECONDS = 0.3
+
+Show = Callable[[AgentEvent], None]
+
+
+class Talk:
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        person: str,
+        holder: str,
+        show: Show,
+        sessions: SessionManager,
+        tasks: TaskDesk,
+        questions: QuestionDesk,
+        leases: SessionLeases,
+        live: Live,
+        work: SessionWork,
+    ) -> None:
+        self.session_id = session_id
+        self._person = person
+        self._holder = holder
+        self._show = show
+        self._sessions = sessions
+        self._tasks = tasks
+        self._questions = questions
+        self._leases = leases
+        self._live = live
+        self._work = work
+
+    async def say(self, text: str) -> Task:
+        """Until it is answered, has failed, was cancelled, or waits for an answer of the person's."""
+        return await self._carried_out(lambda: self._tasks.put(self.session_id, text, who=self._person))
+
+    async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
+        """Go on with the task that asked. Raises `InvalidAnswer` where it does not fit."""
+
+        async def begin() -> Task:
+            await self._questions.answer(question.id, given, who=self._person)
+            return await self._tasks.get(question.task or "")
+
+        return await self._carried_out(begin)
+
+    async def unfinished(self) -> Task | None:
+        """What was being worked on here when somebody left, or the process ended."""
+        for task in reversed(await self._tasks.list_tasks(session_id=self.session_id)):
+            if not task.status.is_end:
+                return task
+        return None
+
+    async def go_on(self, task: Task) -> Task:
+        async def begin() -> Task:
+            return task
+
+        return await self._carried_out(begin)
+
+    async def open_question(self, task: Task) -> Question | None:
+        """What the task waits for."""
+        for question in await self._questions.open_questions(self.session_id):
+            if question.task == task.id:
+                return question
+        return None
+
+    async def cancel(self, task: Task) -> Task:
+        with suppress(WrongTaskStatus):
+            await self._tasks.cancel(task.id, who=self._person)
+        return await self._tasks.get(task.id)
+
+    # -- working on it --
+
+    async def _carried_out(self, begin: Callable[[], Awaitable[Task]]) -> Task:
+        """The lease comes first: nobody else can take up what is put here under what is open here."""
+        try:
+            async with self._leases.held(self.session_id, self._holder) as lease:
+                task = await begin()
+                await self._work_on(task, lease)
+        except SessionBusy:
+            task = await begin()
+            await self._follow(task)
+        return await self._tasks.get(task.id)
+
+    async def _work_on(self, task: Task, lease: Lease) -> None:
+        with self._live.watch(self.session_id) as watching:
+            showing = asyncio.create_task(self._show_all(watching))
+            working = asyncio.create_task(self._work.run(lease))
+            try:
+                with self._interrupts(task):
+                    while not working.done():
+                        await asyncio.wait({working}, timeout=LOOK_SECONDS)
+                        await self._work.pass_on_cancels()
+                await working
+            finally:
+                working.cancel()
+                await asyncio.wait({working})
+                watching.end()
+                await showing
+
+    async def _show_all(self, watching: Watching) -> None:
+        async for _task, event in watching:
+            self._show(event)
+
+    @contextmanager
+    def _interrupts(self, task: Task) -> Iterator[None]:
+        """Ctrl-C cancels the task; once more, without waiting for what it is doing."""
+        loop = asyncio.get_running_loop()
+        cancelling: list[asyncio.Task[None]] = []
+
+        async def cancel() -> None:
+            await self.cancel(task)
+            await self._work.pass_on_cancels()
+
+        def interrupted() -> None:
+            if cancelling:
+                self._work.hurrying.set()
+            else:
+                cancelling.append(loop.create_task(cancel()))
+
+        try:
+            loop.add_signal_handler(signal.SIGINT, interrupted)
+        except (RuntimeError, ValueError):
+            # Not the main thread: whoever runs this has other ways to cancel.
+            yield
+            return
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    # -- following another process --
+
+    async def _follow(self, task: Task) -> None:
+        shown = task.message_seq
+        with self._interrupts(task):
+            while True:
+                present = await self._tasks.get(task.id)
+                for message in await self._sessions.transcript(self.session_id, after_seq=shown):
+                    shown = message.seq
+                    for event in events_of(message):
+                        self._show(event)
+                if present.status.is_end or present.status is TaskStatus.waiting:
+                    return
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def events_of(message: Message) -> Iterator[AgentEvent]:
+    """A stored message as the loop told it when it was new."""
+    if message.role is Role.assistant:
+        if message.content:
+            yield TextDelta(0, 0, f"{message.content}\n")
+        for call in message.tool_calls or ():
+            yield ToolCallInfo(str(call["id"]), str(call["name"]), _decoded(str(call["arguments"])))
+    elif message.role is Role.tool:
+        yield _result(message)
+
+
+def _result(message: Message) -> AgentEvent:
+    call_id, envelope = message.tool_call_id or "", _decoded(message.content)
+    if isinstance(envelope, str):
+        return ToolResultInfo(call_id, "", {"ok": True, "stdout": envelope})
+    name = str(envelope.get("tool_name", ""))
+    if _is_denial(str(envelope.get("error_code", ""))):
+        fields = ("mode", "error_code", "message", "next_action")
+        mode, code, said, step = (str(envelope.get(field, "")) for field in fields)
+        return ToolDenied(call_id, name, mode, code, said, step)
+    return ToolResultInfo(call_id, name, envelope)
+
+
+def _is_denial(code: str) -> bool:
+    return code in ErrorCode.__members__ and ErrorCode(code).error_class is ErrorClass.policy
+
+
+def _decoded(text: str) -> dict[str, Any] | str:
+    try:
+        decoded = orjson.loads(text or "{}")
+    except orjson.JSONDecodeError:
+        return text
+    return decoded if isinstance(decoded, dict) else text

@@ -1,0 +1,140 @@
+"""Shows a conversation on a terminal: text as it comes, a few lines for a call, denials in plain words."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+import orjson
+
+from interlock.agent.events import (
+    AgentEvent,
+    RetryAnnounced,
+    TaskEnded,
+    TextDelta,
+    ToolCallInfo,
+    ToolDenied,
+    ToolProgress,
+    ToolResultInfo,
+    TurnCompleted,
+)
+from interlock.infra.text import visible
+
+MAX_LINES = 6
+MAX_CHARS = 160
+
+_DIM, _RED = "2", "31"
+
+
+@dataclass(slots=True)
+class Paper:
+    """One stream of text. Whatever comes from a model or a tool cannot drive the terminal."""
+
+    stream: TextIO
+    colours: bool
+    _at_line_start: bool = field(default=True)
+
+    def text(self, text: str) -> None:
+        shown = visible(text, lines=True)
+        if shown:
+            self.stream.write(shown)
+            self.stream.flush()
+            self._at_line_start = shown.endswith("\n")
+
+    def line(self, text: str, style: str = "") -> None:
+        self.end_line()
+        shown = visible(text)
+        self.stream.write(f"\x1b[{style}m{shown}\x1b[0m\n" if style and self.colours else f"{shown}\n")
+        self.stream.flush()
+
+    def end_line(self) -> None:
+        if not self._at_line_start:
+            self.stream.write("\n")
+            self._at_line_start = True
+
+
+def standard_paper(*, errors: bool = False) -> Paper:
+    stream = sys.stderr if errors else sys.stdout
+    return Paper(stream, stream.isatty() and not os.environ.get("NO_COLOR"))
+
+
+def no_paper() -> Paper:
+    return Paper(open(os.devnull, "w"), colours=False)  # noqa: PTH123 - it lives as long as the view
+
+
+class TerminalView:
+    """`shows_text` off: the running text is left out, for whoever prints the whole answer at its end."""
+
+    def __init__(self, paper: Paper, *, shows_text: bool = True) -> None:
+        self._paper = paper
+        self._shows_text = shows_text
+        self.last_denial: ToolDenied | None = None
+        self.answer = ""
+        self.told_end = False
+
+    def show(self, event: AgentEvent) -> None:
+        match event:
+            case TextDelta(text=text):
+                self.told_end = False
+                if self._shows_text:
+                    self._paper.text(text)
+            case TurnCompleted():
+                self._end_turn(event)
+            case RetryAnnounced():
+                self._paper.line(f"  ({event.sentence}; trying again in {event.delay_seconds:g} s)", _DIM)
+            case TaskEnded(status=status, sentence=sentence):
+                self.told_end = True
+                if sentence:
+                    self._paper.line(sentence, _RED if status == "failed" else _DIM)
+            case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
+                self._show_call(event)
+
+    def _show_call(self, event: ToolCallInfo | ToolProgress | ToolResultInfo | ToolDenied) -> None:
+        match event:
+            case ToolCallInfo():
+                self._paper.line(f"  > {event.tool_name} {_arguments(event.arguments)}", _DIM)
+            case ToolProgress(text=text):
+                self._paper.line(f"    | {_clipped(text)}", _DIM)
+            case ToolResultInfo(result=result):
+                self._show_result(result)
+            case ToolDenied():
+                self.last_denial = event
+                self._paper.line(f"    denied: {event.message}", _RED)
+                self._paper.line(f"    next: {event.next_action}", _DIM)
+
+    def _end_turn(self, event: TurnCompleted) -> None:
+        self._paper.end_line()
+        if not event.tool_calls:
+            self.answer = event.text
+        elif event.text and not self._shows_text:
+            self._paper.text(event.text)
+            self._paper.end_line()
+
+    def _show_result(self, result: Mapping[str, Any]) -> None:
+        if not result.get("ok", True):
+            self._paper.line(f"    failed: {result.get('message', '')}", _RED)
+            return
+        lines = str(result.get("stdout", "")).rstrip("\n").split("\n")
+        for line in lines[:MAX_LINES]:
+            self._paper.line(f"    {_clipped(line)}", _DIM)
+        if len(lines) > MAX_LINES:
+            self._paper.line(f"    … {len(lines) - MAX_LINES} more lines", _DIM)
+
+
+def _arguments(arguments: Mapping[str, Any] | str) -> str:
+    """As a person reads them: name=value, long texts cut."""
+    if isinstance(arguments, str):
+        return _clipped(arguments)
+    return _clipped(" ".join(f"{name}={_value(value)}" for name, value in arguments.items()))
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str) and value and not set(value) & set(" \n\"'="):
+        return value
+    return orjson.dumps(value, default=str).decode()
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split()) if "\n" in text else text
+    return line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}…"

@@ -1,0 +1,240 @@
+"""`interlock chat`: a conversation in the terminal."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli.conversing import Roots, opened_desk, wanted
+from interlock.cli.exits import Exit
+from interlock.cli.output import local_time, note, print_line, print_text
+from interlock.cli.runtime import mode_argument
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import InterlockError, InvalidAnswer
+
+if TYPE_CHECKING:
+    from interlock.channels.terminal import TerminalView
+    from interlock.cli.conversing import Desk
+    from interlock.questions.rows import Question
+    from interlock.worker.rows import Task
+
+LEAVING = ("/quit", "/exit")
+HELP = """\
+/mode [MODE]    the mode, and what is open; or switch to one that is open
+/tools          what can be used in this mode, and what not
+/why            what the last refusal was about, and which rule decided
+/model [NAME]   which model answers; or choose another that is configured
+/history        what was said in this session
+/undo           take back what the last task did to files
+/quit           leave; the session stays (Ctrl-D too)
+Ctrl-C          cancel what is being worked on, and stay"""
+
+
+def chat(
+    *,
+    mode: str | None = None,
+    root: Roots = (),
+    session: str | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+) -> int:
+    """Talk with an agent. /help tells what else can be written.
+
+    Parameters
+    ----------
+    mode
+        The mode to work in; it is opened for this process alone.
+    root
+        A folder to work in, instead of the configured ones.
+    session
+        Continue this session instead of a new one.
+    agent
+        Talk with this agent of the workspace.
+    model
+        The model to ask, one of those that are configured.
+    """
+    from interlock.channels.terminal import TerminalView, standard_paper
+
+    given = wanted(mode, root, session, agent, model)
+    view = TerminalView(standard_paper())
+    with asyncio.Runner() as runner:
+        opening = opened_desk(given, view.show, someone_can_answer=True)
+        desk = runner.run(opening.__aenter__())
+        try:
+            _Chat(runner, desk, view).converse()
+        finally:
+            runner.run(opening.__aexit__(None, None, None))
+        if desk.session_id is not None:
+            note(f"the session stays: interlock chat --session {desk.session_id}")
+    return Exit.ok
+
+
+class _Chat:
+    """Lines are read between the pieces of work, never beside them: a terminal does one thing at a time."""
+
+    def __init__(self, runner: asyncio.Runner, desk: "Desk", view: "TerminalView") -> None:
+        self._run = runner.run
+        self._desk = desk
+        self._view = view
+        self._last_task: Task | None = None
+        self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
+            "/mode": self._mode,
+            "/tools": self._tools,
+            "/why": self._why,
+            "/model": self._model,
+            "/history": self._history,
+            "/undo": self._undo,
+            "/help": self._help,
+        }
+
+    def converse(self) -> None:
+        """Until the person leaves."""
+        self._run(self._greet())
+        self._guarded(self._resume)
+        while (words := _read_line()) not in LEAVING:
+            if words.startswith("/"):
+                self._guarded(lambda: self._command(words))
+            elif words:
+                self._guarded(lambda: self._say(words))
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """What cannot be done is told, and the conversation goes on."""
+        try:
+            step()
+        except InterlockError as error:
+            note(str(error))
+
+    def _command(self, words: str) -> None:
+        name, _, rest = words.partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            note(f"there is no {name}; /help tells what there is")
+        else:
+            self._run(command(rest.strip()))
+
+    def _say(self, words: str) -> None:
+        talk = self._run(self._desk.talk(words))
+        self._see_through(self._run(talk.say(words)))
+
+    def _resume(self) -> None:
+        """A session that is continued may have been left in the middle of something."""
+        if self._desk.session_id is None:
+            return
+        talk = self._run(self._desk.talk())
+        task = self._run(talk.unfinished())
+        if task is not None:
+            note(f"going on with task {task.id}, which is {task.status}")
+            waits = self._run(talk.open_question(task)) is not None
+            self._see_through(task if waits else self._run(talk.go_on(task)))
+
+    def _see_through(self, task: "Task") -> None:
+        """Ask the person whatever the task asks, until it has ended."""
+        talk = self._run(self._desk.talk())
+        self._last_task = task
+        while (question := self._run(talk.open_question(task))) is not None:
+            answer = self._answer_to(question)
+            if answer is None:
+                task = self._run(talk.cancel(task))
+                break
+            try:
+                task = self._run(talk.answer(question, answer))
+            except InvalidAnswer as error:
+                note(str(error))
+        self._last_task = task
+        if task.status.value == "cancelled":
+            note("cancelled")
+        elif task.reason and not self._view.told_end:
+            note(task.reason)
+
+    def _answer_to(self, question: "Question") -> "Mapping[str, Any] | None":
+        """None: the person would rather not, and the task with it."""
+        from interlock.channels.answering import ask_person
+        from interlock.questions.rendering import question_text
+
+        widget = question.read_widget()
+        print_text(question_text(widget))
+        try:
+            return ask_person(widget, _ask)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    # -- what begins with a slash --
+
+    async def _greet(self) -> None:
+        mode, model = await self._desk.mode(), await self._desk.model()
+        note(f"{model}, in {mode} mode. /help tells what else can be written; /quit leaves.")
+
+    async def _help(self, _rest: str) -> None:
+        print_text(HELP)
+
+    async def _mode(self, rest: str) -> None:
+        runtime = self._desk.office.runtime
+        if rest:
+            await self._desk.switch_mode(mode_argument(rest))
+        open_modes = [mode.value for mode in ToolMode if mode in runtime.situation.open_modes]
+        print_line(f"mode      {await self._desk.mode()}")
+        print_line(f"open      {', '.join(open_modes)}")
+        if len(open_modes) == 1:
+            note("another one is opened when the chat begins: interlock chat --mode coding --root FOLDER")
+
+    async def _tools(self, _rest: str) -> None:
+        authority = await self._desk.authority()
+        for name in authority.exposed:
+            print_line(f"yes       {name}")
+        for failure in authority.failures.values():
+            print_line(f"no        {failure.message}")
+
+    async def _why(self, _rest: str) -> None:
+        denial = await self._desk.last_denial()
+        if denial is None:
+            note("nothing was refused in this session")
+            return
+        print_line(f"refused   {denial['error']}")
+        print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
+        print_line(f"decided   by the {denial['layer']} layer")
+        print_line(f"next      {denial['next_action']}")
+        note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
+
+    async def _model(self, rest: str) -> None:
+        if rest:
+            await self._desk.choose_model(rest)
+        print_line(f"model     {await self._desk.model()}")
+        print_line(f"listed    {', '.join(self._desk.office.models.names)}")
+
+    async def _history(self, _rest: str) -> None:
+        for message in await self._desk.history():
+            print_line(f"[{local_time(message.time_us)}] {message.role}")
+            print_text(message.content)
+
+    async def _undo(self, _rest: str) -> None:
+        from interlock.cli.undo import print_report
+
+        task = self._last_task
+        if task is None:
+            note("nothing was done yet")
+            return
+        undo = self._desk.office.runtime.undo
+        print_report(await undo.take_back(task.id, who=self._desk.person), self._desk.office.runtime)
+
+
+def _read_line() -> str:
+    try:
+        return _ask("you> ").strip()
+    except EOFError:
+        return LEAVING[0]
+    except KeyboardInterrupt:
+        note("\n(/quit leaves)")
+        return ""
+
+
+def _ask(prompt: str) -> str:
+    """One line of the person's. The prompt is for a terminal alone."""
+    if not sys.stdin.isatty():
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.rstrip("\n")
+    with suppress(ImportError):
+        import readline  # noqa: F401 - that alone makes the line editable
+    return input(prompt)

@@ -1,0 +1,202 @@
+"""What `chat` and `exec` share: a session to talk in, opened with what was said on the command line."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import BadUsage, ModeNotOpen
+
+if TYPE_CHECKING:
+    from interlock.agent.events import AgentEvent
+    from interlock.channels.talk import Show, Talk
+    from interlock.gates.authority import Authority
+    from interlock.session.models import Message, Session
+    from interlock.wiring.office import Office
+    from interlock.worker.rows import Task
+
+Roots = Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())]
+
+MAX_TITLE = 60
+LAST_DENIAL = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
+ORDER BY seq DESC LIMIT 1
+"""
+LIMIT_OF_TASK = """
+SELECT payload FROM events WHERE stream = ? AND task = ? AND kind IN
+    ('control.limit_reached', 'progress.stalled') AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """As it was said on the command line."""
+
+    mode: ToolMode | None
+    roots: tuple[Path, ...] | None
+    session: str | None
+    agent: str | None
+    model: str | None
+
+
+def wanted(
+    mode: str | None, root: tuple[Path, ...], session: str | None, agent: str | None, model: str | None
+) -> Wanted:
+    if session is not None and agent is not None:
+        raise BadUsage("a session has the agent it was made with: use --agent only for a new one")
+    return Wanted(mode_argument(mode) if mode else None, root_arguments(root), session, agent, model)
+
+
+class Desk:
+    """An office at the command line. The session is made with the first thing that is said in it."""
+
+    def __init__(self, office: "Office", wanted: Wanted, show: "Show") -> None:
+        from interlock.wiring import local_person
+
+        self.office = office
+        self.person = local_person()
+        self._wanted = wanted
+        self._show = show
+        self._talk: Talk | None = None
+
+    @property
+    def session_id(self) -> str | None:
+        return self._talk.session_id if self._talk else self._wanted.session
+
+    async def check(self) -> None:
+        """Everything that was named is there, before anybody writes a word."""
+        if self._wanted.agent is not None:
+            self.office.agents.load(self._wanted.agent)
+        if self._wanted.model is not None:
+            self.office.models.listed(self._wanted.model)
+        self.office.models.open(self._wanted.model or self.office.models.usual)
+        if self._wanted.session is not None:
+            session = await self.office.runtime.sessions.get(self._wanted.session)
+            await self._continue(session)
+
+    async def talk(self, first_words: str = "") -> "Talk":
+        if self._talk is None:
+            session = await self.office.runtime.sessions.create(
+                opened_by="cli",
+                title=_title(first_words),
+                mode=self._wanted.mode,
+                agent=self._wanted.agent,
+                model=self._wanted.model,
+            )
+            self._talk = self._talk_in(session.id)
+        return self._talk
+
+    async def mode(self) -> ToolMode:
+        if self._talk is None:
+            return self._wanted.mode or ToolMode.chat_safe
+        return await self.office.runtime.sessions.get_mode(self._talk.session_id)
+
+    async def model(self) -> str:
+        session_id = self.session_id
+        chosen = (
+            self._wanted.model
+            if session_id is None
+            else (await self.office.runtime.sessions.get(session_id)).model
+        )
+        return chosen or self.office.models.usual
+
+    async def switch_mode(self, mode: ToolMode) -> None:
+        """Now, or for the session that the first words will make."""
+        if self._talk is not None:
+            await self.office.runtime.mode_switch.switch(self._talk.session_id, mode, who=self.person)
+        elif mode not in self.office.runtime.situation.open_modes:
+            raise ModeNotOpen(f"{mode} mode is not open here")
+        else:
+            self._wanted = replace(self._wanted, mode=mode)
+
+    async def choose_model(self, name: str) -> None:
+        self.office.models.open(name)
+        if self._talk is None:
+            self._wanted = replace(self._wanted, model=name)
+        else:
+            await self.office.runtime.sessions.choose_model(self._talk.session_id, name, who=self.person)
+
+    async def authority(self) -> "Authority":
+        """What the next task may do."""
+        mode = await self.mode()
+        if self._talk is None:
+            return await self.office.runtime.authority(mode)
+        return (await self.office.prompts.prepare(self._talk.session_id, mode)).authority
+
+    async def history(self) -> "list[Message]":
+        return await self.office.runtime.sessions.history(self.session_id) if self.session_id else []
+
+    async def last_denial(self) -> dict[str, Any] | None:
+        """The newest refusal of the session, as the log has it."""
+        import orjson
+
+        if self.session_id is None:
+            return None
+        place = (self.session_id,)
+        rows = await self.office.runtime.database.read(lambda db: db.query(LAST_DENIAL, place))
+        return dict(orjson.loads(rows[0][0])) if rows else None
+
+    async def limit_of(self, task: "Task") -> str:
+        """The limit that ended a task, as the log has it; empty where none did."""
+        import orjson
+
+        place = (task.session_id, task.id)
+        rows = await self.office.runtime.database.read(lambda db: db.query(LIMIT_OF_TASK, place))
+        return str(orjson.loads(rows[0][0]).get("limit", "max_repeats")) if rows else ""
+
+    async def _continue(self, session: "Session") -> None:
+        runtime = self.office.runtime
+        if self._wanted.mode is not None:
+            await runtime.mode_switch.switch(session.id, self._wanted.mode, who=self.person)
+        if self._wanted.model is not None:
+            await runtime.sessions.choose_model(session.id, self._wanted.model, who=self.person)
+        self._talk = self._talk_in(session.id)
+
+    def _talk_in(self, session_id: str) -> "Talk":
+        from interlock.channels.talk import Talk
+        from interlock.wiring.office import worker_name
+
+        office, runtime = self.office, self.office.runtime
+        return Talk(
+            session_id,
+            person=self.person,
+            holder=worker_name(),
+            show=self._show,
+            sessions=runtime.sessions,
+            tasks=office.tasks,
+            questions=runtime.questions,
+            leases=runtime.leases,
+            live=office.live,
+            work=office.session_work(),
+        )
+
+
+@asynccontextmanager
+async def opened_desk(wanted: Wanted, show: "Show", *, someone_can_answer: bool) -> AsyncIterator[Desk]:
+    from interlock.wiring.office import open_office
+
+    opened = [wanted.mode] if wanted.mode else []
+    async with opened_runtime(opened=opened, roots=wanted.roots, sandboxed=True) as runtime:
+        office = open_office(runtime, someone_can_answer=someone_can_answer)
+        desk = Desk(office, wanted, show)
+        try:
+            await desk.check()
+            yield desk
+        finally:
+            await office.close()
+
+
+def event_json(event: "AgentEvent") -> dict[str, object]:
+    """For machines: the event's name in snake case, and its fields."""
+    name = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(event).__name__).lstrip("_")
+    return {"type": name, **asdict(event)}
+
+
+def _title(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"

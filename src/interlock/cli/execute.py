@@ -1,0 +1,130 @@
+"""`interlock exec`: one task for a script. The answer is on stdout, what happens meanwhile on stderr."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from interlock.cli.conversing import Roots, event_json, opened_desk, wanted
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, note, print_json_line, print_text
+from interlock.infra.errors import BadUsage
+
+if TYPE_CHECKING:
+    from interlock.agent.events import AgentEvent, ToolDenied
+    from interlock.cli.conversing import Desk, Wanted
+    from interlock.worker.rows import Task
+
+MAX_TASK_BYTES = 1024 * 1024
+_DENIALS = frozenset({"max_denials", "max_recent_denials"})
+
+
+async def execute(
+    task: str,
+    *,
+    mode: str | None = None,
+    root: Roots = (),
+    session: str | None = None,
+    agent: str | None = None,
+    model: str | None = None,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False,
+    json: AsJson = False,
+) -> int:
+    """Work on one task until it is done, and print the answer. There is nobody to ask.
+
+    Parameters
+    ----------
+    task
+        What is to be done; - reads it from the input.
+    mode
+        The mode to work in; it is opened for this process alone.
+    root
+        A folder to work in, instead of the configured ones.
+    session
+        Continue this session instead of a new one.
+    agent
+        Let this agent of the workspace do it.
+    model
+        The model to ask, one of those that are configured.
+    quiet
+        Nothing on stderr but faults.
+    json
+        Print what happens as JSON lines instead of the answer.
+    """
+    given = wanted(mode, root, session, agent, model)
+    words = _read_task(task)
+    return await (_told_in_json(words, given) if json else _told_in_words(words, given, quiet=quiet))
+
+
+async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
+    from interlock.channels.terminal import TerminalView, no_paper, standard_paper
+
+    view = TerminalView(no_paper() if quiet else standard_paper(errors=True), shows_text=False)
+    async with opened_desk(given, view.show, someone_can_answer=False) as desk:
+        done = await (await desk.talk(words)).say(words)
+        code = await _exit_of(desk, done, view.last_denial)
+        session_id = desk.session_id
+    if view.answer:
+        print_text(view.answer.rstrip("\n"))
+    if code is not Exit.ok:
+        note(f"{done.status}    {done.reason or 'it was cancelled'}")
+    if not quiet:
+        note(f"recorded  interlock events tree {session_id}")
+    return code
+
+
+async def _told_in_json(words: str, given: "Wanted") -> int:
+    from interlock.agent.events import ToolDenied
+
+    denials: list[ToolDenied] = []
+
+    def show(event: "AgentEvent") -> None:
+        if isinstance(event, ToolDenied):
+            denials.append(event)
+        print_json_line(event_json(event))
+
+    async with opened_desk(given, show, someone_can_answer=False) as desk:
+        talk = await desk.talk(words)
+        print_json_line(
+            {"type": "session", "session_id": talk.session_id, "mode": (await desk.mode()).value}
+        )
+        done = await talk.say(words)
+        code = await _exit_of(desk, done, denials[-1] if denials else None)
+    print_json_line(
+        {
+            "type": "task",
+            "task_id": done.id,
+            "session_id": done.session_id,
+            "status": done.status.value,
+            "reason": done.reason or "",
+            "exit_code": code.value,
+        }
+    )
+    return code
+
+
+async def _exit_of(desk: "Desk", task: "Task", last_denial: "ToolDenied | None") -> Exit:
+    """Why a task ended that is not done."""
+    from interlock.worker.rows import TaskStatus
+
+    if task.status is TaskStatus.done:
+        return Exit.ok
+    if task.status is TaskStatus.cancelled:
+        return Exit.cancelled
+    limit = await desk.limit_of(task)
+    if limit in _DENIALS:
+        asked_nobody = last_denial is not None and last_denial.tool_name == "ask_user"
+        return Exit.nobody_to_answer if asked_nobody else Exit.denied
+    return Exit.limit if limit else Exit.failed
+
+
+def _read_task(task: str) -> str:
+    if task != "-":
+        return task
+    given = sys.stdin.buffer.read(MAX_TASK_BYTES + 1)
+    if len(given) > MAX_TASK_BYTES:
+        raise BadUsage(f"a task may have at most {MAX_TASK_BYTES} bytes")
+    try:
+        return given.decode()
+    except UnicodeDecodeError:
+        raise BadUsage("the input is not valid UTF-8") from None

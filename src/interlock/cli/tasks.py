@@ -1,0 +1,114 @@
+"""`interlock tasks`: what people asked for, and what became of it."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from cyclopts import App
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, Count, local_time, note, print_json, print_line, print_table
+from interlock.cli.runtime import opened_office
+from interlock.infra.errors import BadUsage
+
+if TYPE_CHECKING:
+    from interlock.worker.rows import Task, TaskStatus
+
+app = App(name="tasks", help="List, show, cancel and retry tasks.", help_format="plaintext")
+
+
+@app.command(name="list")
+async def list_tasks(
+    *, session: str | None = None, status: str | None = None, limit: Count = 50, json: AsJson = False
+) -> int:
+    """List the tasks, the newest first.
+
+    Parameters
+    ----------
+    session
+        Only those of this session.
+    status
+        Only queued, running, waiting, done, failed or cancelled ones.
+    limit
+        At most so many.
+    """
+    wanted = _status(status) if status else None
+    async with opened_office() as office:
+        found = await office.tasks.list_tasks(session_id=session, status=wanted, limit=limit)
+    if json:
+        print_json([asdict(task) for task in found])
+    elif not found:
+        note("no tasks")
+    else:
+        rows = [
+            [t.id, t.session_id, t.status, t.mode or "", local_time(t.created_us), t.who] for t in found
+        ]
+        print_table(["task", "session", "status", "mode", "put", "by"], rows)
+    return Exit.ok
+
+
+@app.command
+async def show(task: str, *, json: AsJson = False) -> int:
+    """Show a task and how it stands."""
+    async with opened_office() as office:
+        found = await office.tasks.get(task)
+        messages = await office.runtime.sessions.transcript(
+            found.session_id, after_seq=found.message_seq - 1
+        )
+    words = messages[0].content if messages and messages[0].seq == found.message_seq else ""
+    if json:
+        print_json({**asdict(found), "message": words})
+        return Exit.ok
+    print_line(f"task      {found.id}  in session {found.session_id}")
+    print_line(f"status    {found.status}{' (to be cancelled)' if found.is_to_stop else ''}")
+    print_line(f"asked     {' '.join(words.split())[:200]}")
+    print_line(f"put       {local_time(found.created_us)} by {found.who}")
+    if found.started_us is not None:
+        again = f", {found.attempts} times" if found.attempts > 1 else ""
+        print_line(f"started   {local_time(found.started_us)} in {found.mode} mode{again}")
+    if found.ended_us is not None:
+        print_line(f"ended     {local_time(found.ended_us)}")
+    if found.reason:
+        print_line(f"reason    {found.reason}")
+    if found.question_id:
+        note(f"it waits for an answer: interlock questions show {found.question_id}")
+    return Exit.ok
+
+
+@app.command
+async def cancel(task: str, *, json: AsJson = False) -> int:
+    """Cancel a task. Where it is being worked on, its worker is told."""
+    from interlock.wiring import local_person
+
+    async with opened_office() as office:
+        cancelled = await office.tasks.cancel(task, who=local_person())
+    _tell(cancelled, "cancelled" if cancelled.status.is_end else "told its worker to stop", json=json)
+    return Exit.ok
+
+
+@app.command
+async def retry(task: str, *, json: AsJson = False) -> int:
+    """Put the message of a failed or cancelled task once more, as a new task."""
+    from interlock.wiring import local_person
+
+    async with opened_office() as office:
+        queued = await office.tasks.retry(task, who=local_person())
+    _tell(queued, f"queued {queued.id}", json=json)
+    if not json:
+        note(f"a worker takes it up: interlock worker, or: interlock chat --session {queued.session_id}")
+    return Exit.ok
+
+
+def _tell(task: "Task", sentence: str, *, json: bool) -> None:
+    if json:
+        print_json(asdict(task))
+    else:
+        print_line(sentence)
+
+
+def _status(word: str) -> "TaskStatus":
+    from interlock.worker.rows import TaskStatus
+
+    try:
+        return TaskStatus(word)
+    except ValueError:
+        raise BadUsage(f"--status {word}: use one of {', '.join(TaskStatus)}") from None
