@@ -1,20 +1,28 @@
-"""The few system calls Python does not offer: `openat2`, and `renameat2` that never replaces."""
+"""The few system calls Python does not offer: `openat2`, `statx`, and `renameat2` that never replaces."""
 
 import ctypes
 import errno
 import os
 import platform
 import stat
+from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 # The numbers are the kernel's own (asm-generic; x86_64 has an older one for renameat2).
 _OPENAT2 = 437
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276}.get(platform.machine())
+_STATX = {"x86_64": 332, "aarch64": 291, "riscv64": 291}.get(platform.machine())
 
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
+_RESOLVE_CACHED = 0x20
+_WITHOUT_LINKS = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS
 _RENAME_NOREPLACE = 1
+_AT_EMPTY_PATH = 0x1000
+_AT_STATX_DONT_SYNC = 0x4000
+_STATX_BASIC_STATS = 0x7FF
 
 # Somebody who holds a lease on a file can make the kernel say "try again" for most of a minute.
 _TRIES = 50
@@ -24,9 +32,45 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+class _Statx(ctypes.Structure):
+    """The kernel's `struct statx`, as far as it is read here."""
+
+    _fields_ = (
+        ("_", ctypes.c_uint32 * 4),
+        ("links", ctypes.c_uint32),
+        ("_owners", ctypes.c_uint32 * 2),
+        ("mode", ctypes.c_uint16),
+        ("_inode", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("_times", ctypes.c_uint64 * 10),
+        ("_special", ctypes.c_uint32 * 2),
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("_rest", ctypes.c_uint64 * 14),
+    )
+
+
+class Look(NamedTuple):
+    """What the kernel knows of something without asking anybody."""
+
+    mode: int
+    size: int
+    links: int
+    device: tuple[int, int]
+
+
 @cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
+
+
+@cache
+def _system_call(*types: type) -> Callable[..., int]:
+    """`syscall` for arguments of these types, behind its number. They need not be wrapped each time."""
+    call = _libc()["syscall"]
+    call.argtypes = (ctypes.c_long, *types)
+    call.restype = ctypes.c_long
+    return call
 
 
 @cache
@@ -58,6 +102,32 @@ def open_beneath(folder: int, relative: str, flags: int, mode: int = 0) -> int:
         except (InterruptedError, BlockingIOError) as error:
             last = error
     raise last
+
+
+def open_cached(folder: int, relative: str, flags: int) -> int:
+    """The same, if every name on the way is in the kernel's memory; `BlockingIOError` where one is not.
+
+    Only the names: with anything but O_PATH, what is opened may still have to be asked for.
+    """
+    if relative.startswith("/") or ".." in relative.split("/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
+    if not has_openat2():
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), relative)
+    return _openat2(folder, _c_string(relative), flags | os.O_CLOEXEC, 0, _WITHOUT_LINKS | _RESOLVE_CACHED)
+
+
+def look_cached(descriptor: int) -> Look:
+    """What is known of an open file without a word to its disk, its server or whoever else holds it."""
+    if _STATX is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    found = _Statx()
+    call = _system_call(
+        *(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.POINTER(_Statx))
+    )
+    flags = _AT_EMPTY_PATH | _AT_STATX_DONT_SYNC
+    if call(_STATX, descriptor, b"", flags, _STATX_BASIC_STATS, ctypes.byref(found)):
+        raise _last_error("")
+    return Look(found.mode, found.size, found.links, (found.major, found.minor))
 
 
 def rename_without_replacing(source_folder: int, source: str, folder: int, name: str) -> None:
@@ -110,16 +180,18 @@ def _c_string(path: str) -> bytes:
     return os.fsencode(path)
 
 
-def _openat2(folder: int, path: bytes, flags: int, mode: int) -> int:
-    how = _OpenHow(flags, mode, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
-    descriptor: int = _libc().syscall(
-        *(ctypes.c_long(_OPENAT2), ctypes.c_int(folder), ctypes.c_char_p(path)),
-        *(ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))),
-    )
+def _openat2(folder: int, path: bytes, flags: int, mode: int, resolve: int = _WITHOUT_LINKS) -> int:
+    how = _OpenHow(flags, mode, resolve)
+    call = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
+    descriptor = call(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
     if descriptor < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), os.fsdecode(path))
+        raise _last_error(os.fsdecode(path))
     return descriptor
+
+
+def _last_error(path: str) -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code), path)
 
 
 def _open_step_by_step(folder: int, parts: list[str], flags: int, mode: int) -> int:

@@ -34,6 +34,9 @@ _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 
+# Parts of a path that are no names.
+_UNPLAIN = frozenset({"", ".", ".."})
+
 
 class Access(StrEnum):
     read = "read"
@@ -56,6 +59,10 @@ class Place:
     @property
     def path(self) -> Path:
         return self.root.joinpath(*self.parts)
+
+    @property
+    def spelled(self) -> str:
+        return f"{str(self.root).rstrip('/')}/{'/'.join(self.parts)}" if self.parts else str(self.root)
 
     @property
     def relative(self) -> str:
@@ -103,6 +110,19 @@ class Territory:
         if access is Access.write:
             self._judge_writing(place)
         return place
+
+    def as_spelled(self, asked: str) -> Place | None:
+        """The place to read, if no part of the path is a link: to be proven by opening it without links.
+
+        None where the text alone does not say: `..`, slashes too many, or a path outside.
+        """
+        asked = _well_formed(asked)
+        joined = asked if asked.startswith("/") else f"{self.first_root}/{asked}"
+        root = self._deepest_root(joined)
+        if root is None:
+            return None
+        parts = tuple(joined.removeprefix(str(root)).removeprefix("/").split("/"))
+        return None if _UNPLAIN.intersection(parts) else Place(root, parts, asked, Access.read)
 
     def shown(self, place: Place, parts: tuple[str, ...] = ()) -> str:
         """A path in the form in which it can be asked for again, on one line."""
