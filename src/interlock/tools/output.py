@@ -33,11 +33,11 @@ def bound_text(text: str, *, max_lines: int, max_bytes: int, whole: str = "") ->
 
 def _end_of_line(text: str, number: int) -> int:
     """The offset behind the last of `number` lines."""
+    if text.count("\n") < number:
+        return len(text)
     end = 0
     for _ in range(number):
-        end = text.find("\n", end) + 1
-        if end == 0:
-            return len(text)
+        end = text.index("\n", end) + 1
     return end
 
 

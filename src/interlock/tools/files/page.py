@@ -42,8 +42,11 @@ class Page:
 
 def read_page(read: ReadBytes, size: int, form: TextForm, request: PageRequest, redactor: Redactor) -> Page:
     window = _Window(read, size, form, request)
+    secrets = list(window.secrets(redactor))
+    if not secrets and window.reaches_end and _has_room(window.text, request):
+        return _whole_page(window)
     sheet = _Sheet(window.text, form, request)
-    for begin, end in window.secrets(redactor):
+    for begin, end in secrets:
         if not (sheet.take_plain(begin) and sheet.take_secret(end)):
             break
     else:
@@ -61,6 +64,25 @@ def read_page(read: ReadBytes, size: int, form: TextForm, request: PageRequest, 
         line_ends=taken.count("\n"),
         cut_by_lines=sheet.cut_by_lines,
         is_last=is_last,
+    )
+
+
+def _has_room(text: str, request: PageRequest) -> bool:
+    """Certainly: no character is longer than four bytes, in any encoding."""
+    return len(text) * 4 <= request.max_bytes and text.count("\n") < request.max_lines
+
+
+def _whole_page(window: "_Window") -> Page:
+    """All there is, without a secret in it: the page most files are."""
+    shown, line_ends = storable(window.text), window.text.count("\n")
+    return Page(
+        text=shown,
+        start=window.start,
+        end=window.end,
+        lines=line_ends + bool(shown and not shown.endswith("\n")),
+        line_ends=line_ends,
+        cut_by_lines=False,
+        is_last=True,
     )
 
 
@@ -159,9 +181,9 @@ def _fitting(piece: str, room: int, width: Callable[[str], int]) -> int:
 
 
 def _end_of_lines(text: str, count: int) -> int:
+    if text.count("\n") < count:
+        return len(text)
     end = 0
     for _ in range(count):
-        end = text.find("\n", end) + 1
-        if end == 0:
-            return len(text)
+        end = text.index("\n", end) + 1
     return end

@@ -91,6 +91,8 @@ def text_form(head: bytes, *, is_whole: bool) -> TextForm | None:
             return replace(form, line_ending=_line_ending(form.decode(head)))
     if b"\0" in head or _signature(head) is not None:
         return None
+    if head.isascii():
+        return TextForm(line_ending=_line_ending(head.decode("ascii")))
     text = TextForm().decode(head if is_whole else head[: len(head) - _unfinished(head)])
     # A few broken bytes in a UTF-8 text do not make it another encoding.
     broken = len(_BROKEN.findall(text))
