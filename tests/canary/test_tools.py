@@ -6,7 +6,7 @@ import re
 import shlex
 from urllib.parse import quote
 
-from interlock.gates.runner import MAX_RECORDED_ARGUMENT_CHARS
+from interlock.gates.records import MAX_RECORDED_ARGUMENT_CHARS
 from interlock.tools.media.answers import MAX_REASON_CHARS
 from tests.canary.canaries import Canary
 from tests.canary.nest import Nest

@@ -198,15 +198,15 @@ async def test_a_call_cancelled_while_its_intent_is_written_never_runs_and_is_to
 ):
     """Once, and once more while it is written that it was."""
     echo = bench()
-    begin_append = echo.store.log.begin_append
+    see_through = echo.store.log.see_through
 
-    def cancelling(stream, event, **more):
-        writing = begin_append(stream, event, **more)
-        if event.kind in kinds:
+    def cancelling(stream, draft, **more):
+        writing = see_through(stream, draft, **more)
+        if draft.kind in kinds:
             task.cancel()
         return writing
 
-    monkeypatch.setattr(echo.store.log, "begin_append", cancelling)
+    monkeypatch.setattr(echo.store.log, "see_through", cancelling)
     task = asyncio.create_task(echo.call())
     with pytest.raises(asyncio.CancelledError):
         await task

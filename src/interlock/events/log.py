@@ -80,8 +80,10 @@ class _Unit(WriteUnit):
         token: int | None,
         drafts: Sequence[Draft] = (),
         work: Work[Any] | None = None,
+        *,
+        is_seen_through: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(is_seen_through=is_seen_through)
         self.stream = stream
         self.token = token
         self.drafts = drafts
@@ -107,8 +109,18 @@ class EventLog:
     ) -> "asyncio.Future[list[Recorded]]":
         """Queue facts to be recorded, in the order of the calls; the future ends when they are on disk."""
         _refuse_odd_names(stream)
-        drafts = [Draft(event, scope, self._redactor) for event in events]
-        return self._writer.submit(_Unit(stream, token, drafts))
+        return self._writer.submit(_Unit(stream, token, [self.draft(event, scope) for event in events]))
+
+    def draft(self, event: Event, scope: Scope = NO_SCOPE) -> Draft:
+        """A fact made ready, with its id: another one can already stand under it."""
+        return Draft(event, scope, self._redactor)
+
+    def see_through(
+        self, stream: str, *drafts: Draft, token: int | None = None
+    ) -> "asyncio.Future[list[Recorded]]":
+        """Queue facts to be recorded together; whoever waits for it stays until they are, or cannot be."""
+        _refuse_odd_names(stream)
+        return self._writer.submit(_Unit(stream, token, drafts, is_seen_through=True))
 
     async def append(
         self,

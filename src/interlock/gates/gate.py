@@ -119,8 +119,10 @@ async def _judge_arguments(
         arguments = decode_arguments(call.arguments)
         entry.validator.check(arguments)
         wanted = _seconds(call, tool, arguments, authority)
-        async with asyncio.timeout(min(wanted, authority.limits.timeout_seconds)):
-            prepared = await tool.prepare(arguments, context)
+        prepared = tool.prepare_at_once(arguments, context)
+        if prepared is None:
+            async with asyncio.timeout(min(wanted, authority.limits.timeout_seconds)):
+                prepared = await tool.prepare(arguments, context)
     except ToolError as error:
         objection = error
     except TimeoutError:

@@ -3,32 +3,26 @@
     judge → record the intent → execute under a time-out → redact → bound → record the outcome → return
 
 The intent is on disk before the tool has any effect, and the outcome before anyone is shown it. A call
-whose intent cannot be recorded does not run.
+whose intent cannot be recorded does not run. What can be read from memory at once has no effect that the
+intent could come before: then both are recorded together, and if they cannot be, nothing is shown.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any
 
 import structlog
 
 from interlock.events.base import Event
-from interlock.events.catalog import (
-    ToolCallCompleted,
-    ToolCallDenied,
-    ToolCallFailed,
-    ToolCallStarted,
-)
-from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.ledger import NO_SCOPE, Draft, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.gates.book import AuthorityBook
 from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.presentation import presentable, redacted_failure
-from interlock.gates.verdict import Layer
+from interlock.gates.records import Outcome, intent_event, outcome_event, refusal_event
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
@@ -41,8 +35,6 @@ _log = structlog.get_logger(__name__)
 
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0
-
-MAX_RECORDED_ARGUMENT_CHARS = 4000
 
 _Cancelled = asyncio.CancelledError | None
 
@@ -58,19 +50,10 @@ class CallContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """A result that is ready to be shown, and what the log says about how it came about."""
-
-    result: ToolResult
-    latency_ms: float
-    redacted: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Ended:
     """How an execution ended, and the cancellation that must still be passed on, if there was one."""
 
-    outcome: _Outcome
+    outcome: Outcome
     cancelled: _Cancelled
 
 
@@ -83,11 +66,16 @@ class ToolRunner:
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
         # A name is data from outside: nothing secret in it may pass, however it is cut later.
-        call = replace(call, name=self._redactor.text(call.name))
+        if self._registry.get(call.name) is None:
+            call = replace(call, name=self._redactor.text(call.name))
         await self._enter(authority)
         judged = await judge(call, authority, self._registry, self._caller(context))
         if isinstance(judged, Refusal):
             return await self._refuse(call, judged, authority, context)
+        answer = self._answer_at_once(judged)
+        if answer is not None:
+            await self._record_whole(judged, answer, context)
+            return answer.result
         inside = await self._record_intent(judged, context)
         ended = await self._execute(judged, inside)
         if ended.outcome.result.question_id is None:
@@ -117,42 +105,40 @@ class ToolRunner:
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
     ) -> ToolResult:
         failure = redacted_failure(refusal.failure, self._redactor)
-        fields: dict[str, Any] = {
-            "call_id": call.call_id,
-            "mode": authority.mode.value,
-            "authority_digest": authority.digest,
-            "latency_ms": 0.0,
-            "redacted": failure != refusal.failure,
-            **_failure_fields(failure),
-        }
-        event = _failure_event(fields, call.name[:64], failure, refusal.layer)
-        _, cancelled = await self._append(event, context)
+        _, cancelled = await self._append(refusal_event(call, refusal, authority, failure), context)
         if cancelled is not None:
             raise cancelled
         return replace(refusal, failure=failure).result()
 
     async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
         """The context whose scope is the call itself, once the intent is durable."""
-        arguments = self._redactor.checked(cleared.arguments)
-        started = ToolCallStarted(
-            call_id=cleared.call_id,
-            tool_name=cleared.tool.name,
-            mode=cleared.authority.mode.value,
-            authority_digest=cleared.authority.digest,
-            redacted=arguments.changed,
-            requested_name=cleared.requested_name,
-            arguments=_shortened(arguments.value),
-            effect=cleared.tool.effect.value,
-            timeout_seconds=cleared.timeout_seconds,
-            sandbox=cleared.authority.profile.sandbox,
-        )
-        intent, cancelled = await self._append(started, context)
+        intent, cancelled = await self._append(intent_event(cleared, self._redactor), context)
         inside = replace(context, scope=Scope(context.scope.task, intent))
         if cancelled is not None:
             # It is on disk: end it, so that nobody has to wonder about it.
             await self._record_outcome(cleared, _cancelled(cleared), inside)
             raise cancelled
         return inside
+
+    def _answer_at_once(self, cleared: ClearedCall) -> Outcome | None:
+        """What a call that only reads came to, where nothing had to be waited for."""
+        if cleared.tool.effect is not Effect.read:
+            return None
+        began = time.perf_counter()
+        try:
+            result = cleared.tool.at_once(cleared.prepared, cleared.context)
+        except (Exception, SystemExit):  # noqa: BLE001 - what is wrong is told when it is executed
+            return None
+        return None if result is None else self._outcome(cleared, result, began)
+
+    async def _record_whole(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
+        """The intent and the outcome, both or neither."""
+        intent = self._log.draft(intent_event(cleared, self._redactor), context.scope)
+        inside = Scope(context.scope.task, intent.id)
+        outcome_draft = self._log.draft(outcome_event(cleared, outcome), inside)
+        cancelled = await self._write(context, intent, outcome_draft)
+        if cancelled is not None:
+            raise cancelled
 
     async def _execute(self, cleared: ClearedCall, inside: CallContext) -> _Ended:
         """Run it to its end, its time-out or its cancellation. What took effect is told as it went."""
@@ -172,7 +158,7 @@ class ToolRunner:
                 return _Ended(self._outcome(cleared, result, began), cancelled)
         return _Ended(self._outcome(cleared, _result_of(running, cleared), began), cancelled)
 
-    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> _Outcome:
+    def _outcome(self, cleared: ClearedCall, result: ToolResult, began: float) -> Outcome:
         """Free of secrets and bounded: from here on it may be stored, shown and sent."""
         latency_ms = (time.perf_counter() - began) * 1000
         try:
@@ -180,45 +166,30 @@ class ToolRunner:
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
             shown, redacted = _faulty(cleared, "it gave back something that cannot be shown"), False
-        return _Outcome(shown, round(latency_ms, 3), redacted)
+        return Outcome(shown, round(latency_ms, 3), redacted)
 
-    async def _record_outcome(self, cleared: ClearedCall, outcome: _Outcome, context: CallContext) -> None:
-        fields: dict[str, Any] = {
-            "call_id": cleared.call_id,
-            "tool_name": cleared.tool.name,
-            "mode": cleared.authority.mode.value,
-            "authority_digest": cleared.authority.digest,
-            "redacted": outcome.redacted,
-            "latency_ms": outcome.latency_ms,
-        }
-        result = outcome.result
-        event: Event
-        if result.failure is None:
-            event = ToolCallCompleted(
-                **fields,
-                exit_code=result.exit_code,
-                truncated_lines=result.truncated_lines,
-                truncated_bytes=result.truncated_bytes,
-                output_hash=sha256(result.stdout.encode() + b"\0" + result.stderr.encode()).hexdigest(),
-                files=[touch.as_dict() for touch in result.touched],
-            )
-        else:
-            fields |= _failure_fields(result.failure)
-            event = _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
-        _, cancelled = await self._append(event, context)
+    async def _record_outcome(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
+        _, cancelled = await self._append(outcome_event(cleared, outcome), context)
         if cancelled is not None:
             raise cancelled
 
     async def _append(self, event: Event, context: CallContext) -> tuple[str, _Cancelled]:
         """The id of the event, once it is durable, and the cancellation that came while it was written."""
+        draft = self._log.draft(event, context.scope)
+        return draft.id, await self._write(context, draft)
+
+    async def _write(self, context: CallContext, *drafts: Draft) -> _Cancelled:
+        cancelled: _Cancelled = None
         try:
-            writing = self._log.begin_append(
-                context.session_id, event, scope=context.scope, token=context.lease_token
-            )
-            cancelled = await _ended(writing)
-            return writing.result()[0].id, cancelled
+            writing = self._log.see_through(context.session_id, *drafts, token=context.lease_token)
+            try:
+                await writing
+            except asyncio.CancelledError as error:
+                cancelled = error
+                writing.result()
         except StoreError as error:
-            raise AuditUnavailable(f"{event.kind} could not be recorded: {error}") from error
+            raise AuditUnavailable(f"{drafts[0].kind} could not be recorded: {error}") from error
+        return cancelled
 
 
 async def _contained(cleared: ClearedCall, context: ToolContext) -> ToolResult:
@@ -307,8 +278,8 @@ def _stopped(cleared: ClearedCall) -> ToolResult:
     return _failed(cleared, ErrorCode.CANCELLED, reason, step)
 
 
-def _cancelled(cleared: ClearedCall) -> _Outcome:
-    return _Outcome(_stopped(cleared), 0.0, redacted=False)
+def _cancelled(cleared: ClearedCall) -> Outcome:
+    return Outcome(_stopped(cleared), 0.0, redacted=False)
 
 
 def _failed(
@@ -339,32 +310,3 @@ def _told(
         next_action=next_action,
     )
     return ToolResult(exit_code=1, failure=failure)
-
-
-def _failure_event(
-    fields: dict[str, Any], requested_name: str, failure: ToolFailure, layer: Layer
-) -> Event:
-    if failure.is_denial:
-        return ToolCallDenied(**fields, requested_name=requested_name, layer=layer.value)
-    return ToolCallFailed(**fields, requested_name=requested_name)
-
-
-def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
-    return {
-        "tool_name": failure.tool_name,
-        "error": failure.message,
-        "error_code": failure.error_code.value,
-        "error_class": failure.error_class.value,
-        "next_action": failure.next_action,
-    }
-
-
-def _shortened(value: Any) -> Any:
-    """The arguments as the log keeps them: long texts cut, with a note of how long they were."""
-    if isinstance(value, str) and len(value) > MAX_RECORDED_ARGUMENT_CHARS:
-        return f"{value[:MAX_RECORDED_ARGUMENT_CHARS]}… ({len(value)} characters)"
-    if isinstance(value, dict):
-        return {key: _shortened(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_shortened(item) for item in value]
-    return value

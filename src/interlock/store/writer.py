@@ -19,17 +19,28 @@ MAX_GROUP = 1024
 MAX_RETRIES = 5
 
 
+class SeenThrough(asyncio.Future[Any]):
+    """A future whose waiter stays: cancelled meanwhile, it hears of that when the write has ended.
+
+    A shield around it would do the same, for one more turn of the loop with every write.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002
+        return False
+
+
 class WriteUnit:
     """One thing to be written, who waits for it, and what it came to: a result or an error of its own."""
 
-    __slots__ = ("error", "future", "loop", "result")
+    __slots__ = ("error", "future", "is_seen_through", "loop", "result")
 
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_seen_through: bool = False) -> None:
         self.result: Any = None
         self.error: Exception | None = None
+        self.is_seen_through = is_seen_through
 
     def fail(self, error: Exception) -> None:
         self.result, self.error = None, error
@@ -66,8 +77,8 @@ class GroupCommitWriter(Generic[Unit]):
 
         A caller that stops waiting does not stop the write.
         """
-        unit.loop = asyncio.get_running_loop()
-        unit.future = unit.loop.create_future()
+        unit.loop = loop = asyncio.get_running_loop()
+        unit.future = SeenThrough(loop=loop) if unit.is_seen_through else loop.create_future()
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed")

@@ -100,6 +100,17 @@ class BaseTool(ABC):
         """
         return arguments
 
+    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:  # noqa: ARG002
+        """What `prepare` would give, where nothing has to be waited for; None leaves it to `prepare`."""
+        return None
+
+    def at_once(self, prepared: Any, context: ToolContext) -> ToolResult | None:  # noqa: ARG002
+        """The result of a call that only reads, where it can be had without waiting for anything.
+
+        None: it is executed. Anything a tool would have to tell of a failure is told there, too.
+        """
+        return None
+
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
         """How long this call may take; never more than the policy's maximum, whatever it answers."""
         return limits.timeout_seconds

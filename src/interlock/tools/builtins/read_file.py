@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.redaction.redactor import Redactor
+from interlock.sandbox.cached import CachedFile, find_cached
 from interlock.sandbox.files import OpenFile, opened_file
 from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
@@ -33,7 +34,10 @@ MAX_OFFSET = 2**53
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
+    """`file` is what was found in memory as the path was judged."""
+
     place: Place
+    file: CachedFile | None
     offset: int | None
     limit_bytes: int | None
     start_line: int | None
@@ -79,20 +83,18 @@ class ReadFileTool(ReadingTool[_Plan]):
             "required": ["path"],
         }
 
+    def prepare_at_once(self, arguments: Mapping[str, Any], context: ToolContext) -> _Plan | None:
+        found = find_cached(Territory(context.profile), arguments["path"])
+        return found and _plan(*found, arguments, context)
+
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:
-        plan = _Plan(
-            place=territory.find(arguments["path"]),
-            **{name: arguments.get(name) for name in _Plan.__slots__ if name != "place"},
-        )
-        _refuse_contradictions(plan)
-        if plan.limit_bytes is not None and plan.limit_bytes > context.limits.max_read_bytes:
-            raise ToolError(
-                ErrorCode.LIMIT_EXCEEDED,
-                f"limit_bytes: {plan.limit_bytes} is more than the {context.limits.max_read_bytes} "
-                "bytes that may be read at once",
-                "Read it in smaller pieces.",
-            )
-        return plan
+        return _plan(territory.find(arguments["path"]), None, arguments, context)
+
+    def at_once(self, prepared: _Plan, context: ToolContext) -> ToolResult | None:
+        if prepared.file is None:
+            return None
+        shown = Territory(context.profile).shown(prepared.place)
+        return self._read(prepared.file, prepared, shown, context)
 
     def subject(self, plan: _Plan, territory: Territory) -> str:
         return territory.shown(plan.place)
@@ -130,7 +132,7 @@ class ReadFileTool(ReadingTool[_Plan]):
             truncated_bytes=not page.is_last and not page.cut_by_lines,
             next_page_cursor=cursor,
             meta=_meta(shown, file, form, page, begin.line),
-            touched=(source.touch(str(plan.place.path), page, form),),
+            touched=(source.touch(plan.place.spelled, page, form),),
         )
 
 
@@ -183,11 +185,30 @@ class _Begin:
         return {"offset": page.end, "line": line, **asked}
 
 
-def _refuse_contradictions(plan: _Plan) -> None:
+def _plan(
+    place: Place, file: CachedFile | None, arguments: Mapping[str, Any], context: ToolContext
+) -> _Plan:
+    plan = _Plan(
+        place=place,
+        file=file,
+        offset=arguments.get("offset"),
+        limit_bytes=arguments.get("limit_bytes"),
+        start_line=arguments.get("start_line"),
+        line_count=arguments.get("line_count"),
+        cursor=arguments.get("cursor"),
+    )
     if plan.offset is not None and plan.start_line is not None:
         raise ToolError(
             ErrorCode.INVALID_ARGS, "offset and start_line each say where to begin", "Give one of them."
         )
+    if plan.limit_bytes is not None and plan.limit_bytes > context.limits.max_read_bytes:
+        raise ToolError(
+            ErrorCode.LIMIT_EXCEEDED,
+            f"limit_bytes: {plan.limit_bytes} is more than the {context.limits.max_read_bytes} "
+            "bytes that may be read at once",
+            "Read it in smaller pieces.",
+        )
+    return plan
 
 
 def _begin(plan: _Plan, file: OpenFile, form: TextForm, context: ToolContext) -> _Begin:

@@ -1,0 +1,110 @@
+"""What the log says of a call: the events of its intent, its outcome and its refusal."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from interlock.events.base import Event
+from interlock.events.catalog import (
+    ToolCallCompleted,
+    ToolCallDenied,
+    ToolCallFailed,
+    ToolCallStarted,
+)
+from interlock.gates.authority import Authority
+from interlock.gates.gate import ClearedCall, Refusal, ToolCall
+from interlock.gates.verdict import Layer
+from interlock.redaction.redactor import Redactor
+from interlock.tools.result import ToolFailure, ToolResult
+
+MAX_RECORDED_ARGUMENT_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result that is ready to be shown, and what the log says about how it came about."""
+
+    result: ToolResult
+    latency_ms: float
+    redacted: bool
+
+
+def intent_event(cleared: ClearedCall, redactor: Redactor) -> Event:
+    arguments = redactor.checked(cleared.arguments)
+    return ToolCallStarted(
+        call_id=cleared.call_id,
+        tool_name=cleared.tool.name,
+        mode=cleared.authority.mode.value,
+        authority_digest=cleared.authority.digest,
+        redacted=arguments.changed,
+        requested_name=cleared.requested_name,
+        arguments=_shortened(arguments.value),
+        effect=cleared.tool.effect.value,
+        timeout_seconds=cleared.timeout_seconds,
+        sandbox=cleared.authority.profile.sandbox,
+    )
+
+
+def outcome_event(cleared: ClearedCall, outcome: Outcome) -> Event:
+    fields: dict[str, Any] = {
+        "call_id": cleared.call_id,
+        "tool_name": cleared.tool.name,
+        "mode": cleared.authority.mode.value,
+        "authority_digest": cleared.authority.digest,
+        "redacted": outcome.redacted,
+        "latency_ms": outcome.latency_ms,
+    }
+    result = outcome.result
+    if result.failure is not None:
+        fields |= _failure_fields(result.failure)
+        return _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
+    return ToolCallCompleted(
+        **fields,
+        exit_code=result.exit_code,
+        truncated_lines=result.truncated_lines,
+        truncated_bytes=result.truncated_bytes,
+        output_hash=sha256(result.stdout.encode() + b"\0" + result.stderr.encode()).hexdigest(),
+        files=[touch.as_dict() for touch in result.touched],
+    )
+
+
+def refusal_event(call: ToolCall, refusal: Refusal, authority: Authority, shown: ToolFailure) -> Event:
+    """`shown` is the refusal's failure as it may be told."""
+    fields: dict[str, Any] = {
+        "call_id": call.call_id,
+        "mode": authority.mode.value,
+        "authority_digest": authority.digest,
+        "latency_ms": 0.0,
+        "redacted": shown != refusal.failure,
+        **_failure_fields(shown),
+    }
+    return _failure_event(fields, call.name[:64], shown, refusal.layer)
+
+
+def _failure_event(
+    fields: dict[str, Any], requested_name: str, failure: ToolFailure, layer: Layer
+) -> Event:
+    if failure.is_denial:
+        return ToolCallDenied(**fields, requested_name=requested_name, layer=layer.value)
+    return ToolCallFailed(**fields, requested_name=requested_name)
+
+
+def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
+    return {
+        "tool_name": failure.tool_name,
+        "error": failure.message,
+        "error_code": failure.error_code.value,
+        "error_class": failure.error_class.value,
+        "next_action": failure.next_action,
+    }
+
+
+def _shortened(value: Any) -> Any:
+    """The arguments as the log keeps them: long texts cut, with a note of how long they were."""
+    if isinstance(value, str) and len(value) > MAX_RECORDED_ARGUMENT_CHARS:
+        return f"{value[:MAX_RECORDED_ARGUMENT_CHARS]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    return value
