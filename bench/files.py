@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.log import Plain, folder
+from bench.log import EVENT, BareGroupCommit, Plain, folder
 from bench.rows import Row, interleaved
 from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog
@@ -57,6 +57,7 @@ class Desk:
             )
         )
         self.plain = Plain(path / "plain.db")
+        self.grouped = BareGroupCommit(Plain(path / "grouped.db"))
         self.loop = asyncio.new_event_loop()
         sessions = SessionManager(
             *(self.database, self.log, redactor),
@@ -75,6 +76,7 @@ class Desk:
         self.loop.run_until_complete(run())
 
     def close(self) -> None:
+        self.grouped.close()
         self.loop.close()
         self.log.close()
         self.database.close()
@@ -135,6 +137,29 @@ def plain_reads(desk: Desk) -> None:
         desk.plain.write(["alone"])
 
 
+def off_the_loop(desk: Desk) -> None:
+    """The same with the commit on a thread, as any log must do that does not stop the event loop."""
+    path = os.fspath(desk.root / "small.txt")
+
+    async def run() -> None:
+        for _ in range(READS):
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123, ASYNC230
+                file.read()
+            await desk.grouped.append("alone")
+
+    desk.loop.run_until_complete(run())
+
+
+def log_alone(desk: Desk) -> None:
+    """What the log itself takes of a call: two events in one commit."""
+
+    async def run() -> None:
+        for _ in range(READS):
+            await desk.log.append(desk.session, EVENT, EVENT)
+
+    desk.loop.run_until_complete(run())
+
+
 def rows() -> list[Row]:
     with folder() as path:
         desk = Desk(path)
@@ -157,11 +182,12 @@ def rows() -> list[Row]:
         rg_wall, ours_wall = interleaved(
             ROUNDS, lambda: wall(lambda: plain_search(desk), SEARCHES), lambda: wall(search, SEARCHES)
         )
-        plain_cpu, read_cpu = interleaved(
-            ROUNDS, lambda: cpu(lambda: plain_reads(desk), READS), lambda: cpu(read, READS)
+        sides = (lambda: plain_reads(desk), lambda: off_the_loop(desk), lambda: log_alone(desk), read)
+        plain_cpu, off_cpu, log_cpu, read_cpu = interleaved(
+            ROUNDS, *(lambda side=side: cpu(side, READS) for side in sides)
         )
-        plain_wall, read_wall = interleaved(
-            ROUNDS, lambda: wall(lambda: plain_reads(desk), READS), lambda: wall(read, READS)
+        plain_wall, off_wall, log_wall, read_wall = interleaved(
+            ROUNDS, *(lambda side=side: wall(side, READS) for side in sides)
         )
         small_page, big_page = interleaved(ROUNDS, lambda: cpu(million, PAGES), lambda: cpu(billion, PAGES))
         desk.close()
@@ -170,6 +196,10 @@ def rows() -> list[Row]:
         Row("search of 20 000 files, CPU", ours_cpu / 1000, rg_cpu / 1000, "ms", "ms rg itself", 1.15),
         Row("search of 20 000 files, wall", ours_wall / 1000, rg_wall / 1000, "ms", "ms rg itself"),
         Row("read_file of a small file, CPU", read_cpu, plain_cpu, "µs", beside, 1.5),
+        Row("  of that, two events in one commit", log_cpu, plain_cpu, "µs", beside),
+        Row("  beside it, the least off the loop", off_cpu, plain_cpu, "µs", beside),
         Row("read_file of a small file, wall", read_wall, plain_wall, "µs", beside),
+        Row("  of that, two events in one commit", log_wall, plain_wall, "µs", beside),
+        Row("  beside it, the least off the loop", off_wall, plain_wall, "µs", beside),
         Row("a page of 1 GB, CPU", big_page, small_page, "µs", "µs a page of 1 MB", 1.15),
     ]
