@@ -69,15 +69,17 @@ def by_turns(answers: Sequence[Answer]) -> Deciding:
 
 
 def by_model_name(asked: Asked) -> Answer:
-    """`work-CALLS-PIECES`, with any tool that is offered first and its required arguments made up."""
-    match = re.fullmatch(r"work-(\d+)-(\d+)", asked.document.get("model", ""))
+    """`work-CALLS-PIECES-TOOL`: that tool, or any that is offered first, with made-up arguments."""
+    match = re.fullmatch(r"work-(\d+)-(\d+)(?:-(\w+))?", asked.document.get("model", ""))
     if match is None:
         return said("This is the answer of a scripted server.")
-    calls, pieces = map(int, match.groups())
+    calls, pieces, tool = int(match[1]), int(match[2]), match[3]
     done = sum(message["role"] == "tool" for message in asked.messages)
     if done >= calls:
         return streamed(text_chunks(f"word{number} " for number in range(pieces)))
-    name, arguments = _made_up(asked.document.get("tools") or [], done)
+    offered = asked.document.get("tools") or []
+    wanted = [each for each in offered if each["function"]["name"] == tool] or offered
+    name, arguments = _made_up(wanted, done)
     return called((name, arguments), ids=f"call_{done}")
 
 

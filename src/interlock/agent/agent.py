@@ -11,7 +11,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.calling import Calling, CallsEnd, TurnScope
 from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
-from interlock.agent.events import AgentEvent, AskUser
+from interlock.agent.events import AgentEvent, AskUser, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.past import Past, read_standing
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
@@ -79,10 +79,11 @@ class AgentLoop:
 
     async def _turns(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
         reply: Reply | None = None
+        turned: TurnCompleted | None = None
         while (stop := task.control.before_turn(await task.spending.history())) is None:
             task.prompt = await self._services.prompts.renew(task.prompt)
-            task.recording.compact(reserved=task.prompt.tokens)
-            turn, question = await task.begin_turn()
+            await task.recording.compact(reserved=task.prompt.tokens)
+            turn, question = task.begin_turn()
             async with aclosing(task.asking.ask(question, Retries(self._services.limits))) as events:
                 async for event in events:
                     yield event
@@ -92,13 +93,17 @@ class AgentLoop:
             async with aclosing(task.calling.run(reply.tool_calls, turn, task.end)) as events:
                 async for event in events:
                     yield event
-            yield await task.recording.end_turn(question.turn, reply, usage, task.end)
-            if task.end.waiting:
-                return
+            turned = task.recording.end_turn(question.turn, reply, usage, task.end)
             stop = task.end.stop
-            if stop is not None or not reply.tool_calls:
+            if task.end.waiting or stop is not None or not reply.tool_calls:
                 break
-        yield await task.recording.end(task.control, stop, reply)
+            yield turned
+            turned = None
+        ended = await task.recording.end(task.control, stop, reply, task.end)
+        if turned is not None:
+            yield turned
+        if ended is not None:
+            yield ended
 
     async def _finish_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
         """Calls that an earlier attempt left without an answer, or whose answer has come meanwhile."""
@@ -113,7 +118,7 @@ class AgentLoop:
         async with aclosing(task.calling.run(left.to_run, turn, task.end)) as events:
             async for event in events:
                 yield event
-        await task.recording.take(task.end)
+        task.recording.take(task.end)
 
     async def _take_up(self, assignment: Assignment) -> "_Task":
         here, session_id = self._services, assignment.session_id
@@ -128,7 +133,7 @@ class AgentLoop:
         used = past.used(here.prices, standing.messages, prompt.authority.names)
         control = TaskControl(here.limits, model=provider.name, prices=here.prices, used=used)
         recording = Recording(here.sessions, here.log, assignment, conversation, provider.name)
-        await recording.begin(prompt.inputs.agent)
+        recording.begin(prompt.inputs.agent)
         note = recording.note
         return _Task(
             provider=provider,
@@ -158,9 +163,9 @@ class _Task:
     calling: Calling
     end: CallsEnd = field(default_factory=CallsEnd)
 
-    async def begin_turn(self) -> tuple[TurnScope, Question]:
+    def begin_turn(self) -> tuple[TurnScope, Question]:
         authority, number = self.prompt.authority, self.control.turns
-        turn = await self.recording.begin_turn(number, authority)
+        turn = self.recording.begin_turn(number, authority)
         request = ModelRequest(
             messages=(system_message(self.prompt.text), *self.conversation.encoded()),
             tools=authority.schemas if authority.exposed else b"",

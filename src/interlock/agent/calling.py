@@ -26,7 +26,7 @@ from interlock.agent.events import (
 from interlock.agent.limits import Nudge, Stop
 from interlock.agent.progress import arguments_fingerprint
 from interlock.events.base import Event
-from interlock.events.ledger import Scope
+from interlock.events.ledger import Recorded, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
@@ -49,14 +49,20 @@ class TurnScope:
     lease_token: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A message that is queued to be written, and when it is."""
+
+    message: Message
+    writing: "asyncio.Future[list[Recorded]]"
+
+
 @dataclass(slots=True)
 class CallsEnd:
-    """What the calls of a turn came to: their messages, whether a limit was met, what is asked.
+    """What the calls of a turn came to: their messages by the calls' ids, whether a limit was met, what
+    is asked."""
 
-    The messages are queued to be written, each under its call's id, and on disk when they are awaited.
-    """
-
-    answers: dict[str, "asyncio.Future[Message]"] = field(default_factory=dict)
+    answers: dict[str, "Noted"] = field(default_factory=dict)
     stop: Stop | None = None
     # Calls that wait for a person, with the question each of them put.
     waiting: dict[str, str] = field(default_factory=dict)
@@ -190,11 +196,12 @@ class Calling:
             )
         return ToolResultInfo(call.call_id, name, envelope)
 
-    def _message(self, call_id: str, content: str, turn: TurnScope) -> "asyncio.Future[Message]":
+    def _message(self, call_id: str, content: str, turn: TurnScope) -> Noted:
         draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
-        return self._sessions.begin_message(
+        writing = self._sessions.note_message(
             turn.session_id, draft, scope=turn.scope, token=turn.lease_token
         )
+        return Noted(draft.message(), writing)
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
         name = self._redactor.text(authority.names.get(call.name, call.name))

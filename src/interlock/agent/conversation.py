@@ -26,8 +26,10 @@ _PREFACE = (
 _REQUEST = "What the person asked for last, word for word:"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+@dataclass(slots=True)
+class Entry:
+    """`seq` is the number of the stored message, and 0 as long as that is not known."""
+
     seq: int
     role: Role
     encoded: bytes
@@ -55,7 +57,7 @@ class Conversation:
 
     def __init__(self, messages: Iterable[Message] = (), *, budget: int = _DEFAULT_BUDGET) -> None:
         self._budget = budget
-        self._entries: list[_Entry] = []
+        self._entries: list[Entry] = []
         self._request = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
@@ -75,13 +77,15 @@ class Conversation:
         """About how many the messages are, as they would be sent."""
         return self._tokens
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message) -> Entry | None:
+        """None: it is an answer to nothing, and not told."""
         if message.role is not Role.tool:
             self._close_gaps()
         entry = self._entry(message)
         if entry is not None:
             self._entries.append(entry)
             self._tokens += entry.tokens
+        return entry
 
     def _close_gaps(self) -> None:
         """Nothing may come between a call and its answer: whoever should have answered is gone."""
@@ -107,15 +111,21 @@ class Conversation:
 
         The newest exchange always stays, and so do the words that are worked on.
         """
-        budget = max(self._budget - reserved, self._budget // 4)
-        if self._tokens <= budget or self._unanswered:
+        if not self.is_too_long(reserved):
             return None
-        cut = self._cut_for(budget // 2)
+        cut = self._cut_for(self._room(reserved) // 2)
         if cut == 0:
             return None
         before, last = self._tokens, self._entries[cut - 1].seq
         self._tell_in_short(cut)
         return Compaction(last, before, self._tokens)
+
+    def is_too_long(self, reserved: int = 0) -> bool:
+        """Over the budget, and nothing is open that must not be torn apart."""
+        return self._tokens > self._room(reserved) and not self._unanswered
+
+    def _room(self, reserved: int) -> int:
+        return max(self._budget - reserved, self._budget // 4)
 
     def compact_through(self, seq: int) -> None:
         """Tell everything up to that message in short, as it was done before."""
@@ -151,10 +161,10 @@ class Conversation:
             cut = index
         return cut
 
-    def _entry(self, message: Message) -> _Entry | None:
+    def _entry(self, message: Message) -> Entry | None:
         match message.role:
             case Role.user:
-                return _Entry(
+                return Entry(
                     *(message.seq, message.role, user_message(message.content)),
                     *(_gist("person", message.content), self._kept_request(message.content)),
                 )
@@ -165,14 +175,14 @@ class Conversation:
                 encoded = assistant_message(message.content, calls)
                 called = [_line(f"  you called {call.name} {call.arguments}") for call in calls]
                 told = "\n".join(filter(None, [_gist("you", message.content), *called]))
-                return _Entry(message.seq, message.role, encoded, told)
+                return Entry(message.seq, message.role, encoded, told)
             case Role.tool:
                 # An answer to nothing would make the whole history invalid.
                 call_id = message.tool_call_id or ""
                 if self._unanswered.pop(call_id, None) is None:
                     return None
                 encoded = tool_message(call_id, message.content)
-                return _Entry(message.seq, message.role, encoded, _line(f"  it gave {message.content}"))
+                return Entry(message.seq, message.role, encoded, _line(f"  it gave {message.content}"))
 
 
 def tokens_in(encoded: bytes) -> int:

@@ -1,32 +1,33 @@
 """Writes down what the loop does, in the order it happens and in as few commits as that allows.
 
-Facts are queued when they happen and waited for once in a turn: all that was queued before something is
-on disk with it, since one writer takes everything in order.
+Facts are noted when they happen. One writer takes everything in order, so what was noted before a call is
+on disk with that call's intent, and what a turn leaves behind with the next thing that is waited for; a
+moment later it is written in any case. A task's end is told when all of it is on disk.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from interlock.agent.asking import Question
-from interlock.agent.calling import CallsEnd, TurnScope
+from interlock.agent.calling import CallsEnd, Noted, TurnScope
 from interlock.agent.control import TaskControl
-from interlock.agent.conversation import Conversation
+from interlock.agent.conversation import Conversation, Entry
 from interlock.agent.events import TaskEnded, TurnCompleted
 from interlock.agent.limits import Stop
 from interlock.agent.personas import Agent
 from interlock.config.modes import ToolMode
 from interlock.events import work
 from interlock.events.base import Event
-from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.ledger import NO_SCOPE, Draft, Recorded, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.models.provider import FinishReason, ModelError, Reply, ToolChoice, Usage
 from interlock.session.manager import SessionManager
-from interlock.session.models import Message, Role
+from interlock.session.models import Role
 
 if TYPE_CHECKING:
     from interlock.session.messages import MessageDraft
@@ -49,6 +50,16 @@ class Assignment:
     attempt: int = 1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Writing:
+    future: "asyncio.Future[list[Recorded]]"
+    entry: Entry | None = None
+
+    def number(self, recorded: Sequence[Recorded]) -> None:
+        if self.entry is not None:
+            self.entry.seq = recorded[-1].seq
+
+
 class Recording:
     """One assignment's, from its beginning to its end."""
 
@@ -66,36 +77,33 @@ class Recording:
         self._conversation = conversation
         self._model = model
         self._scope = assignment.scope
-        self._queued: list[asyncio.Future[Any]] = []
-        self._reply: asyncio.Future[Message] | None = None
+        self._writing: list[_Writing] = []
         self._used = Usage(0, 0)
+        self._said = ""
 
     def note(self, events: Sequence[Event]) -> None:
         if events:
-            self._queued.append(self._begin(events, self._scope))
+            self._note(*(self._log.draft(event, self._scope) for event in events))
 
-    async def begin(self, agent: Agent | None) -> None:
+    def begin(self, agent: Agent | None) -> None:
         started = work.AgentStarted(
             task_id=self._assignment.scope.task or "",
             agent=agent.name if agent else "",
             agent_hash=agent.sha256 if agent else "",
             model=self._model,
         )
-        recorded = await self._begin([started], self._assignment.scope)
-        self._scope = Scope(self._assignment.scope.task, recorded[0].id)
+        self._scope = self._opened(started, self._assignment.scope)
 
     def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
         """Where calls belong that an earlier attempt left behind."""
         scope = Scope(self._scope.task, turn_id or self._scope.parent)
         return TurnScope(self._assignment.session_id, scope, authority, self._assignment.lease_token)
 
-    async def take(self, end: CallsEnd) -> None:
+    def take(self, end: CallsEnd) -> None:
         """Give the model the answers to what an earlier attempt left behind."""
-        for answer in end.answers.values():
-            self._conversation.add(await answer)
-        await self._settled()
+        self._add_answers(end)
 
-    async def begin_turn(self, turn: int, authority: Authority) -> TurnScope:
+    def begin_turn(self, turn: int, authority: Authority) -> TurnScope:
         started = work.TurnStarted(
             turn=turn,
             authority_digest=authority.digest,
@@ -103,8 +111,7 @@ class Recording:
             tool_choice=self.tool_choice(turn, authority).value,
             messages=len(self._conversation.encoded()),
         )
-        recorded = await self._begin([started], self._scope)
-        inside = Scope(self._scope.task, recorded[0].id)
+        inside = self._opened(started, self._scope)
         return TurnScope(self._assignment.session_id, inside, authority, self._assignment.lease_token)
 
     def tool_choice(self, turn: int, authority: Authority) -> ToolChoice:
@@ -113,7 +120,11 @@ class Recording:
         must_act = begins and authority.mode is ToolMode.coding and bool(authority.exposed)
         return ToolChoice.required if must_act else ToolChoice.auto
 
-    def compact(self, *, reserved: int) -> None:
+    async def compact(self, *, reserved: int) -> None:
+        """Where the cut is, is told by the number of a message: all of them must have theirs."""
+        if not self._conversation.is_too_long(reserved):
+            return
+        await self._settled()
         if done := self._conversation.compact(reserved):
             self.note(
                 [
@@ -147,29 +158,32 @@ class Recording:
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
             model=self._model,
         )
-        self._reply = self._sessions.begin_message(
+        draft = self._draft_of(reply)
+        writing = self._sessions.note_message(
             self._assignment.session_id,
-            self._draft_of(reply),
+            draft,
             scope=turn.scope,
             token=self._assignment.lease_token,
             facts=[completed],
         )
+        self._add(Noted(draft.message(), writing))
+        self._said = draft.content
         return reply, usage
 
-    async def end_turn(self, turn: int, reply: Reply, usage: Usage, end: CallsEnd) -> TurnCompleted:
-        """Nothing of the turn is told as over before all of it is on disk."""
-        if self._reply is None:
-            raise AssertionError("a turn that ends has had a reply")
-        said, self._reply = await self._reply, None
-        self._conversation.add(said)
-        for answer in end.answers.values():
-            self._conversation.add(await answer)
-        await self._settled()
+    def end_turn(self, turn: int, reply: Reply, usage: Usage, end: CallsEnd) -> TurnCompleted:
+        self._add_answers(end)
+        self._prune()
         return TurnCompleted(
-            *(turn, said.content, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
+            *(turn, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
 
-    async def end(self, control: TaskControl, stop: Stop | None, last: Reply | None) -> TaskEnded:
+    async def end(
+        self, control: TaskControl, stop: Stop | None, last: Reply | None, end: CallsEnd
+    ) -> TaskEnded | None:
+        """None: it has not ended but waits for a person. Whatever it is, it is on disk."""
+        if end.waiting:
+            await self._settled()
+            return None
         if stop is not None:
             self.note([stop.event])
             await self._fail(control, stop.sentence, stop.limit)
@@ -198,32 +212,51 @@ class Recording:
         self.note([work.AgentFailed(turns=control.turns, error=error, error_class=error_class)])
         await self._settled()
 
-    async def close(self, end: CallsEnd | None) -> None:
-        """Wait until all that was queued is on disk, however the work ended. Faults are told elsewhere."""
-        writing = {*self._queued, *(end.answers.values() if end else ())}
-        if self._reply is not None:
-            writing.add(self._reply)
+    async def close(self, end: CallsEnd) -> None:
+        """Wait until all that was noted is on disk, however the work ended. Faults are told elsewhere."""
+        self._log.hurry()
+        writing = {each.future for each in self._writing} | {each.writing for each in end.answers.values()}
         cancelled: asyncio.CancelledError | None = None
-        while unfinished := {each for each in writing if not each.done()}:
+        while unfinished := {future for future in writing if not future.done()}:
             try:
                 await asyncio.wait(unfinished)
             except asyncio.CancelledError as error:
                 cancelled = error
-        for each in writing:
-            if not each.cancelled() and (fault := each.exception()) is not None:
+        for future in writing:
+            if not future.cancelled() and (fault := future.exception()) is not None:
                 _log.warning("not_recorded", session_id=self._assignment.session_id, error=str(fault))
         if cancelled is not None:
             raise cancelled
 
     async def _settled(self) -> None:
-        queued, self._queued = self._queued, []
-        for writing in queued:
-            await writing
+        """All that was noted is on disk, and every message has its number."""
+        self._log.hurry()
+        writing, self._writing = self._writing, []
+        for each in writing:
+            each.number(await each.future)
 
-    def _begin(self, events: Sequence[Event], scope: Scope) -> "asyncio.Future[Any]":
-        return self._log.begin_append(
-            self._assignment.session_id, *events, scope=scope, token=self._assignment.lease_token
-        )
+    def _prune(self) -> None:
+        """What is on disk need not be waited for; what could not be written ends the task."""
+        for each in [each for each in self._writing if each.future.done()]:
+            each.number(each.future.result())
+            self._writing.remove(each)
+
+    def _opened(self, event: Event, scope: Scope) -> Scope:
+        """Note an event under which others stand."""
+        draft = self._log.draft(event, scope)
+        self._note(draft)
+        return Scope(scope.task, draft.id)
+
+    def _note(self, *drafts: Draft) -> None:
+        token = self._assignment.lease_token
+        self._writing.append(_Writing(self._log.note(self._assignment.session_id, *drafts, token=token)))
+
+    def _add_answers(self, end: CallsEnd) -> None:
+        for answer in end.answers.values():
+            self._add(answer)
+
+    def _add(self, noted: Noted) -> None:
+        self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
 
     def _draft_of(self, reply: Reply) -> "MessageDraft":
         calls = [

@@ -73,6 +73,7 @@ class MessageAppended(Event):
     """Points at the transcript row with the same number and vouches for its content."""
 
     kind = "message.appended"
+    is_our_own = True
     role: str
     content_hash: str
     tool_call_id: str | None = None

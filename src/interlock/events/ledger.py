@@ -76,13 +76,21 @@ class Recorded(NamedTuple):
     hash: bytes
 
 
+RowOf = Callable[[Recorded], Sequence[Any]]
+
+
 class Draft:
-    """An event made ready by its caller's thread, so that the writer only has to chain it."""
+    """An event made ready by its caller's thread, so that the writer only has to chain it.
 
-    __slots__ = ("id", "kind", "payload", "payload_hash", "scope")
+    `beside` is a statement and what makes its parameters: a row that is written if the event is.
+    """
 
-    def __init__(self, event: Event, scope: Scope, redactor: Redactor) -> None:
-        fields = redactor.value(event.payload())
+    __slots__ = ("beside", "id", "kind", "payload", "payload_hash", "scope")
+
+    def __init__(
+        self, event: Event, scope: Scope, redactor: Redactor, beside: tuple[str, RowOf] | None = None
+    ) -> None:
+        fields = event.payload() if event.is_our_own else redactor.value(event.payload())
         try:
             self.payload = orjson.dumps(fields)
         except TypeError:
@@ -92,6 +100,7 @@ class Draft:
         self.id = new_id()
         self.kind = event.kind
         self.scope = scope
+        self.beside = beside
 
 
 @dataclass(slots=True)
@@ -109,6 +118,7 @@ class _Pending:
     before: Head
     time_us: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    beside: dict[str, list[Sequence[Any]]] = field(default_factory=dict)
     refused: list[Callable[[Exception], None]] = field(default_factory=list)
 
     def advance(self) -> tuple[Any, ...]:
@@ -184,7 +194,11 @@ class Ledger:
         recorded = []
         for draft in drafts:
             head = _chain(head, draft, stream, pending)
-            recorded.append(Recorded(draft.id, head.seq, pending.time_us, head.hash))
+            told = Recorded(draft.id, head.seq, pending.time_us, head.hash)
+            recorded.append(told)
+            if draft.beside is not None:
+                statement, row_of = draft.beside
+                pending.beside.setdefault(statement, []).append(row_of(told))
         self._heads[stream] = head
         return recorded
 
@@ -202,6 +216,9 @@ class Ledger:
             waiting = [pending for pending in waiting if self._has_moved(pending)]
         rows = [row for pending in waiting for row in pending.rows]
         self._connection.change_many(INSERT_EVENTS, rows)
+        for pending in waiting:
+            for statement, parameters in pending.beside.items():
+                self._connection.change_many(statement, parameters)
 
     def _has_moved(self, pending: _Pending) -> bool:
         try:

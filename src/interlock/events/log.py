@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.events.base import Event
-from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, Scope
+from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, RowOf, Scope
 from interlock.infra.errors import SessionNotFound, StatementRefused, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
@@ -108,12 +108,34 @@ class EventLog:
         token: int | None = None,
     ) -> "asyncio.Future[list[Recorded]]":
         """Queue facts to be recorded, in the order of the calls; the future ends when they are on disk."""
-        _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, [self.draft(event, scope) for event in events]))
+        return self.begin_drafts(stream, *(self.draft(event, scope) for event in events), token=token)
 
-    def draft(self, event: Event, scope: Scope = NO_SCOPE) -> Draft:
+    def begin_drafts(
+        self, stream: str, *drafts: Draft, token: int | None = None
+    ) -> "asyncio.Future[list[Recorded]]":
+        _refuse_odd_names(stream)
+        return self._writer.submit(_Unit(stream, token, drafts))
+
+    def note(
+        self, stream: str, *drafts: Draft, token: int | None = None
+    ) -> "asyncio.Future[list[Recorded]]":
+        """Queue facts for which nobody waits: they keep their place and share the next commit.
+
+        That is made when the next thing is queued that is waited for, or after a moment. Whoever waits for
+        the future after all says `hurry` first.
+        """
+        _refuse_odd_names(stream)
+        return self._writer.submit(_Unit(stream, token, drafts), is_patient=True)
+
+    def hurry(self) -> None:
+        """Write what was only noted."""
+        self._writer.hurry()
+
+    def draft(
+        self, event: Event, scope: Scope = NO_SCOPE, *, beside: tuple[str, RowOf] | None = None
+    ) -> Draft:
         """A fact made ready, with its id: another one can already stand under it."""
-        return Draft(event, scope, self._redactor)
+        return Draft(event, scope, self._redactor, beside)
 
     def see_through(
         self, stream: str, *drafts: Draft, token: int | None = None
@@ -134,14 +156,9 @@ class EventLog:
 
     async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
-        return await self.begin_transact(stream, work, token=token)
-
-    def begin_transact(
-        self, stream: str, work: Work[Result], *, token: int | None = None
-    ) -> "asyncio.Future[Result]":
-        """The same, queued now: behind what was queued before, and ahead of what comes later."""
         _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, work=work))
+        result: Result = await self._writer.submit(_Unit(stream, token, work=work))
+        return result
 
     def close(self) -> None:
         self._writer.close()

@@ -21,7 +21,7 @@ from interlock.events.catalog import (
     SessionRenamed,
 )
 from interlock.events.chain import now_us
-from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.ledger import NO_SCOPE, Recorded, Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.text import storable
@@ -220,7 +220,9 @@ class SessionManager:
     ) -> Message:
         """Add to the transcript: numbered, fenced, and told by an event, all or nothing."""
         draft = self.draft(role, content, tool_calls=tool_calls, tool_call_id=tool_call_id)
-        return await self.begin_message(session_id, draft, scope=scope, token=token)
+        written = draft.draft(self._events, session_id, scope)
+        recorded = await self._events.begin_drafts(session_id, written, token=token)
+        return draft.message(recorded[-1].seq, recorded[-1].time_us)
 
     def draft(
         self,
@@ -230,12 +232,12 @@ class SessionManager:
         tool_calls: Sequence[dict[str, Any]] | None = None,
         tool_call_id: str | None = None,
     ) -> MessageDraft:
-        """A message without secrets, to be written by `begin_message` or in somebody's own transaction."""
+        """A message without secrets, to be written by `note_message` or in somebody's own transaction."""
         return draft_message(
             self._redactor, role, content, tool_calls=tool_calls, tool_call_id=tool_call_id
         )
 
-    def begin_message(
+    def note_message(
         self,
         session_id: str,
         draft: MessageDraft,
@@ -243,15 +245,11 @@ class SessionManager:
         scope: Scope = NO_SCOPE,
         token: int | None = None,
         facts: Sequence[Event] = (),
-    ) -> "asyncio.Future[Message]":
-        """Queue a message behind whatever was queued before; `facts` are recorded right before it."""
-
-        def work(transaction: Transaction) -> Message:
-            for fact in facts:
-                transaction.record(fact, scope)
-            return draft.write(transaction, session_id, scope)
-
-        return self._events.begin_transact(session_id, work, token=token)
+    ) -> "asyncio.Future[list[Recorded]]":
+        """Queue a message for which nobody waits (`EventLog.note`), `facts` right before it."""
+        before = [self._events.draft(fact, scope) for fact in facts]
+        written = draft.draft(self._events, session_id, scope)
+        return self._events.note(session_id, *before, written, token=token)
 
     async def transcript(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
         """What the model sees: every message, tool results and denials included."""

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 
 from interlock.events.catalog import MessageAppended
-from interlock.events.ledger import NO_SCOPE, Scope
-from interlock.events.log import Transaction
+from interlock.events.ledger import NO_SCOPE, Draft, Recorded, Scope
+from interlock.events.log import EventLog, Transaction
 from interlock.events.transcript import INSERT_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound
 from interlock.infra.text import storable
@@ -28,28 +28,39 @@ class MessageDraft:
     tool_calls: list[dict[str, Any]] | None
     tool_call_id: str | None
     redacted: bool
+    # The calls as they are stored.
+    encoded_calls: str | None = None
 
     def write(self, transaction: Transaction, session_id: str, scope: Scope = NO_SCOPE) -> Message:
         """Number it, chain it and store it, within a transaction on the session's stream."""
         must_be_there(transaction.connection, session_id)
-        calls = orjson.dumps(self.tool_calls).decode() if self.tool_calls else None
-        event = MessageAppended(
+        recorded = transaction.record(self._event(), scope)
+        transaction.connection.change(INSERT_MESSAGE, self._row(session_id, recorded))
+        return self.message(recorded.seq, recorded.time_us)
+
+    def draft(self, log: EventLog, session_id: str, scope: Scope) -> Draft:
+        """To be chained and stored with other facts. A stream that is closed takes it no more."""
+        return log.draft(
+            self._event(), scope, beside=(INSERT_MESSAGE, lambda told: self._row(session_id, told))
+        )
+
+    def message(self, seq: int = 0, time_us: int = 0) -> Message:
+        """As it will be read back; before it is written it has no number."""
+        return Message(seq, self.role, self.content, time_us, self.tool_calls, self.tool_call_id)
+
+    def _event(self) -> MessageAppended:
+        hashed = content_hash(self.role.value, self.content, self.encoded_calls, self.tool_call_id)
+        return MessageAppended(
             role=self.role.value,
-            content_hash=content_hash(self.role.value, self.content, calls, self.tool_call_id).hex(),
+            content_hash=hashed.hex(),
             tool_call_id=self.tool_call_id,
             redacted=self.redacted,
         )
-        recorded = transaction.record(event, scope)
-        transaction.connection.change(
-            INSERT_MESSAGE,
-            (
-                *(session_id, recorded.seq, self.role.value, self.content),
-                *(calls, self.tool_call_id, recorded.time_us),
-            ),
-        )
-        return Message(
-            *(recorded.seq, self.role, self.content, recorded.time_us),
-            *(self.tool_calls, self.tool_call_id),
+
+    def _row(self, session_id: str, recorded: Recorded) -> tuple[Any, ...]:
+        return (
+            *(session_id, recorded.seq, self.role.value, self.content),
+            *(self.encoded_calls, self.tool_call_id, recorded.time_us),
         )
 
 
@@ -64,12 +75,14 @@ def draft_message(
     given = storable(content)
     text = redactor.text(given)
     calls = redactor.checked(list(tool_calls)) if tool_calls else None
+    encoded = orjson.dumps(calls.value).decode() if calls else None
     return MessageDraft(
         role=role,
         content=text,
         tool_calls=calls.value if calls else None,
         tool_call_id=redactor.text(storable(tool_call_id)) if tool_call_id else None,
         redacted=text != given or (calls is not None and calls.changed),
+        encoded_calls=encoded,
     )
 
 

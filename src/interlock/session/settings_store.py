@@ -31,7 +31,7 @@ from interlock.infra.errors import InvalidSettings
 from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
-from interlock.store.driver import Connection
+from interlock.store.driver import Connection, Row
 
 NEWEST = "SELECT version, document FROM settings_versions ORDER BY version DESC LIMIT 1"
 INSERT_VERSION = """
@@ -72,9 +72,14 @@ class SettingsStore:
         self._database = database
         self._events = log
         self._redactor = redactor
+        self._known: tuple[list[Row], SettingsVersion] | None = None
 
     async def current(self) -> SettingsVersion:
-        return await self._database.read(newest)
+        """The newest, whoever stored it. Asked before every turn, so what is known is not read anew."""
+        rows = await self._database.glance(lambda db: db.query(NEWEST))
+        if self._known is None or self._known[0] != rows:
+            self._known = (rows, _version(rows))
+        return self._known[1]
 
     async def update(self, patch: Mapping[str, Any], *, who: str) -> SettingsVersion:
         """Apply a nested patch such as `{"tools": {"fs": {"enabled": false}}}`."""
@@ -133,7 +138,10 @@ def field_paths(settings: BaseModel | None = None) -> list[str]:
 
 def newest(connection: Connection) -> SettingsVersion:
     """The settings that count; `InvalidSettings` where they cannot be understood."""
-    rows = connection.query(NEWEST)
+    return _version(connection.query(NEWEST))
+
+
+def _version(rows: list[Row]) -> SettingsVersion:
     if not rows:
         return SettingsVersion(0, StoredSettings())
     version, text = rows[0]

@@ -109,6 +109,13 @@ class Database:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
+    async def glance(self, work: Callable[[Connection], Result]) -> Result:
+        """A look at a row or two. SQLite has them in memory, and going to a thread would cost far more."""
+        if not self.config.is_sqlite:
+            return await self.read(work)
+        with self.reading() as connection:
+            return work(connection)
+
     def close(self) -> None:
         self._threads.shutdown(wait=True)
         while not self._idle.empty():

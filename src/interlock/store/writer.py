@@ -17,6 +17,8 @@ from interlock.store.driver import Connection, RetryTransaction
 
 MAX_GROUP = 1024
 MAX_RETRIES = 5
+# How long something waits at most for a commit to share, if nobody waits for it.
+PATIENCE_SECONDS = 0.05
 
 
 class SeenThrough(asyncio.Future[Any]):
@@ -66,16 +68,19 @@ class GroupCommitWriter(Generic[Unit]):
         self._connect = connect
         self._apply = apply
         self._forget = forget
-        self._queue: queue.SimpleQueue[Unit | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
+        # Nobody waits for these yet.
+        self._patient: list[Unit] = []
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         self._lock = threading.Lock()
 
-    def submit(self, unit: Unit) -> "asyncio.Future[Any]":
+    def submit(self, unit: Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
         """Queue a unit; the future ends after its group is durable, or with what went wrong.
 
-        A caller that stops waiting does not stop the write.
+        A caller that stops waiting does not stop the write. A patient unit keeps its place, and is written
+        with the next one that is not, after `hurry`, or by itself after a moment.
         """
         unit.loop = loop = asyncio.get_running_loop()
         unit.future = SeenThrough(loop=loop) if unit.is_seen_through else loop.create_future()
@@ -85,8 +90,22 @@ class GroupCommitWriter(Generic[Unit]):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="interlock-writer", daemon=True)
                 self._thread.start()
-            self._queue.put(unit)
+            self._patient.append(unit)
+            if not is_patient:
+                self._put_patient()
+            elif len(self._patient) == 1:
+                loop.call_later(PATIENCE_SECONDS, self.hurry)
         return unit.future
+
+    def hurry(self) -> None:
+        """Somebody waits now."""
+        with self._lock:
+            self._put_patient()
+
+    def _put_patient(self) -> None:
+        if self._patient:
+            self._queue.put(self._patient)
+            self._patient = []
 
     def close(self) -> None:
         """Commit what has queued, then stop."""
@@ -94,6 +113,7 @@ class GroupCommitWriter(Generic[Unit]):
             self._closed = True
             thread, self._thread = self._thread, None
             if thread is not None:
+                self._put_patient()
                 self._queue.put(None)
         if thread is not None:
             thread.join()
@@ -112,13 +132,13 @@ class GroupCommitWriter(Generic[Unit]):
 
     def _gather(self, group: list[Unit]) -> bool:
         """Wait for the first request, take all that came with it; False when told to stop."""
-        unit = self._queue.get()
-        while unit is not None:
-            group.append(unit)
-            if len(group) == MAX_GROUP:
+        units = self._queue.get()
+        while units is not None:
+            group += units
+            if len(group) >= MAX_GROUP:
                 return True
             try:
-                unit = self._queue.get_nowait()
+                units = self._queue.get_nowait()
             except queue.Empty:
                 return True
         return False
