@@ -1,9 +1,12 @@
 """Puts a question to a person line by line, and makes their words the answer that it takes."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-from interlock.questions.fields import Field, FieldType
+from interlock.questions.fields import Field, FieldType, check_value
+from interlock.questions.reader import Fault
+from interlock.questions.rendering import shown
 from interlock.questions.widgets import (
     ActionSelection,
     Comment,
@@ -20,13 +23,14 @@ from interlock.questions.words import NO, YES, typed
 Ask = Callable[[str], str]
 
 _DECISIONS = {"a": "approve", "r": "reject", "v": "revise"}
+_COMMA = re.compile("[,\uff0c\u3001]")
 
 
 def ask_person(widget: Widget, ask: Ask) -> Mapping[str, Any]:
     """The answer in the form that the question's desk takes. It is judged there."""
     match widget:
         case Form():
-            return {"values": {field.name: _field(field, ask) for field in widget.fields}}
+            return {"values": _values(widget, ask)}
         case Selection():
             return _selection(widget, ask)
         case Confirmation():
@@ -44,7 +48,8 @@ def ask_person(widget: Widget, ask: Ask) -> Mapping[str, Any]:
 
 def _confirmed(widget: Confirmation, ask: Ask) -> bool:
     """A dangerous yes is written out."""
-    prompt = f"[{widget.confirm_label}: {'yes' if widget.dangerous else 'y'}, {widget.deny_label}: n] "
+    yes = "write yes" if widget.dangerous else "y"
+    prompt = f"[{widget.confirm_label}: {yes}, {widget.deny_label}: n] "
     while True:
         said = ask(prompt).strip().lower()
         if said in NO:
@@ -65,7 +70,7 @@ def _review(ask: Ask) -> dict[str, Any]:
 def _feedback(widget: Feedback, ask: Ask) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     if widget.rating_max is not None:
-        low, high = widget.rating_min or 1, widget.rating_max
+        low, high = widget.rating_min or 0, widget.rating_max
         while "rating" not in answer:
             said = ask(f"[{low} to {high}] ").strip()
             if said.isdecimal() and low <= int(said) <= high:
@@ -87,14 +92,17 @@ def _selection(widget: Selection, ask: Ask) -> dict[str, Any]:
     options = [(option.value, option.label) for option in widget.options]
     several = ", several with commas" if widget.multiple else ""
     other = ", or your own words" if widget.allow_other else ""
+    nothing = "" if widget.min_choices else ", or nothing"
     while True:
-        said = ask(f"[1 to {len(options)}{several}{other}] ").strip()
-        words = [word.strip() for word in said.split(",")] if widget.multiple else [said]
-        chosen = [_numbered(options, word) for word in words if word]
-        if chosen and None not in chosen:
+        said = ask(f"[1 to {len(options)}{several}{other}{nothing}] ").strip()
+        words = [word.strip() for word in _COMMA.split(said)] if widget.multiple else [said]
+        found = {word: _numbered(options, word) for word in words if word}
+        chosen = list(dict.fromkeys(value for value in found.values() if value is not None))
+        own = ", ".join(word for word, value in found.items() if value is None)
+        if own and widget.allow_other:
+            return {"choices": chosen, "other": own}
+        if (chosen and not own) or (not said and not widget.min_choices):
             return {"choices": chosen}
-        if widget.allow_other and said:
-            return {"choices": [], "other": said}
 
 
 def _one_of(options: list[tuple[str, str]], ask: Ask) -> str:
@@ -110,15 +118,45 @@ def _numbered(options: list[tuple[str, str]], said: str) -> str | None:
     return next((value for value, label in options if said in (value, label)), None)
 
 
+def _values(form: Form, ask: Ask) -> dict[str, Any]:
+    """A field that is left empty is not named: it then gets its default, if it has one."""
+    said = {field.name: _field(field, ask) for field in form.fields}
+    return {name: value for name, value in said.items() if value is not None}
+
+
 def _field(field: Field, ask: Ask) -> Any:
+    """Asked again, with the reason, until it fits: nobody fills a whole form in twice."""
+    prompt = _field_prompt(field)
+    reason = ""
+    while True:
+        value = _field_value(field, ask(f"{reason}{prompt}").strip())
+        if value is None:
+            if not field.required or field.default is not None:
+                return None
+            reason = f"{field.label}: is required\n"
+            continue
+        try:
+            check_value(field, value, field.label)
+        except Fault as fault:
+            reason = f"{fault}\n"
+        else:
+            return value
+
+
+def _field_prompt(field: Field) -> str:
+    hint = f" ({', '.join(option.value for option in field.options)})" if field.options else ""
+    if field.default is not None:
+        return f"{field.label}{hint} [{shown(field.default)}]: "
+    return f"{field.label}{hint}{'' if field.required else ', or nothing'}: "
+
+
+def _field_value(field: Field, said: str) -> Any:
     options = [(option.value, option.label) for option in field.options]
-    hint = f" ({', '.join(value for value, _ in options)})" if options else ""
-    said = ask(f"{field.label}{hint}{'' if field.required else ', or nothing'}: ").strip()
     match field.type:
         case FieldType.select:
             return _numbered(options, said) or said or None
         case FieldType.multi_select:
-            words = [word.strip() for word in said.split(",")]
+            words = [word.strip() for word in _COMMA.split(said)]
             return [_numbered(options, word) or word for word in words if word] or None
         case kind:
             return typed(kind.value, said)

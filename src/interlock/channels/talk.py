@@ -7,7 +7,7 @@ another process holds the session, that one works, and the log tells how it goes
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 import orjson
@@ -26,6 +26,8 @@ from interlock.worker.tasks import TaskDesk
 
 # How often the store is asked for cancels, and for what another process has done.
 LOOK_SECONDS = 0.3
+# How often a session that another process holds is asked for: that process may have died.
+TAKE_SECONDS = 3.0
 
 Show = Callable[[AgentEvent], None]
 
@@ -57,7 +59,10 @@ class Talk:
         self._work = work
 
     async def say(self, text: str) -> Task:
-        """Until it is answered, has failed, was cancelled, or waits for an answer of the person's."""
+        """Until it is answered, has failed, was cancelled, or waits for an answer of the person's.
+
+        Where an earlier task of the session waits for one, it is that task.
+        """
         return await self._carried_out(lambda: self._tasks.put(self.session_id, text, who=self._person))
 
     async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
@@ -98,16 +103,31 @@ class Talk:
 
     async def _carried_out(self, begin: Callable[[], Awaitable[Task]]) -> Task:
         """The lease comes first: nobody else can take up what is put here under what is open here."""
-        try:
-            async with self._leases.held(self.session_id, self._holder) as lease:
-                task = await begin()
-                await self._work_on(task, lease)
-        except SessionBusy:
-            task = await begin()
-            await self._follow(task)
-        return await self._tasks.get(task.id)
+        task: Task | None = None
+        shown = 0
+        while task is None or not _rests(task):
+            async with AsyncExitStack() as stack:
+                lease: Lease | None = None
+                with suppress(SessionBusy):
+                    held = self._leases.held(self.session_id, self._holder)
+                    lease = await stack.enter_async_context(held)
+                task = task or await begin()
+                if lease is not None:
+                    await self._work_on(task, lease)
+                else:
+                    shown = await self._follow(task, max(shown, task.message_seq))
+            task = await self._tasks.get(task.id)
+            if not _rests(task) and (ahead := await self._waiting()) is not None:
+                return ahead
+        return task
+
+    async def _waiting(self) -> Task | None:
+        """A task that waits for an answer holds up those behind it."""
+        found = await self._tasks.list_tasks(session_id=self.session_id, status=TaskStatus.waiting)
+        return found[-1] if found else None
 
     async def _work_on(self, task: Task, lease: Lease) -> None:
+        self._work.hurrying.clear()
         with self._live.watch(self.session_id) as watching:
             showing = asyncio.create_task(self._show_all(watching))
             working = asyncio.create_task(self._work.run(lease))
@@ -134,14 +154,16 @@ class Talk:
         cancelling: list[asyncio.Task[None]] = []
 
         async def cancel() -> None:
-            await self.cancel(task)
+            # What was put earlier may still be at work.
+            running = await self._tasks.list_tasks(session_id=self.session_id, status=TaskStatus.running)
+            if any(each.is_to_stop for each in running):
+                self._work.hurrying.set()
+            for each in running or [task]:
+                await self.cancel(each)
             await self._work.pass_on_cancels()
 
         def interrupted() -> None:
-            if cancelling:
-                self._work.hurrying.set()
-            else:
-                cancelling.append(loop.create_task(cancel()))
+            cancelling.append(loop.create_task(cancel()))
 
         try:
             loop.add_signal_handler(signal.SIGINT, interrupted)
@@ -156,8 +178,9 @@ class Talk:
 
     # -- following another process --
 
-    async def _follow(self, task: Task) -> None:
-        shown = task.message_seq
+    async def _follow(self, task: Task, shown: int) -> int:
+        """For a while, or until it rests. Gives the number of the last message that was shown."""
+        until = asyncio.get_running_loop().time() + TAKE_SECONDS
         with self._interrupts(task):
             while True:
                 present = await self._tasks.get(task.id)
@@ -165,9 +188,14 @@ class Talk:
                     shown = message.seq
                     for event in events_of(message):
                         self._show(event)
-                if present.status.is_end or present.status is TaskStatus.waiting:
-                    return
+                if _rests(present) or asyncio.get_running_loop().time() >= until:
+                    return shown
                 await asyncio.sleep(LOOK_SECONDS)
+
+
+def _rests(task: Task) -> bool:
+    """Nobody works on it any more, or not before a person has answered."""
+    return task.status.is_end or task.status is TaskStatus.waiting
 
 
 def events_of(message: Message) -> Iterator[AgentEvent]:

@@ -4,12 +4,13 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any, TextIO, assert_never
 
 import orjson
 
 from interlock.agent.events import (
     AgentEvent,
+    AskUser,
     RetryAnnounced,
     TaskEnded,
     TextDelta,
@@ -56,7 +57,8 @@ class Paper:
 
 def standard_paper(*, errors: bool = False) -> Paper:
     stream = sys.stderr if errors else sys.stdout
-    return Paper(stream, stream.isatty() and not os.environ.get("NO_COLOR"))
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Paper(stream, stream.isatty() and not plain)
 
 
 def no_paper() -> Paper:
@@ -69,14 +71,24 @@ class TerminalView:
     def __init__(self, paper: Paper, *, shows_text: bool = True) -> None:
         self._paper = paper
         self._shows_text = shows_text
+        self._cards: dict[str, str] = {}
+        self._last_card = ""
         self.last_denial: ToolDenied | None = None
         self.answer = ""
         self.told_end = False
 
+    def begin_task(self) -> None:
+        self._cards.clear()
+        self.answer = ""
+        self.told_end = False
+
+    def end_line(self) -> None:
+        """Whatever is written next, by whomever, begins a line of its own."""
+        self._paper.end_line()
+
     def show(self, event: AgentEvent) -> None:
         match event:
             case TextDelta(text=text):
-                self.told_end = False
                 if self._shows_text:
                     self._paper.text(text)
             case TurnCompleted():
@@ -89,19 +101,35 @@ class TerminalView:
                     self._paper.line(sentence, _RED if status == "failed" else _DIM)
             case ToolCallInfo() | ToolProgress() | ToolResultInfo() | ToolDenied():
                 self._show_call(event)
+            case AskUser():
+                # The question is put by whoever can take the answer.
+                self._paper.end_line()
+            case _:
+                assert_never(event)
 
     def _show_call(self, event: ToolCallInfo | ToolProgress | ToolResultInfo | ToolDenied) -> None:
         match event:
             case ToolCallInfo():
-                self._paper.line(f"  > {event.tool_name} {_arguments(event.arguments)}", _DIM)
+                self._cards[event.call_id] = card = _card(event)
+                self._last_card = event.call_id
+                self._paper.line(f"  > {card}", _DIM)
             case ToolProgress(text=text):
+                self._name_call(event.call_id)
                 self._paper.line(f"    | {_clipped(text)}", _DIM)
             case ToolResultInfo(result=result):
+                self._name_call(event.call_id)
                 self._show_result(result)
             case ToolDenied():
+                self._name_call(event.call_id)
                 self.last_denial = event
                 self._paper.line(f"    denied: {event.message}", _RED)
                 self._paper.line(f"    next: {event.next_action}", _DIM)
+
+    def _name_call(self, call_id: str) -> None:
+        """Calls that run side by side tell of themselves in any order."""
+        if call_id != self._last_card and call_id in self._cards:
+            self._last_card = call_id
+            self._paper.line(f"  < {self._cards[call_id]}", _DIM)
 
     def _end_turn(self, event: TurnCompleted) -> None:
         self._paper.end_line()
@@ -114,12 +142,20 @@ class TerminalView:
     def _show_result(self, result: Mapping[str, Any]) -> None:
         if not result.get("ok", True):
             self._paper.line(f"    failed: {result.get('message', '')}", _RED)
-            return
-        lines = str(result.get("stdout", "")).rstrip("\n").split("\n")
+        told = [str(result.get(stream, "")).rstrip("\n") for stream in ("stdout", "stderr")]
+        lines = [line for text in told if text for line in text.split("\n")]
         for line in lines[:MAX_LINES]:
             self._paper.line(f"    {_clipped(line)}", _DIM)
         if len(lines) > MAX_LINES:
-            self._paper.line(f"    … {len(lines) - MAX_LINES} more lines", _DIM)
+            more = len(lines) - MAX_LINES
+            self._paper.line(f"    … {more} more {'line' if more == 1 else 'lines'}", _DIM)
+
+
+def _card(call: ToolCallInfo) -> str:
+    if call.tool_name == "ask_user" and isinstance(call.arguments, dict):
+        # The question itself is put to the person right away.
+        return f"ask_user {call.arguments.get('type', '')}".rstrip()
+    return f"{call.tool_name} {_arguments(call.arguments)}".rstrip()
 
 
 def _arguments(arguments: Mapping[str, Any] | str) -> str:

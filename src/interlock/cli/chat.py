@@ -11,7 +11,8 @@ from interlock.cli.exits import Exit
 from interlock.cli.output import local_time, note, print_line, print_text
 from interlock.cli.runtime import mode_argument
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import InterlockError, InvalidAnswer
+from interlock.infra.errors import InterlockError, InvalidAnswer, ModeNotOpen, NothingToUndo
+from interlock.infra.text import visible
 
 if TYPE_CHECKING:
     from interlock.channels.terminal import TerminalView
@@ -59,14 +60,14 @@ def chat(
     given = wanted(mode, root, session, agent, model)
     view = TerminalView(standard_paper())
     with asyncio.Runner() as runner:
-        opening = opened_desk(given, view.show, someone_can_answer=True)
+        opening = opened_desk(given, view.show, someone_can_answer=True, usual_log_level="error")
         desk = runner.run(opening.__aenter__())
         try:
             _Chat(runner, desk, view).converse()
         finally:
             runner.run(opening.__aexit__(None, None, None))
         if desk.session_id is not None:
-            note(f"the session stays: interlock chat --session {desk.session_id}")
+            note(f"the session stays: {desk.way_back()}")
     return Exit.ok
 
 
@@ -100,10 +101,14 @@ class _Chat:
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """What cannot be done is told, and the conversation goes on."""
+        self._view.begin_task()
         try:
             step()
         except InterlockError as error:
+            self._view.end_line()
             note(str(error))
+        except KeyboardInterrupt:
+            note("\ninterrupted")
 
     def _command(self, words: str) -> None:
         name, _, rest = words.partition(" ")
@@ -134,6 +139,7 @@ class _Chat:
         self._last_task = task
         while (question := self._run(talk.open_question(task))) is not None:
             answer = self._answer_to(question)
+            self._view.begin_task()
             if answer is None:
                 task = self._run(talk.cancel(task))
                 break
@@ -142,8 +148,10 @@ class _Chat:
             except InvalidAnswer as error:
                 note(str(error))
         self._last_task = task
+        self._view.end_line()
         if task.status.value == "cancelled":
-            note("cancelled")
+            # A terminal has just shown ^C on this line.
+            note("\ncancelled" if sys.stdin.isatty() else "cancelled")
         elif task.reason and not self._view.told_end:
             note(task.reason)
 
@@ -164,19 +172,30 @@ class _Chat:
     async def _greet(self) -> None:
         mode, model = await self._desk.mode(), await self._desk.model()
         note(f"{model}, in {mode} mode. /help tells what else can be written; /quit leaves.")
+        stored = await self._desk.stored_mode()
+        if stored not in (None, mode):
+            note(f"the session is in {stored} mode, which is not open now: {self._desk.way_back(stored)}")
 
     async def _help(self, _rest: str) -> None:
         print_text(HELP)
 
     async def _mode(self, rest: str) -> None:
         runtime = self._desk.office.runtime
-        if rest:
-            await self._desk.switch_mode(mode_argument(rest))
+        if rest and not await self._switched(mode_argument(rest)):
+            return
         open_modes = [mode.value for mode in ToolMode if mode in runtime.situation.open_modes]
         print_line(f"mode      {await self._desk.mode()}")
         print_line(f"open      {', '.join(open_modes)}")
         if len(open_modes) == 1:
-            note("another one is opened when the chat begins: interlock chat --mode coding --root FOLDER")
+            note(f"another one is opened when a chat begins: {self._desk.way_back(ToolMode.chat)}")
+
+    async def _switched(self, mode: ToolMode) -> bool:
+        try:
+            await self._desk.switch_mode(mode)
+        except ModeNotOpen:
+            note(f"{mode} mode is not open here; leave and open it: {self._desk.way_back(mode)}")
+            return False
+        return True
 
     async def _tools(self, _rest: str) -> None:
         authority = await self._desk.authority()
@@ -195,6 +214,8 @@ class _Chat:
         print_line(f"decided   by the {denial['layer']} layer")
         print_line(f"next      {denial['next_action']}")
         note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
+        if denial["error_code"] == "MODE_DENIED":
+            note(f"open one  {self._desk.way_back(ToolMode.chat)}   (or --mode coding)")
 
     async def _model(self, rest: str) -> None:
         if rest:
@@ -203,25 +224,36 @@ class _Chat:
         print_line(f"listed    {', '.join(self._desk.office.models.names)}")
 
     async def _history(self, _rest: str) -> None:
-        for message in await self._desk.history():
+        messages = await self._desk.history()
+        if not messages:
+            note("nothing was said yet")
+        for message in messages:
             print_line(f"[{local_time(message.time_us)}] {message.role}")
             print_text(message.content)
 
     async def _undo(self, _rest: str) -> None:
         from interlock.cli.undo import print_report
 
-        task = self._last_task
+        task = self._last_task or await self._desk.last_task()
         if task is None:
             note("nothing was done yet")
             return
         undo = self._desk.office.runtime.undo
-        print_report(await undo.take_back(task.id, who=self._desk.person), self._desk.office.runtime)
+        try:
+            report = await undo.take_back(task.id, who=self._desk.person)
+        except NothingToUndo:
+            note("the last task has changed no file, or it was taken back already")
+            note(f"for all that was done in this session: interlock undo {task.session_id}")
+        else:
+            print_report(report, self._desk.office.runtime)
 
 
 def _read_line() -> str:
     try:
         return _ask("you> ").strip()
     except EOFError:
+        if sys.stdin.isatty():
+            note("")
         return LEAVING[0]
     except KeyboardInterrupt:
         note("\n(/quit leaves)")
@@ -237,4 +269,8 @@ def _ask(prompt: str) -> str:
         return line.rstrip("\n")
     with suppress(ImportError):
         import readline  # noqa: F401 - that alone makes the line editable
-    return input(prompt)
+    # A question's own words may be in it.
+    reasons, newline, last = visible(prompt, lines=True).rpartition("\n")
+    if newline:
+        note(reasons)
+    return input(last)

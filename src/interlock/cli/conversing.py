@@ -1,5 +1,6 @@
 """What `chat` and `exec` share: a session to talk in, opened with what was said on the command line."""
 
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -96,6 +97,27 @@ class Desk:
             return self._wanted.mode or ToolMode.chat_safe
         return await self.office.runtime.sessions.get_mode(self._talk.session_id)
 
+    async def stored_mode(self) -> ToolMode | None:
+        """What a session that is continued was left in, whether or not that is open now."""
+        if self._talk is None:
+            return None
+        stored = (await self.office.runtime.sessions.get(self._talk.session_id)).stored_mode
+        return ToolMode(stored) if stored in ToolMode.__members__ else None
+
+    def way_back(self, mode: ToolMode | None = None) -> str:
+        """The command that continues here: what was opened holds for one process alone."""
+        words = ["interlock", "chat"]
+        if self.session_id is not None:
+            words += ["--session", self.session_id]
+        chosen = mode or self._wanted.mode
+        if chosen is not None:
+            words += ["--mode", chosen.value]
+        if self._wanted.roots is not None:
+            words += [word for root in self._wanted.roots for word in ("--root", str(root))]
+        elif mode is not None:
+            words += ["--root", "FOLDER"]
+        return shlex.join(words)
+
     async def model(self) -> str:
         session_id = self.session_id
         chosen = (
@@ -130,6 +152,10 @@ class Desk:
 
     async def history(self) -> "list[Message]":
         return await self.office.runtime.sessions.history(self.session_id) if self.session_id else []
+
+    async def last_task(self) -> "Task | None":
+        found = await self.office.tasks.list_tasks(session_id=self.session_id or "", limit=1)
+        return found[0] if found else None
 
     async def last_denial(self) -> dict[str, Any] | None:
         """The newest refusal of the session, as the log has it."""
@@ -177,11 +203,15 @@ class Desk:
 
 
 @asynccontextmanager
-async def opened_desk(wanted: Wanted, show: "Show", *, someone_can_answer: bool) -> AsyncIterator[Desk]:
+async def opened_desk(
+    wanted: Wanted, show: "Show", *, someone_can_answer: bool, usual_log_level: str | None = None
+) -> AsyncIterator[Desk]:
     from interlock.wiring.office import open_office
 
     opened = [wanted.mode] if wanted.mode else []
-    async with opened_runtime(opened=opened, roots=wanted.roots, sandboxed=True) as runtime:
+    async with opened_runtime(
+        opened=opened, roots=wanted.roots, sandboxed=True, usual_log_level=usual_log_level
+    ) as runtime:
         office = open_office(runtime, someone_can_answer=someone_can_answer)
         desk = Desk(office, wanted, show)
         try:
@@ -194,7 +224,7 @@ async def opened_desk(wanted: Wanted, show: "Show", *, someone_can_answer: bool)
 def event_json(event: "AgentEvent") -> dict[str, object]:
     """For machines: the event's name in snake case, and its fields."""
     name = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(event).__name__).lstrip("_")
-    return {"type": name, **asdict(event)}
+    return {"type": name.removesuffix("_info"), **asdict(event)}
 
 
 def _title(words: str) -> str:

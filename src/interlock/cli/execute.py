@@ -1,5 +1,8 @@
 """`interlock exec`: one task for a script. The answer is on stdout, what happens meanwhile on stderr."""
 
+import asyncio
+import re
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +20,11 @@ if TYPE_CHECKING:
 
 MAX_TASK_BYTES = 1024 * 1024
 _DENIALS = frozenset({"max_denials", "max_recent_denials"})
+_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*(=.*)?")
 
 
 async def execute(
-    task: str,
+    task: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     mode: str | None = None,
     root: Roots = (),
@@ -53,6 +57,8 @@ async def execute(
     """
     given = wanted(mode, root, session, agent, model)
     words = _read_task(task)
+    # Whoever gives this process up gives its task up: nobody else should go on with it.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
     return await (_told_in_json(words, given) if json else _told_in_words(words, given, quiet=quiet))
 
 
@@ -66,8 +72,8 @@ async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
         session_id = desk.session_id
     if view.answer:
         print_text(view.answer.rstrip("\n"))
-    if code is not Exit.ok:
-        note(f"{done.status}    {done.reason or 'it was cancelled'}")
+    if code is not Exit.ok and (quiet or not view.told_end):
+        note(_end_of(done))
     if not quiet:
         note(f"recorded  interlock events tree {session_id}")
     return code
@@ -111,6 +117,8 @@ async def _exit_of(desk: "Desk", task: "Task", last_denial: "ToolDenied | None")
         return Exit.ok
     if task.status is TaskStatus.cancelled:
         return Exit.cancelled
+    if task.status is TaskStatus.waiting:
+        return Exit.nobody_to_answer
     limit = await desk.limit_of(task)
     if limit in _DENIALS:
         asked_nobody = last_denial is not None and last_denial.tool_name == "ask_user"
@@ -118,7 +126,24 @@ async def _exit_of(desk: "Desk", task: "Task", last_denial: "ToolDenied | None")
     return Exit.limit if limit else Exit.failed
 
 
+def _end_of(task: "Task") -> str:
+    from interlock.worker.rows import TaskStatus
+
+    if task.status is TaskStatus.waiting:
+        return f"it waits for an answer: interlock questions show {task.question_id}"
+    return task.reason or task.status.value
+
+
 def _read_task(task: str) -> str:
+    words = _given_or_read(task)
+    if not words.strip():
+        raise BadUsage("the task is empty")
+    return words
+
+
+def _given_or_read(task: str) -> str:
+    if _AN_OPTION.fullmatch(task):
+        raise BadUsage(f"there is no option {task}; a task that looks like one can be given by the input")
     if task != "-":
         return task
     given = sys.stdin.buffer.read(MAX_TASK_BYTES + 1)

@@ -20,12 +20,18 @@ async def opened_runtime(
     opened: Iterable[ToolMode] = (),
     roots: tuple[Path, ...] | None = None,
     sandboxed: bool = False,
+    usual_log_level: str | None = None,
 ) -> "AsyncIterator[Runtime]":
-    """With `sandboxed`, tools may run commands: what confines them is tried out first."""
+    """With `sandboxed`, tools may run commands: what confines them is tried out first.
+
+    `usual_log_level` holds where the operator has not set LOG_LEVEL.
+    """
     from interlock.config.settings import load_settings
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
     settings = load_settings()
+    if usual_log_level is not None and "log_level" not in settings.model_fields_set:
+        settings = settings.model_copy(update={"log_level": usual_log_level})
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
     sandbox = await chosen_sandbox(settings) if sandboxed and has_roots else NO_SANDBOX

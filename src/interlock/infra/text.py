@@ -23,6 +23,9 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+# Beside line ends: the spaces of other scripts and typographers, and what joins letters and emoji.
+_KEPT_IN_TEXTS = "\n\t\u00a0\u2002\u2003\u2009\u202f\u3000\u200c\u200d"
+
 MAX_DEPTH = 50
 _LARGEST = 2**63 - 1
 _LONGEST = 1000
@@ -57,7 +60,7 @@ def quotable(text: str, max_chars: int) -> str:
 
 def visible(text: str, *, lines: bool = False) -> str:
     """Without control characters: stored text must not drive, or forge lines on, a reader's terminal."""
-    kept = "\n\t" if lines else ""
+    kept = _KEPT_IN_TEXTS if lines else ""
     return "".join(
         character if character.isprintable() or character in kept else _escaped(character)
         for character in text

@@ -49,8 +49,8 @@ def _offered(widget: Widget) -> Iterator[str]:
                 yield f"  a rating from {widget.rating_min} to {widget.rating_max}"
             yield f"  a comment: {widget.comment}"
         case ActionSelection():
-            for action in widget.actions:
-                yield _action_line(action)
+            for number, action in enumerate(widget.actions, 1):
+                yield _action_line(number, action)
         case _:
             assert_never(widget)
 
@@ -70,17 +70,17 @@ def _field_line(field: Field) -> str:
 
 
 def _option_lines(widget: Selection) -> Iterator[str]:
-    for option in widget.options:
-        yield f"  - {_named(option.value, option.label)}{_after(option.description)}"
+    for number, option in enumerate(widget.options, 1):
+        yield f"  {number}. {_named(option.value, option.label)}{_after(option.description)}"
     if widget.allow_other:
         yield "  - or something else, in your own words"
     if widget.multiple:
         yield f"  (choose {widget.min_choices} to {widget.max_choices})"
 
 
-def _action_line(action: Action) -> str:
+def _action_line(number: int, action: Action) -> str:
     mark = " (dangerous)" if action.style is Style.danger else ""
-    return f"  - {_named(action.id, action.label)}{mark}{_after(action.description)}"
+    return f"  {number}. {_named(action.id, action.label)}{mark}{_after(action.description)}"
 
 
 def _answered(widget: Widget, answer: Mapping[str, Any]) -> Iterator[str]:
