@@ -8,7 +8,6 @@ recommended rules 22 %.
 
 import json
 import logging
-import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-ENVIRONMENTS = ROOT / ".bench-peers"
 ROUNDS = 3
 
 Found = dict[str, list[str]]
@@ -48,16 +45,9 @@ class Peer:
         return Scan(**json.loads(answer.read_text()))
 
     def python(self) -> Path:
-        """The interpreter of its environment, which is made if it is not there."""
-        home = ENVIRONMENTS / self.package
-        if not (home / "made").exists():
-            print(f"redaction: making an environment for {self.package}", flush=True)
-            uv = shutil.which("uv") or str(ROOT / ".tools/bin/uv")
-            base, own = ["--quiet", "--python", sys.executable], ["--quiet", "--python", str(home)]
-            subprocess.run([uv, "venv", "--clear", *base, home], check=True)
-            subprocess.run([uv, "pip", "install", *own, self.package], check=True)
-            (home / "made").touch()
-        return home / "bin/python"
+        from bench.environments import python_with
+
+        return python_with(self.package, self.package)
 
 
 PEERS = (

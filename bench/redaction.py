@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from bench.peers_redaction import ROOT, peers_at_hand
+from bench.environments import ROOT
+from bench.peers_redaction import peers_at_hand
 from bench.redaction_cases import read_cases, scores, streamed
 from bench.rows import Row, interleaved
 from interlock.redaction.checks import LOOKS_BACK, Candidate

@@ -1,0 +1,65 @@
+"""Interlock as people run it: tasks, leases, gates, two barriers a call, the chained log, redaction."""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from stage import ASKED, KEY, Work, perform, work_given
+
+
+def main() -> None:
+    work, loop = work_given(), asyncio.new_event_loop()
+    with tempfile.TemporaryDirectory(dir=Path(work.folder).parent) as home:
+        os.environ.update(
+            {
+                "INTERLOCK_STATE_DIR": f"{home}/state",
+                "WORKSPACE_DIR": f"{home}/workspace",
+                "TOOL_ALLOWED_ROOTS": work.folder,
+                "OPENAI_BASE_URL": work.base_url,
+                "OPENAI_API_KEY": KEY,
+                "MODEL": f"openai:{work.model}",
+                "MODEL_CONTEXT_TOKENS": "10000000",
+                "CONTROL_MAX_TURNS": "10000",
+                "CONTROL_MAX_TOKENS": "1000000000",
+                "WORKER_SESSIONS": str(work.at_once),
+            }
+        )
+        run(work, loop)
+
+
+def run(work: Work, loop: asyncio.AbstractEventLoop) -> None:
+    from interlock.config.modes import ToolMode
+    from interlock.config.settings import Settings
+    from interlock.wiring import open_runtime
+    from interlock.wiring.office import open_office
+
+    runtime = open_runtime(Settings(), opened=[ToolMode.chat])
+    office = open_office(runtime)
+
+    async def session(_work: Work) -> str:
+        made = await runtime.sessions.create(opened_by="bench", mode=ToolMode.chat)
+        with office.live.watch(made.id) as watching:
+            await office.tasks.put(made.id, ASKED, who="bench")
+            text = ""
+            async for _task, event in watching:
+                match type(event).__name__:
+                    case "TextDelta":
+                        text += event.text
+                    case "TaskEnded":
+                        return text
+        raise AssertionError("nobody told the end")
+
+    async def start() -> tuple[object, asyncio.Task[None]]:
+        worker = office.worker()
+        return worker, asyncio.create_task(worker.run())
+
+    worker, running = loop.run_until_complete(start())
+    perform(session, work, loop)
+    worker.stop()
+    loop.run_until_complete(running)
+    loop.run_until_complete(office.close())
+    loop.run_until_complete(runtime.close())
+
+
+main()
