@@ -50,7 +50,7 @@ class ImageEndpoint:
 
         self.answer: Answer = answer
 
-    def waits_for(self, event: asyncio.Event, seconds: float = 20) -> bool:
+    def waits_for(self, event: asyncio.Event, seconds: float = 60) -> bool:
         """For a test in another thread than the endpoint."""
         until = time.monotonic() + seconds
         while not event.is_set() and time.monotonic() < until:

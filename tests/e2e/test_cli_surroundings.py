@@ -42,11 +42,15 @@ def test_a_locked_store_is_one_line(interlock):
     interlock.variables["DATABASE_BUSY_TIMEOUT_SECONDS"] = "0.2"
     other = sqlite3.connect(interlock.home / "state" / "interlock.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    began = time.monotonic()
-    assert "locked by another process" in one_line_error(
-        interlock, "settings", "set", "tools.fs.enabled", "false"
-    )
-    assert time.monotonic() - began < 10
+    took: list[float] = []
+    # Ten seconds are what is waited for by default. Of three tries, others may have the processors in two.
+    while min(took, default=10) >= 10 and len(took) < 3:
+        began = time.monotonic()
+        assert "locked by another process" in one_line_error(
+            interlock, "settings", "set", "tools.fs.enabled", "false"
+        )
+        took.append(time.monotonic() - began)
+    assert min(took) < 10, took
     other.close()
 
 

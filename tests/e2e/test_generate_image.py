@@ -99,7 +99,7 @@ def test_ctrl_c_closes_the_connection_and_is_in_the_log(person, endpoint):
     )
     assert endpoint.waits_for(reached)
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=20)
+    child.communicate(timeout=60)
     assert child.returncode == 130
     assert endpoint.waits_for(left)
     (session,) = person.json("sessions", "list")

@@ -123,7 +123,7 @@ def test_each_answer_comes_before_the_next_line_is_read(interlock):
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == number
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
     process.stdout.close()
 
 

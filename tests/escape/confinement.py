@@ -29,6 +29,10 @@ class Done:
         return self.out + self.err
 
 
+# What takes no time may take this long where others have the processors; the jobs of tests go on longer.
+SOON_SECONDS = 15.0
+
+
 @dataclass
 class World:
     """`inside` is opened, `outside` is not. Every child carries `mark`, so that none can hide."""
@@ -79,6 +83,18 @@ class World:
         return found
 
 
+async def only_survivor(world: World) -> int:
+    """The one process of a job. For a moment, while it executes another program, none is to be seen."""
+    found: list[int] = []
+
+    def is_there() -> bool:
+        found[:] = world.survivors()
+        return len(found) == 1
+
+    assert await eventually(is_there), found
+    return found[0]
+
+
 async def finished(child: LandlockChild) -> Done:
     out, err = await asyncio.gather(everything(child.stdout), everything(child.stderr))
     ended = await child.wait()
@@ -103,7 +119,7 @@ async def line_of(output) -> str:
     return found.decode().strip()
 
 
-async def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
+async def eventually(holds: Callable[[], bool], seconds: float = SOON_SECONDS) -> bool:
     """For what nobody announces, such as the end of a process that is not ours."""
     until = time.monotonic() + seconds
     while not holds() and time.monotonic() < until:

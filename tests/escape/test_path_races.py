@@ -286,11 +286,12 @@ def test_nothing_outside_is_read_or_changed_in_a_very_long_attack(top, way, act)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two processes cannot race on one processor")
 @pytest.mark.parametrize("act", ACTS)
 def test_the_attack_finds_the_hole_in_naive_code(top, act):
-    """Naive in one kind of access only, code is caught in no more tries than the real code bears in all."""
+    """Naive in one kind of access only, code is caught: in fewer tries than the real code bears in all, and
+    in a few times as many where others have the processors and the attacker moves less."""
 
     class NaiveInOne(Real):
         pass
 
     setattr(NaiveInOne, act, lambda _self, *arguments: getattr(Naive(top), act)(*arguments))
     with pytest.raises(Escaped):
-        assault(NaiveInOne(top), top, TRIES, SECONDS * 10, mostly=act)
+        assault(NaiveInOne(top), top, TRIES * 5, SECONDS * 10, mostly=act)

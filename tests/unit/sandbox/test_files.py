@@ -8,12 +8,12 @@ import socket
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.sandbox.files import CHUNK_BYTES, look, opened_file, opened_in, settle
+from tests.unit.sandbox.conftest import open_descriptors
 from tests.unit.sandbox.putting import IS_ROOT, nothing, parent_of
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -158,10 +158,6 @@ def test_look_sees_the_thing_itself(world):
         assert stat.S_ISLNK(status.st_mode)
     with parent_of(world, "missing") as parent:
         assert look(parent) is None
-
-
-def open_descriptors() -> set[str]:
-    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
 def test_settling_a_folder_that_cannot_be_settled_is_no_error(world):
