@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from interlock.store.database import SCHEMA_REVISION
 from tests.e2e.shell import Shell, one_line_error
 
 
@@ -255,7 +256,7 @@ def test_the_doctor_finds_a_sound_installation_sound(interlock):
 
 
 def test_the_schema_is_upgraded_on_request(interlock):
-    assert interlock.json("db", "upgrade") == {"before": None, "after": "0008"}
+    assert interlock.json("db", "upgrade") == {"before": None, "after": SCHEMA_REVISION}
     assert "unchanged" in interlock("db", "upgrade").stdout
 
 

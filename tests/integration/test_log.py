@@ -9,7 +9,7 @@ from interlock.events.checkpoint import write_checkpoint
 from interlock.events.feed import START, Cursor, end_of_log, read_all, read_stream, whole_stream
 from interlock.events.ledger import Scope
 from interlock.events.verify import verify
-from interlock.infra.errors import PersonError, SessionNotFound, StoreError
+from interlock.infra.errors import PersonError, SessionFenced, SessionNotFound, StoreError
 from tests.conftest import Store, open_store
 
 
@@ -51,6 +51,52 @@ async def test_fifty_writers_at_once_leave_no_gap(store):
         with store.database.reading() as connection:
             assert [event.header.seq for event in whole_stream(connection, session)] == list(range(1, 102))
     assert report(store).ok
+
+
+async def test_what_is_noted_keeps_its_place_and_shares_the_next_commit(store):
+    session = await new_session(store)
+    noted = [store.log.note(session, store.log.draft(renamed(name))) for name in "ab"]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in noted)
+    (waited_for,) = await store.log.append(session, renamed("c"))
+    assert [each.result()[0].seq for each in noted] == [2, 3]
+    assert waited_for.seq == 4
+    assert noted[0].result()[0].time_us == waited_for.time_us
+    assert report(store).ok
+
+
+async def test_what_is_noted_is_written_by_itself_after_a_moment_or_when_somebody_hurries(store):
+    session = await new_session(store)
+    later = store.log.note(session, store.log.draft(renamed("a")))
+    async with asyncio.timeout(20):
+        assert (await later)[0].seq == 2
+    now = store.log.note(session, store.log.draft(renamed("b")))
+    store.log.hurry()
+    async with asyncio.timeout(20):
+        assert (await now)[0].seq == 3
+
+
+async def test_what_is_only_noted_is_not_lost_when_the_store_is_closed(store_config):
+    store = open_store(store_config)
+    session = await new_session(store)
+    store.log.note(session, store.log.draft(renamed("last words")))
+    store.close()
+    again = open_store(store_config)
+    with again.database.reading() as connection:
+        assert [event.header.seq for event in whole_stream(connection, session)] == [1, 2]
+    again.close()
+
+
+async def test_a_row_beside_an_event_is_written_if_the_event_is(store):
+    session = await new_session(store)
+    lease = await store.leases.take(session, "w")
+    beside = ("INSERT INTO store_info (key, value) VALUES (?, ?)", lambda told: ("seq", str(told.seq)))
+    fenced = store.log.draft(renamed("a"), beside=beside)
+    with pytest.raises(SessionFenced):
+        await store.log.begin_drafts(session, fenced, token=lease.token - 1)
+    assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == []
+    await store.log.begin_drafts(session, store.log.draft(renamed("a"), beside=beside), token=lease.token)
+    assert store.query("SELECT value FROM store_info WHERE key = 'seq'") == [("2",)]
 
 
 async def test_what_was_acknowledged_can_be_read_by_anyone_at_once(store):

@@ -20,7 +20,6 @@ from interlock.agent.retries import Retries
 from interlock.agent.spending import Spending
 from interlock.events.log import EventLog
 from interlock.gates.runner import ToolRunner
-from interlock.models.messages import system_message
 from interlock.models.provider import ModelError, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
@@ -167,7 +166,7 @@ class _Task:
         authority, number = self.prompt.authority, self.control.turns
         turn = self.recording.begin_turn(number, authority)
         request = ModelRequest(
-            messages=(system_message(self.prompt.text), *self.conversation.encoded()),
+            messages=(self.prompt.encoded, *self.conversation.encoded()),
             tools=authority.schemas if authority.exposed else b"",
             tool_choice=self.recording.tool_choice(number, authority),
         )

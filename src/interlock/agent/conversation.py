@@ -102,6 +102,10 @@ class Conversation:
             distinct.append(replace(call, call_id=fresh))
         return tuple(distinct)
 
+    def __len__(self) -> int:
+        """How many messages a model is told."""
+        return len(self._entries) + (self._summary is not None)
+
     def encoded(self) -> tuple[bytes, ...]:
         summary = () if self._summary is None else (self._summary,)
         return (*summary, *(entry.encoded for entry in self._entries))

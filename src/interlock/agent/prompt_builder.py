@@ -20,6 +20,7 @@ from interlock.gates.authority import Authority
 from interlock.gates.policy import merge_tool_policies
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
+from interlock.models.messages import system_message
 from interlock.session.models import SessionKind
 
 IDENTITY = """\
@@ -112,9 +113,14 @@ class SessionPrompt:
         return "\n\n".join(text for _, text in self.layers)
 
     @cached_property
+    def encoded(self) -> bytes:
+        """As the first message of every request."""
+        return system_message(self.text)
+
+    @cached_property
     def tokens(self) -> int:
         """About how many it takes, with the tools that are offered beside it."""
-        return tokens_in(self.text.encode()) + tokens_in(self.authority.schemas)
+        return tokens_in(self.encoded) + tokens_in(self.authority.schemas)
 
     def _layer_tool_policy(self) -> str:
         return self.redact(policy_text(self.authority))

@@ -109,7 +109,7 @@ class Recording:
             authority_digest=authority.digest,
             model=self._model,
             tool_choice=self.tool_choice(turn, authority).value,
-            messages=len(self._conversation.encoded()),
+            messages=len(self._conversation),
         )
         inside = self._opened(started, self._scope)
         return TurnScope(self._assignment.session_id, inside, authority, self._assignment.lease_token)

@@ -3,8 +3,9 @@
 import os
 import pwd
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
@@ -27,7 +28,7 @@ from interlock.sandbox.programs import BASH, RG, locate
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
-from interlock.session.settings_store import SettingsStore
+from interlock.session.settings_store import SettingsStore, SettingsVersion
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.generate_image import ImageServices
@@ -43,6 +44,7 @@ from interlock.worker.queue import InProcessBell
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
+MAX_COMPILED = 256
 # All output of commands that is kept to be paged, of all sessions together.
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
 
@@ -67,6 +69,8 @@ class Runtime:
     runner: ToolRunner
     sandbox: Choice
     situation: Situation
+    # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
+    _compiled: dict[tuple[Any, ...], "_Compiled"] = field(default_factory=dict)
 
     async def authority(
         self,
@@ -79,6 +83,10 @@ class Runtime:
     ) -> Authority:
         """What may be done in that mode now, under the newest stored settings."""
         stored = await self.stored_settings.current()
+        asked = (mode, id(agent), id(node), open_modes, someone_can_answer)
+        known = self._compiled.get(asked)
+        if known is not None and known.stored is stored:
+            return known.authority
         here = self.situation.capabilities
         if not someone_can_answer:
             here = here.without("person", "nobody is there to answer")
@@ -91,13 +99,27 @@ class Runtime:
             node=node,
             capabilities=here,
         )
-        return self.authorities.get(situation)
+        authority = self.authorities.get(situation)
+        if len(self._compiled) >= MAX_COMPILED:
+            self._compiled.clear()
+        self._compiled[asked] = _Compiled(stored, agent, node, authority)
+        return authority
 
     async def close(self) -> None:
         if self.sandbox.backend is not None:
             await self.sandbox.backend.close()
         self.log.close()
         self.database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """It keeps the policies that it is known by alive, so that no other can take their place."""
+
+    stored: SettingsVersion
+    agent: ToolPolicy
+    node: ToolPolicy
+    authority: Authority
 
 
 async def chosen_sandbox(settings: Settings, *, is_anew: bool = False) -> Choice:

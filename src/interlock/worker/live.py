@@ -5,6 +5,7 @@ from the log, and asks for the running text again.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,25 +30,37 @@ class Watching:
     """One watcher of one session; iterate over it. It ends by itself when it was cut off."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[tuple[Task, AgentEvent] | None] = asyncio.Queue()
+        self._told: deque[tuple[Task, AgentEvent] | None] = deque()
+        self._sleeping: asyncio.Future[None] | None = None
         self.was_cut_off = False
 
     def tell(self, task: Task, event: AgentEvent) -> bool:
         """False: it has fallen behind and hears no more."""
-        if self._waiting.qsize() >= MAX_WAITING:
+        if len(self._told) >= MAX_WAITING:
             self.was_cut_off = True
-            self._waiting.put_nowait(None)
+            self.end()
             return False
-        self._waiting.put_nowait((task, event))
+        self._told.append((task, event))
+        self._wake()
         return True
 
     def end(self) -> None:
         """After what was told until now, nothing more."""
-        self._waiting.put_nowait(None)
+        self._told.append(None)
+        self._wake()
 
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
-        while (told := await self._waiting.get()) is not None:
+        while True:
+            while not self._told:
+                self._sleeping = asyncio.get_running_loop().create_future()
+                await self._sleeping
+            if (told := self._told.popleft()) is None:
+                return
             yield told
+
+    def _wake(self) -> None:
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
 
 
 class Live:
@@ -59,10 +72,9 @@ class Live:
 
     def publish(self, task: Task, event: AgentEvent) -> None:
         self._keep_text(task, event)
-        watchers = self._watchers.get(task.session_id)
-        if watchers:
-            for watcher in [each for each in watchers if not each.tell(task, event)]:
-                watchers.discard(watcher)
+        for watcher in tuple(self._watchers.get(task.session_id, ())):
+            if not watcher.tell(task, event):
+                self._watchers[task.session_id].discard(watcher)
 
     def ended(self, task: Task) -> None:
         """Nobody gives this task's answer any more, whatever became of it."""
