@@ -85,6 +85,7 @@ class OpenAISettings(SettingsGroup):
     api_key: SecretStr | None = None
     base_url: str = "https://api.openai.com/v1"
     model: str | None = None
+    idle_seconds: Annotated[float, Field(gt=0, le=3600)] = 120.0
 
 
 class ImageSettings(SettingsGroup):

@@ -89,7 +89,7 @@ def _openai(name: str, settings: Settings) -> Provider:
         raise ConfigurationError(str(error)) from None
     from interlock.models.openai_chat import Endpoint, OpenAIChat
 
-    return OpenAIChat(Endpoint(given.base_url, model, key))
+    return OpenAIChat(Endpoint(given.base_url, model, key, idle_seconds=given.idle_seconds))
 
 
 def _refuse_open_key(base_url: str, key: str) -> None:
