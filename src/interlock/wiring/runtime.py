@@ -3,6 +3,7 @@
 import os
 import pwd
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,10 @@ class _Compiled:
 
 async def chosen_sandbox(settings: Settings, *, is_anew: bool = False) -> Choice:
     """What confines commands here, tried out; remembered while nothing changed that it depends on."""
+    if not is_anew:
+        # The first start has no folder yet to remember it in. Where none can be made, the store says why.
+        with suppress(OSError):
+            settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     return await choose_backend(settings.tool.sandbox, state_folder=settings.state_dir, is_anew=is_anew)
 
 
