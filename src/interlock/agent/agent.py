@@ -11,7 +11,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.calling import Calling, CallsEnd, TurnScope
 from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
-from interlock.agent.events import AgentEvent, AskUser, TurnCompleted
+from interlock.agent.events import AgentEvent, AskUser, TextDelta, TurnCompleted
 from interlock.agent.limits import ControlLimits
 from interlock.agent.past import Past, read_standing
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
@@ -65,7 +65,8 @@ class AgentLoop:
         """Work on what a session's last message asks for, from where the log says it is."""
         task = await self._take_up(assignment)
         try:
-            for stage in (self._finish_earlier, self._turns):
+            stages = (self._finish_earlier, self._turns) if task.answer is None else (self._end_earlier,)
+            for stage in stages:
                 async with aclosing(stage(task)) as events:
                     async for event in events:
                         yield event
@@ -119,6 +120,15 @@ class AgentLoop:
                 yield event
         task.recording.take(task.end)
 
+    async def _end_earlier(self, task: "_Task") -> AsyncGenerator[AgentEvent]:
+        """An earlier attempt had the answer already: the model is not asked once more."""
+        text = task.answer.text if task.answer else ""
+        ended = await task.recording.end(task.control, None, task.answer, task.end)
+        yield TextDelta(task.control.turns, 0, text)
+        yield TurnCompleted(task.control.turns, text, 0, 0, 0)
+        if ended is not None:
+            yield ended
+
     async def _take_up(self, assignment: Assignment) -> "_Task":
         here, session_id = self._services, assignment.session_id
         standing = await here.database.read(
@@ -139,6 +149,7 @@ class AgentLoop:
             prompt=prompt,
             conversation=conversation,
             past=past,
+            answer=standing.answer,
             control=control,
             spending=Spending(here.database, here.limits, here.prices, session_id),
             recording=recording,
@@ -155,6 +166,8 @@ class _Task:
     prompt: SessionPrompt
     conversation: Conversation
     past: Past
+    # What it came to, if an earlier attempt knew that already.
+    answer: Reply | None
     control: TaskControl
     spending: Spending
     recording: Recording

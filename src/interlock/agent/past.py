@@ -16,7 +16,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.control import PastCall, Used
 from interlock.agent.conversation import Conversation
 from interlock.agent.spending import add_usage
-from interlock.models.provider import RequestedCall, Usage
+from interlock.models.provider import FinishReason, Reply, RequestedCall, Usage
 from interlock.questions.rows import Question, Status, questions_of
 from interlock.redaction.redactor import MARK
 from interlock.session.models import Message, Role
@@ -57,6 +57,8 @@ class Past:
     seconds: float = 0.0
     usage: dict[str, Usage] = field(default_factory=dict)
     last_turn: str | None = None
+    # How the model's last reply ended.
+    finish_reason: FinishReason = FinishReason.stop
     # What the agent's file was when the task began: its name and its hash.
     agent: tuple[str, str] | None = None
     calls: dict[str, "Call"] = field(default_factory=dict)
@@ -102,6 +104,14 @@ class Standing:
     past: Past
     compacted_through: int = 0
 
+    @property
+    def answer(self) -> Reply | None:
+        """The task's last words, where an earlier attempt gave them and did not get to end it."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or last.role is not Role.assistant or last.tool_calls:
+            return None
+        return Reply(last.content, finish_reason=self.past.finish_reason)
+
 
 def read_standing(connection: Connection, session_id: str, task: str | None, attempt: int) -> Standing:
     """A first attempt has no past: nothing of the log is read for it."""
@@ -123,6 +133,7 @@ def read_past(connection: Connection, session_id: str, task: str | None) -> Past
             past.turns += task is not None
         elif kind == "turn.completed":
             add_usage(past.usage, fields)
+            past.finish_reason = FinishReason(fields["finish_reason"])
         elif kind == "agent.started" and past.agent is None:
             past.agent = (fields["agent"], fields["agent_hash"])
         elif kind.startswith("tool_call."):

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from interlock.agent.agent import Assignment
-from interlock.agent.events import AskUser, TaskEnded, ToolResultInfo
+from interlock.agent.events import AskUser, TaskEnded, TextDelta, ToolResultInfo
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import ToolCallStarted
+from interlock.events.work import TurnCompleted
 from interlock.gates.gate import ToolCall
 from interlock.gates.recovery import settle_interrupted_calls
 from interlock.gates.runner import CallContext
@@ -64,6 +65,22 @@ async def left_behind(desk, *calls: tuple[str, dict]) -> str:
     ]
     await desk.runtime.sessions.append_message(session, Role.assistant, "", tool_calls=asked)
     return session
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
+async def test_an_answer_that_was_given_is_not_asked_for_again(desk, finish):
+    """The process ended between the answer and the end of its task."""
+    session = await desk.session()
+    await desk.say(session, "go", "msg:The answer.")
+    (turn,) = desk.events(session, "turn.completed")
+    ended_so = TurnCompleted(**{**json.loads(turn[4]), "finish_reason": finish})
+    await desk.runtime.log.append(session, ended_so)
+    events = await go_on(desk, session, "err:server")
+    assert events[0] == TextDelta(0, 0, "The answer.")
+    assert events[-1].status == ("failed" if finish == "content_filter" else "done")
+    assert bool(events[-1].sentence) is (finish != "stop")
+    messages = await desk.runtime.sessions.transcript(session)
+    assert [message.role for message in messages] == [Role.user, Role.assistant]
 
 
 async def test_calls_that_never_began_are_run(desk):
