@@ -1,0 +1,132 @@
+"""Workers that kill themselves at an event of a session, and the next ones, which go on from the log.
+
+    python -m tests.e2e.agent.dying_worker
+
+Reads one round a line, as JSON, and answers each with a line. A round forks a process that works as
+`interlock worker` does and kills itself with SIGKILL right before or right after the commit of an event;
+then one that is left in peace. Python and the product are loaded once, before the first fork.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import interlock.agent.agent
+import interlock.channels.talk
+import interlock.models.openai_chat
+import interlock.store.writer
+import interlock.wiring.office
+from interlock.cli.runtime import opened_office
+from interlock.events.log import EventLog
+from interlock.redaction.choice import redactor_for_faults
+from interlock.store.driver import Connection
+from interlock.worker.rows import TaskStatus
+
+HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
+
+
+@dataclass(frozen=True)
+class Round:
+    """`moment` is before or after the commit of event `at`; nobody is killed where it is empty."""
+
+    environment: dict[str, str]
+    session: str
+    task: str
+    acknowledged: str
+    moment: str = ""
+    at: int = 0
+    # Every unit in a commit of its own: each boundary between two of them exists.
+    apart: bool = True
+
+
+class _Watched:
+    """The writer's connection: every commit is known, and one of them is the last."""
+
+    def __init__(self, connection: Connection, committing: Callable[[Connection], None]) -> None:
+        self._connection = connection
+        self._committing = committing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def commit(self) -> None:
+        self._committing(self._connection)
+
+
+def watch(log: EventLog, given: Round) -> None:
+    """Write down what is durable, commit by commit, and die where that was asked for."""
+    writer, file = log._writer, os.open(given.acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    connect, submit = writer._connect, writer.submit
+    if given.apart:
+        interlock.store.writer.MAX_GROUP = 1
+        writer.submit = lambda unit, **_patience: submit(unit)
+
+    def committing(connection: Connection) -> None:
+        seq, digest = connection.query(HEAD, (given.session,))[0]
+        if given.moment == "before" and seq >= given.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        connection.commit()
+        os.write(file, f"{seq} {bytes(digest).hex()}\n".encode())
+        if given.moment == "after" and seq >= given.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    writer._connect = lambda: _Watched(connect(), committing)
+    if writer._connection is not None:
+        writer._connection = _Watched(writer._connection, committing)
+
+
+async def work(given: Round, *, watched: bool) -> None:
+    """As `interlock worker`, until the task has ended; the person answers what it waits for."""
+    async with opened_office(sandboxed=True) as office:
+        if watched:
+            watch(office.runtime.log, given)
+        worker = office.worker()
+        running = asyncio.create_task(worker.run())
+        while True:
+            task = await office.tasks.get(given.task)
+            if task.status.is_end:
+                break
+            if task.status is TaskStatus.waiting:
+                await office.runtime.questions.answer(task.question_id, {"confirmed": True}, who="ada")
+            await asyncio.sleep(0.02)
+        worker.stop()
+        await running
+
+
+def forked(given: Round, *, watched: bool) -> int:
+    """How it ended: its exit code, or the signal that killed it, below zero."""
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            asyncio.run(asyncio.wait_for(work(given, watched=watched), 60))
+            code = 0
+        except BaseException as error:  # noqa: BLE001 - the parent must not go on twice
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main() -> None:
+    for line in sys.stdin:
+        given = Round(**json.loads(line))
+        os.environ.clear()
+        os.environ.update(given.environment)
+        # What is secret here is the same in every round: the children need not compile it again.
+        redactor_for_faults().text("words")
+        codes = [forked(given, watched=True)]
+        if given.moment:
+            codes.append(forked(given, watched=False))
+        sys.stdout.write(f"{json.dumps(codes)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""SIGKILL at every event boundary of a task, then another worker: nothing acknowledged is lost, no write
+happens twice, and the transcript stays one that a provider takes (S3-7)."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.store.database import StoreConfig
+from tests.conftest import _postgres_database, open_store
+from tests.doubles.openai_answers import called, said
+from tests.doubles.openai_server import OpenAIServer, by_turns
+from tests.e2e.agent.dying_worker import Round
+from tests.e2e.agent.place import PATIENCE_SECONDS, ROOT, Place, same_code
+from tests.integration.worker.shop import Shop
+
+SIDE_BY_SIDE = 8
+KILLED, WELL = -9, 0
+
+# Two reads in one turn, an append, a question, an edit and a command that appends: six calls.
+TURNS = by_turns(
+    [
+        called(("read_file", {"path": "a.txt"}), ("list_files", {}), ids="look"),
+        called(("write_file", {"path": "log.txt", "content": "written\n", "mode": "append"}), ids="write"),
+        called(("ask_user", {"type": "confirmation", "message": "Shall I go on?"}), ids="ask"),
+        called(("edit_file", {"path": "a.txt", "find": "old", "replace": "new"}), ids="edit"),
+        called(("bash", {"cmd": "echo run >> log.txt"}), ids="run"),
+        said("All of it is done."),
+    ]
+)
+WORKING = {
+    "SESSION_OPEN_MODES": "coding",
+    "SESSION_LEASE_SECONDS": "1.5",
+    "WORKER_POLL_SECONDS": "0.1",
+    "CONTROL_RETRY_SECONDS": "0.05",
+}
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A place with a task that nobody has taken up yet, to be copied for each round."""
+
+    place: Place
+    session: str
+    task: str
+
+    def copied(self, home: Path, **variables: str) -> "Begun":
+        shutil.copytree(self.place.home, home)
+        copy = Place(home, self.place.variables | {"TOOL_ALLOWED_ROOTS": str(home / "project")} | variables)
+        return Begun(copy, self.session, self.task)
+
+    def round(self, moment: str = "", at: int = 0, *, apart: bool = True) -> Round:
+        return Round(
+            environment=self.place.environment,
+            session=self.session,
+            task=self.task,
+            acknowledged=str(self.place.home / "acknowledged"),
+            moment=moment,
+            at=at,
+            apart=apart,
+        )
+
+    def acknowledged(self) -> list[tuple[int, str]]:
+        """What the killed worker's store had called durable: number and hash, commit by commit."""
+        lines = (self.place.home / "acknowledged").read_text().split("\n")[:-1]
+        return [(int(seq), digest) for seq, digest in (line.split() for line in lines)]
+
+
+async def begin(home: Path, new_state: Path, server: OpenAIServer, store) -> Begun:
+    place = Place(home, dict(WORKING))
+    place.asks(server)
+    place.root.mkdir(parents=True)
+    (place.root / "a.txt").write_text("old words\n")
+    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
+    shop = Shop(store)
+    session = await shop.session(ToolMode.coding)
+    task = await shop.put(session, "do all of it")
+    return Begun(place, session, task.id)
+
+
+@asynccontextmanager
+async def slot():
+    """A process that plays rounds."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.e2e.agent.dying_worker"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]} | same_code(),
+    )
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
+
+
+async def play(rounds: Iterable[Round], side_by_side: int = SIDE_BY_SIDE) -> list[list[int]]:
+    """How the processes of each round ended, in order."""
+    numbered = list(enumerate(rounds))
+    codes: dict[int, list[int]] = {}
+
+    async def play_some() -> None:
+        async with slot() as process:
+            while numbered:
+                number, given = numbered.pop(0)
+                process.stdin.write(json.dumps(asdict(given)).encode() + b"\n")
+                line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_SECONDS)
+                codes[number] = json.loads(line)
+
+    await asyncio.gather(*(play_some() for _ in range(min(side_by_side, len(numbered)))))
+    return [codes[number] for number in sorted(codes)]
+
+
+# -- what must hold after every round --
+
+
+def assert_done_once(begun: Begun) -> None:
+    place = begun.place
+    ((status, reason),) = place.query("SELECT status, reason FROM tasks WHERE id = ?", begun.task)
+    assert (status, reason) == ("done", None)
+    place.assert_sound(begun.session)
+    rows = place.query("SELECT seq, hash FROM events WHERE stream = ?", begun.session)
+    stored = {seq: bytes(digest).hex() for seq, digest in rows}
+    for seq, digest in begun.acknowledged():
+        assert stored[seq] == digest
+    assert place.messages(begun.session)[-1] == {"role": "assistant", "content": "All of it is done."}
+    finished = place.events("task.finished", session=begun.session)
+    assert [event.fields["status"] for event in finished] == ["done"]
+    assert_writes(begun)
+    assert_question(begun)
+
+
+def told_of(begun: Begun) -> dict[str, dict]:
+    """What the model was told of each of the six, by the turn that asked for it."""
+    told = {
+        message["tool_call_id"]: json.loads(message["content"])
+        for message in begun.place.messages(begun.session)
+        if message["role"] == "tool"
+    }
+    assert sorted(told) == ["ask_0", "edit_0", "look_0", "look_1", "run_0", "write_0"]
+    return told
+
+
+def assert_writes(begun: Begun) -> None:
+    """Each happened exactly once; or it is told as unknown, in the transcript and in the log."""
+    place, told = begun.place, told_of(begun)
+    log = place.root / "log.txt"
+    lines = log.read_text().splitlines() if log.exists() else []
+    times = {
+        "write_0": lines.count("written"),
+        "run_0": lines.count("run"),
+        "edit_0": int((place.root / "a.txt").read_text() == "new words\n"),
+    }
+    interrupted = {
+        e.fields["call_id"] for e in place.events("tool_call.interrupted", session=begun.session)
+    }
+    for call, count in times.items():
+        if told[call]["ok"]:
+            assert count == 1, call
+            assert call not in interrupted
+        else:
+            assert told[call]["error_code"] == "INTERRUPTED", told[call]
+            assert count <= 1
+            assert call in interrupted
+    for call in ("look_0", "look_1"):
+        assert told[call]["ok"], told[call]
+    begun_calls = [e.fields["call_id"] for e in place.events("tool_call.started", session=begun.session)]
+    assert all(begun_calls.count(call) == 1 for call in (*times, "ask_0"))
+
+
+def assert_question(begun: Begun) -> None:
+    """Asked and answered once; or cut off before it was put, and told so."""
+    told = told_of(begun)["ask_0"]
+    statement = "SELECT status FROM questions WHERE session_id = ?"
+    statuses = [row[0] for row in begun.place.query(statement, begun.session)]
+    if told["ok"]:
+        assert statuses == ["answered"]
+        assert json.loads(told["stdout"]) == {"confirmed": True}
+    else:
+        assert (told["error_code"], statuses) == ("INTERRUPTED", [])
+
+
+def moments_of(begun: Begun) -> list[tuple[str, int]]:
+    """Where one event is durable and the next is not: after those that end a commit.
+
+    Right before an outcome too: then the call has had its effect, and the log has only its intent.
+    """
+    events = begun.place.events(session=begun.session)
+    first = next(event.seq for event in events if event.kind == "task.started")
+    ends = sorted({seq for seq, _ in begun.acknowledged() if seq >= first})
+    assert ends[-1] == events[-1].seq
+    after = [("after", seq) for seq in ends]
+    before = [("before", event.seq) for event in events if event.kind == "tool_call.completed"]
+    assert len(before) == 6
+    return sorted(after + before, key=lambda moment: moment[1])
+
+
+async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool = True) -> None:
+    undisturbed = copy("undisturbed")
+    assert await play([undisturbed.round(apart=apart)]) == [[WELL]]
+    assert_done_once(undisturbed)
+    assert all(told["ok"] for told in told_of(undisturbed).values())
+    moments = moments_of(undisturbed)[::every]
+    copies = [copy(f"{moment}-{at}") for moment, at in moments]
+    codes = await play(one.round(*moment, apart=apart) for one, moment in zip(copies, moments, strict=True))
+    for one, moment, ends in zip(copies, moments, codes, strict=True):
+        assert ends == [KILLED, WELL], moment
+        try:
+            assert_done_once(one)
+        except AssertionError as error:
+            error.add_note(f"killed {moment[0]} event {moment[1]}: {one.place.home}")
+            raise
+
+
+@pytest.fixture
+async def scripted():
+    async with OpenAIServer(TURNS) as opened:
+        yield opened
+    assert opened.faults == []
+
+
+async def test_killed_at_every_event_boundary_the_task_is_done_and_no_write_is_repeated(
+    tmp_path, new_state, scripted, sqlite_config
+):
+    home = tmp_path / "begun"
+    store = open_store(sqlite_config)
+    begun = await begin(home, new_state, scripted, store)
+    store.close()
+    shutil.copy(tmp_path / "state" / "interlock.db", begun.place.state / "interlock.db")
+    await play_all(lambda name: begun.copied(tmp_path / name))
+
+
+async def test_killed_at_some_event_boundaries_on_postgresql(
+    tmp_path, new_state, scripted, postgres_server, store_of_its_own
+):
+    config, copied_store = store_of_its_own
+    store = open_store(config)
+    begun = await begin(tmp_path / "begun", new_state, scripted, store)
+    store.close()
+
+    def copy(name: str) -> Begun:
+        return begun.copied(tmp_path / name, DATABASE_URL=copied_store().url)
+
+    # Here commits are shared as they are in daily life.
+    await play_all(copy, every=4, apart=False)
+
+
+@pytest.fixture
+def store_of_its_own(postgres_server) -> Iterator[tuple[StoreConfig, Callable[[], StoreConfig]]]:
+    """A store on PostgreSQL, and what makes another one with all that is in it."""
+    with ExitStack() as dropping:
+
+        def made(template: str) -> tuple[StoreConfig, str]:
+            config = dropping.enter_context(contextmanager(_postgres_database)(postgres_server, template))
+            with psycopg.connect(config.url) as connection:
+                return config, connection.info.dbname
+
+        first, name = made("interlock_template")
+        yield first, lambda: made(name)[0]
