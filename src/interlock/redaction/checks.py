@@ -8,7 +8,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from interlock.redaction.harmless import (
@@ -219,6 +219,14 @@ def random_word(candidate: Candidate) -> bool:
     return not others and lower and upper
 
 
+def random_token(candidate: Candidate) -> bool:
+    """The same for a token of a form of its own, which may have become the name of a file."""
+    name, dot, _ = candidate.value.rpartition(b".")
+    if dot and PATH.fullmatch(candidate.value):
+        return random_word(replace(candidate, end=candidate.begin + len(name)))
+    return random_word(candidate)
+
+
 def told_value(candidate: Candidate) -> bool:
     """A random word where the words around it make a secret likely, but do not prove it."""
     value = candidate.value.rstrip(b".,;:!?)'\"*")
@@ -316,6 +324,7 @@ CHECKS: dict[str, Check] = {
     "header-value": header_value,
     "random-value": random_value,
     "random-word": random_word,
+    "random-token": random_token,
     "told-value": told_value,
     "random-list": random_list,
     "lone-word": lone_word,

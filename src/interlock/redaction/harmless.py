@@ -5,6 +5,8 @@ from interlock.redaction.linear import compiled
 # What stands in place of a secret.
 MARK = "***REDACTED***"
 _MARK = MARK.encode()
+# So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
+_BESIDE_A_MARK = 3
 
 # References, templates, names of types, words of a form.
 PLACEHOLDER = compiled(
@@ -89,11 +91,15 @@ SAFE_NAME = compiled(
 
 
 def is_placeholder(value: bytes) -> bool:
-    """What has a mark in it has been dealt with; a text that is redacted twice stays as it is."""
+    """What is hardly more than a mark has been dealt with; a text that is redacted twice stays as it is."""
     beginning = value[:256].rstrip(b":")
     if len(beginning) > 3 and beginning.count(beginning[:1]) == len(beginning):
         return True
-    return PLACEHOLDER.fullmatch(beginning) is not None or _MARK in value
+    return PLACEHOLDER.fullmatch(beginning) is not None or _is_marked(value)
+
+
+def _is_marked(value: bytes) -> bool:
+    return _MARK in value and len(value.replace(_MARK, b"")) <= _BESIDE_A_MARK
 
 
 def has_safe_name(context: bytes) -> bool:

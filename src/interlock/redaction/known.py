@@ -15,6 +15,12 @@ MIN_SECRET_LENGTH = 6
 _PERCENT = re.compile("%[0-9A-F]{2}")
 # What base64 programs put into a line.
 _LINE_LENGTHS = (64, 76)
+_LINE_END = r"[\r\n]{0,2}"
+_SIGN = r"[A-Za-z0-9+/_=\-]"
+# Longer than a line.
+_TELLING = 80
+# A longer value is not looked for with a NUL behind every character.
+_MAX_WIDE = 96
 
 
 def rules_for(values: Iterable[str]) -> tuple[Rule, ...]:
@@ -42,18 +48,48 @@ def forms_of(value: str) -> set[str]:
     forms |= {repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]}
     for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
-    # Inside a longer base64 text the value may start at any of three offsets, and the characters at
-    # its edges mix with its neighbours: only those that depend on the value alone are matched.
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        for offset in range(3):
-            start, end = -(-offset * 4 // 3), (offset + len(raw)) * 4 // 3
-            forms.add(encode(b"\0" * offset + raw).decode()[start:end])
+    # As names of hosts and files end up. In a single word that would blank out the word itself.
+    if not value.isalpha():
+        forms |= {value.lower(), value.upper()}
+    forms |= _in_base64(raw) | _wide_forms(value)
     return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
+
+
+def _in_base64(raw: bytes) -> set[str]:
+    """Inside a longer base64 text the value may start at any of three offsets.
+
+    The characters at its edges mix with its neighbours: only those that depend on the value alone are
+    matched.
+    """
+    return {
+        encode(b"\0" * offset + raw).decode()[-(-offset * 4 // 3) : (offset + len(raw)) * 4 // 3]
+        for encode in (base64.b64encode, base64.urlsafe_b64encode)
+        for offset in range(3)
+    }
+
+
+def _wide_forms(value: str) -> set[str]:
+    """As UTF-16, which Windows' programs write: read as UTF-8, in hex and in base64."""
+    if not value.isascii():
+        wide = value.encode("utf-16-le", "surrogatepass")
+        return {wide.hex(), wide.hex().upper(), *_in_base64(wide)}
+    # What the two orders of bytes have in common.
+    spaced = "\0".join(value)
+    wide = spaced.encode()
+    forms = {wide.hex(), wide.hex().upper(), *_in_base64(wide)}
+    if len(value) <= _MAX_WIDE:
+        forms |= {spaced, json.dumps(spaced)[1:-1], repr(spaced)[1:-1]}
+    return forms
 
 
 def _escaped(form: str) -> str:
     """A long base64 text may be broken into lines anywhere, since nobody knows what stands before it."""
     signs = [re.escape(sign) if sign.isascii() else sign for sign in form]
-    if len(form) >= min(_LINE_LENGTHS) // 2 and re.fullmatch(r"[A-Za-z0-9+/_=-]+", form):
-        return r"[\r\n]{0,2}".join(signs)
-    return "".join(signs)
+    if len(form) < min(_LINE_LENGTHS) // 2 or not re.fullmatch(r"[A-Za-z0-9+/_=-]+", form):
+        return "".join(signs)
+    broken = _LINE_END.join(signs[:_TELLING])
+    if len(form) <= _TELLING:
+        return broken
+    # Its beginning tells it from everything else, and automata that know all of it take seconds to make.
+    # So the rest of the word goes with it; and of the words on the next lines, where it goes over lines.
+    return f"{''.join(signs[:_TELLING])}{_SIGN}*|{broken}(?:{_LINE_END}{_SIGN})*"

@@ -1,5 +1,6 @@
 """Names whose values are secret, in structures: a field called password, a variable called API_TOKEN."""
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,11 @@ from interlock.redaction.linear import options
 from interlock.redaction.rulebook import secret_name_pattern
 
 _MAX_NAME = 128
+# A pair of fields, as in a container's environment: {"name": "DB_PASSWORD", "value": "…"}.
+_NAME_FIELDS = ("name", "Name", "key", "Key", "variable", "field")
+_VALUE_FIELDS = frozenset(
+    {"value", "Value", "default", "secretValue", "secret_value", "plainText", "plain_text"}
+)
 _NUMERIC = ("password", "passwd", "passcode", "pwd", "pin")
 
 
@@ -23,6 +29,27 @@ def is_secret_item(name: str, item: Any) -> bool:
     if isinstance(item, str):
         return _is_secret_text(name, item)
     return bool(item) and all(isinstance(each, str) and _is_secret_text(name, each) for each in item)
+
+
+def names_in(value: Mapping[Any, Any]) -> Callable[[Any], Any]:
+    """What a field of it is called: its key, or what another field says that it is called."""
+    for field in _NAME_FIELDS:
+        name = value.get(field)
+        if isinstance(name, str) and is_secret_name(name):
+            return lambda key: name if key in _VALUE_FIELDS else key
+    return _same
+
+
+def _same(key: Any) -> Any:
+    return key
+
+
+def is_flag_of(before: Any, item: Any) -> bool:
+    """Whether one argument of a command says that the next one is secret: `--password`."""
+    if not isinstance(before, str) or not isinstance(item, str) or before[:1] != "-" or item[:1] == "-":
+        return False
+    name = before.lstrip("-")
+    return not name.startswith("no-") and is_secret_item(name, item)
 
 
 def _is_secret_text(name: str, text: str) -> bool:

@@ -15,6 +15,7 @@ _SPECIAL = frozenset("|()*+?{}[]")
 _COUNTED = 3
 # What ends a word in a stream.
 _SPACES = frozenset(b" \n")
+_MAX_SPACED = 12
 _LAST_ASCII = 0x7F
 
 
@@ -178,11 +179,16 @@ def _apart(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def _sequence_apart(parts: tuple[Node, ...]) -> tuple[Node | None, Node | None]:
-    unspaced: Node | None = _NOTHING
+    sides = [_apart(part) for part in parts]
+    befores = tuple(before for before, _ in sides if before is not None)
+    unspaced = Sequence(befores) if len(befores) == len(parts) else None
     until_space: Node | None = None
-    for part in reversed(parts):
-        before, with_space = _apart(part)
-        unspaced = _both(before, unspaced)
+    spaced = [number for number, (_, with_space) in enumerate(sides) if with_space is not None]
+    if len(spaced) > _MAX_SPACED:
+        # A head may be shorter than it could be, and must not be nested without end.
+        until_space = _NOTHING
+        del sides[spaced[_MAX_SPACED] :]
+    for before, with_space in reversed(sides):
         until_space = _any_of(with_space, _both(before, until_space))
     return unspaced, until_space
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.redaction.harmless import MARK
 from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
-from interlock.redaction.names import is_secret_item
+from interlock.redaction.names import is_flag_of, is_secret_item, names_in
 from interlock.redaction.rulebook import Rule, built_in_rules
 from interlock.redaction.scanner import Found, Scanner
 from interlock.redaction.stream import RedactionStream
@@ -81,9 +81,11 @@ class Redactor:
         elif isinstance(value, int):
             return not self._numbers or str(value) not in self._numbers
         elif isinstance(value, list | tuple):
+            before = None
             for item in value:
-                if not self._gather(item, texts):
+                if is_flag_of(before, item) or not self._gather(item, texts):
                     return False
+                before = item
         elif isinstance(value, dict | Mapping):
             return self._gather_items(value, texts)
         else:
@@ -91,10 +93,11 @@ class Redactor:
         return True
 
     def _gather_items(self, value: Mapping[Any, Any], texts: list[str]) -> bool:
+        named = names_in(value)
         for key, item in value.items():
             if isinstance(key, str):
                 texts.append(key)
-                if is_secret_item(key, item):
+                if is_secret_item(named(key), item):
                     return False
             if not self._gather(item, texts):
                 return False
@@ -104,9 +107,13 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self._safe(key): self._safe_item(key, item) for key, item in value.items()}
+            named = names_in(value)
+            return {self._safe(key): self._safe_item(named(key), item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(self._safe(item) for item in value)
+            return type(value)(
+                MARK if is_flag_of(before, item) else self._safe(item)
+                for before, item in zip([None, *value], value, strict=False)
+            )
         if isinstance(value, bytes):
             return self.text(value.decode("utf-8", "replace"))
         if isinstance(value, int) and not isinstance(value, bool) and str(value) in self._numbers:

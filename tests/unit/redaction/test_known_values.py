@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.redaction.redactor import MARK, Redactor
 from tests.unit.redaction.case_file import fed
 
-VALUES = ["otter lamp/7+violin=", 'a"b\\c9&d<é>', "密碼-naïve-42", "x" * 5 + "yz", "k3jd92mz" * 12]
+VALUES = ["otter lamp/7+violin=", 'a"b\\c9&d<é>', "密碼-naïve-42", "x" * 5 + "y2", "k3jd92mz" * 12]
 FORMS = {
     "plain": str,
     "json": lambda value: json.dumps(value)[1:-1],
@@ -32,6 +32,10 @@ FORMS = {
     "base64 behind two": lambda value: base64.b64encode(b"u:" + value.encode() + b"\n").decode(),
     "url-safe base64": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),
     "url-safe behind one": lambda value: base64.urlsafe_b64encode(b":" + value.encode()).decode(),
+    "upper case": lambda value: value.upper(),
+    "UTF-16 in hex": lambda value: value.encode("utf-16-le").hex(),
+    "UTF-16 in base64": lambda value: base64.b64encode(value.encode("utf-16-le")).decode(),
+    "a command for PowerShell": lambda value: base64.b64encode(f"x {value}".encode("utf-16-le")).decode(),
     "url-safe behind two": lambda value: base64.urlsafe_b64encode(b"u:" + value.encode()).decode(),
 }
 
@@ -97,3 +101,37 @@ def test_any_value_is_found_wherever_the_stream_is_cut(value, around):
     shown = redactor.text(text)
     assert MARK in shown
     assert fed(redactor, *text) == shown
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_known_value_is_found_in_utf_16_that_was_read_as_utf_8(encoding):
+    redactor = Redactor(["k3jd92mz-Otter"], rules=())
+    text = "a k3jd92mz-Otter b".encode(encoding).decode("utf-8", "replace")
+    shown = redactor.text(text)
+    assert "3\0j" not in shown
+    assert "a" in shown
+    assert fed(redactor, *text) == shown
+    assert MARK in redactor.text(json.dumps(text))
+    assert MARK in redactor.text(repr(text))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("before", ["", "a", "ab", "abc"])
+def test_utf_16_in_base64_and_hex_is_found_in_either_order_of_bytes(encoding, before):
+    redactor = Redactor(["k3jd92mz-Otter"], rules=())
+    wide = f"{before}k3jd92mz-Otter;".encode(encoding)
+    for written in (base64.b64encode(wide).decode(), base64.b64encode(b"x" + wide).decode(), wide.hex()):
+        assert MARK in redactor.text(written)
+
+
+def test_a_long_value_is_known_in_time_and_taken_out_to_its_end():
+    value = "k3jd92mzxQ81aaPz" * 200
+    redactor = Redactor([value], rules=())
+    for written in (value, base64.b64encode(b"a:" + value.encode()).decode(), value.encode().hex()):
+        assert len(fed(redactor, f"before {written[:90]}", f"{written[90:]} after")) < 60
+
+
+def test_a_known_value_is_found_in_other_case_unless_it_is_a_word():
+    redactor = Redactor(["K3jd92mz-Otter", "Production"], rules=())
+    assert redactor.text("http://k3jd92mz-otter.x.test K3JD92MZ-OTTER") == f"http://{MARK}.x.test {MARK}"
+    assert redactor.text("in production, PRODUCTION, Production") == f"in production, PRODUCTION, {MARK}"

@@ -69,6 +69,54 @@ def test_keys_and_texts_inside_are_looked_at(redactor):
     assert redactor.value(OrderedDict(a=TOKEN)) == {"a": MARK}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("name", "value"), ("Name", "Value"), ("key", "value"), ("variable", "default")]
+)
+def test_a_field_that_another_field_names_is_masked(redactor, name, value):
+    shown = redactor.value(
+        [{name: "DB_PASSWORD", value: "tiger lily 7"}, {name: "HOME", value: "tiger lily"}]
+    )
+    assert shown == [{name: "DB_PASSWORD", value: MARK}, {name: "HOME", value: "tiger lily"}]
+    assert redactor.value({value: "tiger-lily-7", name: "api_token"}) == {value: MARK, name: "api_token"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}},
+        {"name": "DB_PASSWORD", "value": "${DB_PASSWORD}"},
+        {"name": "password", "type": "string", "description": "tiger lily 7"},
+        {"name": "token_type", "value": "bearer-7-x"},
+        {"name": ["password"], "value": "tiger lily 7"},
+        ["--token-file", "/run/token"],
+        ["--no-password", "tiger-lily-7"],
+        ["--password", "--verbose-7"],
+        ["--next-token", "D/vRIYNyhG79ugdta3f"],
+        ["--password", 7, "tiger-lily-7"],
+        ["password", "tiger-lily-7"],
+    ],
+)
+def test_what_only_looks_like_such_a_pair_stays(redactor, value):
+    assert redactor.value(value) == value
+    assert not redactor.checked(value).changed
+
+
+def test_the_argument_behind_a_flag_is_masked(redactor):
+    assert redactor.value(["mysql", "--password", "tiger lily 7", "db"]) == [
+        "mysql",
+        "--password",
+        MARK,
+        "db",
+    ]
+    assert redactor.value({"args": ("-token", "k3jd92mz")}) == {"args": ("-token", MARK)}
+
+
+def test_a_mark_does_not_shield_what_stands_beside_it(redactor):
+    assert redactor.value({"password": f"tiger{MARK}lily7"}) == {"password": MARK}
+    assert redactor.text(f'password = "tiger{MARK}lily7"') == f'password = "{MARK}"'
+    assert redactor.text(f'password = "({MARK})"') == f'password = "({MARK})"'
+
+
 def test_bytes_become_text(redactor):
     assert redactor.value(b"x " + TOKEN.encode()) == f"x {MARK}"
     assert redactor.value({"a": [b"\xff known-value-42"]}) == {"a": [f"\ufffd {MARK}"]}
