@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.peers_redaction import ROOT, Peer, peers_at_hand
+from bench.environments import ROOT
+from bench.peers_redaction import Peer, peers_at_hand
 from interlock.redaction.redactor import MARK, Redactor
 
 SOURCES = (ROOT.parent / "shared/cases/secrets.jsonl", ROOT / "tests/data/redaction/cases.jsonl")
