@@ -11,8 +11,9 @@ class Event:
     """A fact. Its fields are its payload."""
 
     kind: ClassVar[str]
-    # Nothing in it is anybody else's words, or they were made safe before: it is not searched for secrets.
-    is_our_own: ClassVar[bool] = False
+    # The fields that hold somebody else's words and were not made safe before. Unless a kind says which,
+    # all of them are searched for secrets.
+    outside: ClassVar[tuple[str, ...] | None] = None
 
     def payload(self) -> dict[str, Any]:
         names, read = reader_of(type(self))

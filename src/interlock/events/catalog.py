@@ -73,7 +73,7 @@ class MessageAppended(Event):
     """Points at the transcript row with the same number and vouches for its content."""
 
     kind = "message.appended"
-    is_our_own = True
+    outside = ()
     role: str
     content_hash: str
     tool_call_id: str | None = None
@@ -128,6 +128,8 @@ class ToolCallStarted(ToolCallEvent):
     """The intent. It is durable before the tool has any effect."""
 
     kind = "tool_call.started"
+    # The arguments were made safe before they were cut.
+    outside = ("call_id", "requested_name")
     requested_name: str
     arguments: Any
     effect: str
@@ -138,6 +140,7 @@ class ToolCallStarted(ToolCallEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(ToolCallEvent):
     kind = "tool_call.completed"
+    outside = ("call_id", "files")
     latency_ms: float
     exit_code: int
     truncated_lines: bool

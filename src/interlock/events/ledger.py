@@ -90,7 +90,11 @@ class Draft:
     def __init__(
         self, event: Event, scope: Scope, redactor: Redactor, beside: tuple[str, RowOf] | None = None
     ) -> None:
-        fields = event.payload() if event.is_our_own else redactor.value(event.payload())
+        fields = event.payload()
+        if event.outside is None:
+            fields = redactor.value(fields)
+        elif event.outside:
+            fields |= redactor.value({name: fields[name] for name in event.outside})
         try:
             self.payload = orjson.dumps(fields)
         except TypeError:

@@ -20,7 +20,7 @@ class TaskStarted(Event):
     """A worker took it up, or went on with it: then `attempt` is more than 1."""
 
     kind = "task.started"
-    is_our_own = True
+    outside = ()
     task_id: str
     mode: str
     worker: str
@@ -32,7 +32,7 @@ class TaskWaiting(Event):
     """It waits for a person's answer and holds no worker."""
 
     kind = "task.waiting"
-    is_our_own = True
+    outside = ()
     task_id: str
     question_id: str
 
@@ -68,7 +68,7 @@ class AgentStarted(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCompleted(Event):
     kind = "agent.completed"
-    is_our_own = True
+    outside = ()
     turns: int
     input_tokens: int
     output_tokens: int
@@ -87,7 +87,7 @@ class TurnStarted(Event):
     """One model call and what it asks for. `tool_choice` and the digest say what it was offered."""
 
     kind = "turn.started"
-    is_our_own = True
+    outside = ()
     turn: int
     authority_digest: str
     model: str
@@ -98,7 +98,7 @@ class TurnStarted(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompleted(Event):
     kind = "turn.completed"
-    is_our_own = True
+    outside = ()
     turn: int
     finish_reason: str
     tool_calls: int
@@ -114,7 +114,7 @@ class ContextCompacted(Event):
     """Older messages are told to the model in short from here on. The transcript keeps them all."""
 
     kind = "context.compacted"
-    is_our_own = True
+    outside = ()
     through_seq: int
     tokens_before: int
     tokens_after: int

@@ -1,7 +1,7 @@
 """Any endpoint that speaks the chat completions protocol, streamed, with as little between as possible."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -184,19 +184,44 @@ async def _read(response: aiohttp.ClientResponse, assembly: Assembly) -> AsyncGe
             yield assembly.reply()
             return
         is_answer = is_answer or not piece.isspace()
-        for data in reader.feed(piece):
-            if data == b"[DONE]":
-                await _closed(response)
-                yield assembly.reply(is_done=True)
-                return
-            if text := assembly.add(data):
-                yield TextPiece(text)
-    for data in reader.finish():
-        if data != b"[DONE]" and (text := assembly.add(data)):
-            yield TextPiece(text)
+        taken = _take(reader.feed(piece), assembly)
+        if taken.text:
+            yield TextPiece(taken.text)
+        if taken.fault is not None:
+            raise taken.fault
+        if taken.is_done:
+            await _closed(response)
+            yield assembly.reply(is_done=True)
+            return
+    taken = _take(reader.finish(), assembly)
+    if taken.text:
+        yield TextPiece(taken.text)
+    if taken.fault is not None:
+        raise taken.fault
     if "html" in response.content_type:
         raise unreadable("it is a web page; the address may be wrong")
     yield assembly.reply()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The text of all events that came at once, up to the first that says the end or cannot be read."""
+
+    text: str
+    is_done: bool = False
+    fault: ModelError | None = None
+
+
+def _take(events: Iterable[bytes], assembly: Assembly) -> _Taken:
+    texts: list[str] = []
+    for data in events:
+        if data == b"[DONE]":
+            return _Taken("".join(texts), is_done=True)
+        try:
+            texts.append(assembly.add(data))
+        except ModelError as fault:
+            return _Taken("".join(texts), fault=fault)
+    return _Taken("".join(texts))
 
 
 async def _closed(response: aiohttp.ClientResponse) -> None:

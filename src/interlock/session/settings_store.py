@@ -76,7 +76,7 @@ class SettingsStore:
 
     async def current(self) -> SettingsVersion:
         """The newest, whoever stored it. Asked before every turn, so what is known is not read anew."""
-        rows = await self._database.glance(lambda db: db.query(NEWEST))
+        rows = await self._database.glance(NEWEST)
         if self._known is None or self._known[0] != rows:
             self._known = (rows, _version(rows))
         return self._known[1]

@@ -23,7 +23,7 @@ from interlock.infra.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
-from interlock.store.driver import Connection, PostgresConnection, SqliteConnection
+from interlock.store.driver import Connection, PostgresConnection, Row, SqliteConnection
 
 Result = TypeVar("Result")
 
@@ -89,10 +89,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection in one consistent, read-only snapshot."""
-        try:
-            connection = self._idle.get_nowait()
-        except queue.Empty:
-            connection = self.config.connect()
+        connection = self._lent()
         try:
             connection.begin(write=False)
             yield connection
@@ -102,6 +99,12 @@ class Database:
             raise
         self._idle.put(connection)
 
+    def _lent(self) -> Connection:
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return self.config.connect()
+
     async def read(self, work: Callable[[Connection], Result]) -> Result:
         def run() -> Result:
             with self.reading() as connection:
@@ -109,12 +112,18 @@ class Database:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
-    async def glance(self, work: Callable[[Connection], Result]) -> Result:
+    async def glance(self, statement: str) -> list[Row]:
         """A look at a row or two. SQLite has them in memory, and going to a thread would cost far more."""
         if not self.config.is_sqlite:
-            return await self.read(work)
-        with self.reading() as connection:
-            return work(connection)
+            return await self.read(lambda connection: connection.query(statement))
+        connection = self._lent()
+        try:
+            rows = connection.query(statement)
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.put(connection)
+        return rows
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

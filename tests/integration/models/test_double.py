@@ -80,11 +80,12 @@ async def test_as_a_process_it_plays_a_session_by_the_models_name_and_reports():
         messages, turns = [user_message("Work.")], []
         for _ in range(4):
             pieces, reply = await asked(provider, ModelRequest(tuple(messages), orjson.dumps([TOOL])))
-            turns.append((len(pieces), [(call.name, call.arguments) for call in reply.tool_calls]))
+            turns.append(("".join(pieces), [(call.name, call.arguments) for call in reply.tool_calls]))
             messages.append(assistant_message(reply.text, reply.tool_calls))
             messages += [tool_message(call.call_id, "done") for call in reply.tool_calls]
         await provider.close()
-        assert turns == [(0, [("echo", f'{{"text":"value {n}"}}')]) for n in range(3)] + [(7, [])]
+        answer = "".join(f"word{number} " for number in range(7))
+        assert turns == [("", [("echo", f'{{"text":"value {n}"}}')]) for n in range(3)] + [(answer, [])]
         address = base_url.removesuffix("/v1") + "/report"
         async with aiohttp.ClientSession() as session, session.get(address) as response:
             report = await response.json()
