@@ -12,7 +12,14 @@ from typing import Any
 
 import orjson
 
-from interlock.agent.events import AgentEvent, TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo
+from interlock.agent.events import (
+    AgentEvent,
+    TextDelta,
+    ToolCallInfo,
+    ToolDenied,
+    ToolResultInfo,
+    TurnCompleted,
+)
 from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, WrongTaskStatus
 from interlock.questions.desk import QuestionDesk
 from interlock.questions.rows import Question
@@ -205,6 +212,8 @@ def events_of(message: Message) -> Iterator[AgentEvent]:
             yield TextDelta(0, 0, f"{message.content}\n")
         for call in message.tool_calls or ():
             yield ToolCallInfo(str(call["id"]), str(call["name"]), _decoded(str(call["arguments"])))
+        if not message.tool_calls:
+            yield TurnCompleted(0, message.content, 0, 0, 0)
     elif message.role is Role.tool:
         yield _result(message)
 

@@ -74,12 +74,10 @@ class TerminalView:
         self._cards: dict[str, str] = {}
         self._last_card = ""
         self.last_denial: ToolDenied | None = None
-        self.answer = ""
         self.told_end = False
 
     def begin_task(self) -> None:
         self._cards.clear()
-        self.answer = ""
         self.told_end = False
 
     def end_line(self) -> None:
@@ -133,9 +131,7 @@ class TerminalView:
 
     def _end_turn(self, event: TurnCompleted) -> None:
         self._paper.end_line()
-        if not event.tool_calls:
-            self.answer = event.text
-        elif event.text and not self._shows_text:
+        if event.tool_calls and event.text and not self._shows_text:
             self._paper.text(event.text)
             self._paper.end_line()
 

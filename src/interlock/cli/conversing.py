@@ -167,6 +167,15 @@ class Desk:
         rows = await self.office.runtime.database.read(lambda db: db.query(LAST_DENIAL, place))
         return dict(orjson.loads(rows[0][0])) if rows else None
 
+    async def answer_of(self, task: "Task") -> str:
+        """The last words of a task, whoever worked on it; empty where it has none."""
+        from interlock.session.transcript import read_of_task
+
+        place = (task.session_id, task.message_seq, task.id)
+        said = await self.office.runtime.database.read(lambda db: read_of_task(db, *place))
+        is_answer = said and said[-1].role.value == "assistant" and not said[-1].tool_calls
+        return said[-1].content if is_answer else ""
+
     async def limit_of(self, task: "Task") -> str:
         """The limit that ended a task, as the log has it; empty where none did."""
         import orjson

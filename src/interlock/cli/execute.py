@@ -69,9 +69,9 @@ async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
     async with opened_desk(given, view.show, someone_can_answer=False) as desk:
         done = await (await desk.talk(words)).say(words)
         code = await _exit_of(desk, done, view.last_denial)
-        session_id = desk.session_id
-    if view.answer:
-        print_text(view.answer.rstrip("\n"))
+        answer, session_id = await desk.answer_of(done), desk.session_id
+    if answer:
+        print_text(answer.rstrip("\n"))
     if code is not Exit.ok and (quiet or not view.told_end):
         note(_end_of(done))
     if not quiet:
