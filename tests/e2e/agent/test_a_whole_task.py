@@ -1,0 +1,145 @@
+"""One task of many calls over a real socket: on disk, in the transcript, in the log (S0-4, S3-7)."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from tests.doubles.openai_answers import called, said
+from tests.doubles.openai_server import Asked, OpenAIServer
+from tests.e2e.agent.conftest import furnish
+from tests.e2e.agent.place import Place, Ran, walk
+
+CALLS = [
+    ("list_files", {"path": "."}),
+    ("read_file", {"path": "notes.txt"}),
+    ("search_files", {"pattern": "beta"}),
+    ("write_file", {"path": "new.txt", "content": "one\n"}),
+    ("edit_file", {"path": "notes.txt", "find": "beta", "replace": "gamma"}),
+    ("move_file", {"source": "new.txt", "destination": "moved.txt"}),
+    ("delete_file", {"path": "old.txt"}),
+    ("current_time", {"timezone": "UTC"}),
+]
+
+
+@dataclass(frozen=True)
+class Finished:
+    place: Place
+    asked: list[Asked]
+    ran: Ran
+
+
+def answers(calls=CALLS):
+    """One call in each turn, then an answer."""
+    asked = [called(call, ids=f"turn{number}") for number, call in enumerate(calls)]
+    return [*asked, said("All eight are done.")]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, new_state, sqlite_template) -> Finished:
+    """A place where a script has had all of it done."""
+    place = furnish(tmp_path_factory.mktemp("whole"), new_state, sqlite_template)
+    (place.root / "notes.txt").write_text("alpha\nbeta\n")
+    (place.root / "old.txt").write_text("old\n")
+
+    async def work() -> Finished:
+        async with OpenAIServer(answers()) as server:
+            place.asks(server)
+            ran = await place.execute("do all of it")
+        assert server.faults == []
+        return Finished(place, server.asked, ran)
+
+    return asyncio.run(work())
+
+
+def test_a_task_of_eight_calls_is_really_done(finished):
+    place, ran = finished.place, finished.ran
+    assert ran.stdout == "All eight are done.\n"
+    assert ran.last_lines[-1] == f"recorded  interlock events tree {place.session}"
+    assert {path.name: path.read_text() for path in place.root.iterdir()} == {
+        "notes.txt": "alpha\ngamma\n",
+        "moved.txt": "one\n",
+    }
+    listed, read, found, *_, time = place.results()
+    assert (listed["stdout"], read["stdout"]) == ("notes.txt\nold.txt\n", "alpha\nbeta\n")
+    assert "notes.txt" in found["stdout"]
+    assert "UTC" in time["stdout"]
+    assert [result["ok"] for result in place.results()] == [True] * 8
+
+
+def test_the_server_receives_the_transcript_that_is_stored(finished):
+    """Every call id has exactly one tool message, in the order of the calls; only more is ever added."""
+    finished.place.assert_sound()
+    stored = finished.place.messages()
+    assert len(finished.asked) == 9
+    for number, asked in enumerate(finished.asked):
+        system, *told = asked.messages
+        assert system["role"] == "system"
+        assert told == _as_sent(stored[: 1 + 2 * number])
+    choices = [asked.document.get("tool_choice", "auto") for asked in finished.asked]
+    assert choices == ["required"] + ["auto"] * 8
+    exposed = [tool["function"]["name"] for tool in finished.asked[0].document["tools"]]
+    assert {name for name, _ in CALLS} <= set(exposed)
+    # There is nobody to ask in a script, so that is not offered.
+    assert "ask_user" not in exposed
+
+
+def _as_sent(messages: list[dict]) -> list[dict]:
+    """An assistant's message without words is sent without content."""
+    return [
+        {**message, "content": message["content"] or None} if message["role"] == "assistant" else message
+        for message in messages
+    ]
+
+
+async def test_the_tree_of_events_is_complete_and_verifies(finished):
+    place = finished.place
+    tree = json.loads((await place.run("events", "tree", place.session, "--json")).stdout)
+    nodes = list(walk(tree))
+    assert len(nodes) == len(place.events())
+    (queued,) = [node for node in nodes if node["kind"] == "task.queued"]
+    (started,) = [node for node in queued["children"] if node["kind"] == "task.started"]
+    assert [node["kind"] for node in started["children"]] == ["agent.started", "task.finished"]
+    (agent, _) = started["children"]
+    *turns, completed = agent["children"]
+    assert completed["kind"] == "agent.completed"
+    assert [turn["kind"] for turn in turns] == ["turn.started"] * 9
+    for turn, (name, _) in zip(turns[:-1], CALLS, strict=True):
+        kinds = [node["kind"] for node in turn["children"]]
+        assert kinds == ["turn.completed", "message.appended", "tool_call.started", "message.appended"]
+        call = turn["children"][2]
+        assert call["payload"]["tool_name"] == name
+        assert [node["kind"] for node in call["children"]] == ["tool_call.completed"]
+    verified = (await place.run("events", "verify")).stdout
+    assert verified.startswith("verified: ")
+
+
+async def test_calls_of_one_turn_that_only_look_run_side_by_side(place, server):
+    """Four commands of a second each take far less than four; a write waits for its place."""
+    look = ("bash_readonly", {"cmd": "sleep 1; ls"})
+    write = ("write_file", {"path": "x.txt", "content": "x\n"})
+    server.add(called(look, look, look, look, write, ("list_files", {})), said("Seen."))
+    await place.execute("look around")
+    place.assert_sound()
+    *looked, _, listed = place.results()
+    assert [result["stdout"] for result in looked] == [""] * 4
+    assert listed["stdout"] == "x.txt\n"
+    calls = place.events("tool_call.started", "tool_call.completed")
+    begun = [event.kind for event in calls]
+    assert begun[:4] == ["tool_call.started"] * 4
+    assert begun[4:8] == ["tool_call.completed"] * 4
+    assert [event.fields["tool_name"] for event in calls[8:]] == ["write_file"] * 2 + ["list_files"] * 2
+
+
+async def test_the_events_are_told_as_json_lines(place, server):
+    (place.root / "notes.txt").write_text("alpha\n")
+    server.add(*answers(CALLS[:2]))
+    ran = await place.execute("look", "--json")
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    kinds = [each["type"] for each in told if each["type"] != "text_delta"]
+    step = ["tool_call", "tool_result", "turn_completed"]
+    assert kinds == ["session", *step, *step, "turn_completed", "task_ended", "task"]
+    assert "".join(each["text"] for each in told if each["type"] == "text_delta") == "All eight are done."
+    assert (told[-1]["status"], told[-1]["exit_code"]) == ("done", 0)
+    assert ran.stderr == ""
