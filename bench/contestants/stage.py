@@ -25,7 +25,7 @@ TOOL = {
     },
 }
 KEY = "sk-double-4d1f0b7c9a2e8853"
-WARM_UP = 2
+WARM_UP = 10
 
 
 @dataclass(frozen=True)

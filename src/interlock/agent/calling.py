@@ -30,6 +30,7 @@ from interlock.events.ledger import Recorded, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.mailbox import Mailbox
 from interlock.models.provider import RequestedCall
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
@@ -113,17 +114,22 @@ class Calling:
     ) -> AsyncGenerator[AgentEvent]:
         for call in group:
             yield self._info(call, turn.authority)
-        progress: asyncio.Queue[ToolProgress | None] = asyncio.Queue()
-        running = asyncio.ensure_future(self._run_group(group, turn, progress))
+        told: Mailbox[ToolProgress | None] = Mailbox()
+        running = [asyncio.create_task(self._run(call, turn, told)) for call in group]
+        for each in running:
+            each.add_done_callback(lambda _ended: told.put(None))
         try:
-            while (told := await progress.get()) is not None:
-                yield told
-            results = await running
+            ended = 0
+            while ended < len(running):
+                progress = await told.next()
+                if progress is None:
+                    ended += 1
+                else:
+                    yield progress
         finally:
-            running.cancel()
-            await asyncio.wait({running})
-        for call, result in zip(group, results, strict=True):
-            yield self._ended(call, result, turn, end)
+            await _stopped(running)
+        for call, each in zip(group, running, strict=True):
+            yield self._ended(call, each.result(), turn, end)
 
     def _answer_unrun(self, calls: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd) -> None:
         """A call without an answer spoils the history: what will not be run is told so."""
@@ -136,19 +142,8 @@ class Calling:
                     content = not_run(call.name, mode, ENDED_BEFORE)
                 end.answers[call.call_id] = self._message(call.call_id, content, turn)
 
-    async def _run_group(
-        self,
-        group: Sequence[RequestedCall],
-        turn: TurnScope,
-        progress: "asyncio.Queue[ToolProgress | None]",
-    ) -> list[ToolResult]:
-        try:
-            return await asyncio.gather(*(self._run(call, turn, progress) for call in group))
-        finally:
-            progress.put_nowait(None)
-
     async def _run(
-        self, call: RequestedCall, turn: TurnScope, progress: "asyncio.Queue[ToolProgress | None]"
+        self, call: RequestedCall, turn: TurnScope, told: "Mailbox[ToolProgress | None]"
     ) -> ToolResult:
         permit = self._breakers.allows(tool_key(turn.session_id, call.name))
         if isinstance(permit, Open):
@@ -159,7 +154,7 @@ class Calling:
             session_id=turn.session_id,
             scope=turn.scope,
             lease_token=turn.lease_token,
-            report_progress=lambda text: progress.put_nowait(ToolProgress(call.call_id, text)),
+            report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
         )
         self._begun.add(call.call_id)
         try:
@@ -219,6 +214,15 @@ class Calling:
             batch = list(neighbours)
             size = MAX_SIDE_BY_SIDE if looks else 1
             yield from (batch[start : start + size] for start in range(0, len(batch), size))
+
+
+async def _stopped(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
+    """Nothing of it goes on. Each records its own end."""
+    unfinished = [each for each in running if not each.done()]
+    for each in unfinished:
+        each.cancel()
+    if unfinished:
+        await asyncio.wait(unfinished)
 
 
 def _shown(arguments: str) -> dict[str, Any] | str:

@@ -71,6 +71,8 @@ class GroupCommitWriter(Generic[Unit]):
         self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
         # Nobody waits for these yet.
         self._patient: list[Unit] = []
+        # The loop that will look after them in a moment.
+        self._timed: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -93,13 +95,19 @@ class GroupCommitWriter(Generic[Unit]):
             self._patient.append(unit)
             if not is_patient:
                 self._put_patient()
-            elif len(self._patient) == 1:
-                loop.call_later(PATIENCE_SECONDS, self.hurry)
+            elif self._timed is None or self._timed.is_closed():
+                self._timed = loop
+                loop.call_later(PATIENCE_SECONDS, self._lose_patience)
         return unit.future
 
     def hurry(self) -> None:
         """Somebody waits now."""
         with self._lock:
+            self._put_patient()
+
+    def _lose_patience(self) -> None:
+        with self._lock:
+            self._timed = None
             self._put_patient()
 
     def _put_patient(self) -> None:

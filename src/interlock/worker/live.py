@@ -4,13 +4,12 @@ Everything else that is told here is in the log already. A watcher that falls be
 from the log, and asks for the running text again.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
+from interlock.infra.mailbox import Mailbox
 from interlock.worker.rows import Task
 
 # How many pieces may wait for one watcher.
@@ -30,8 +29,7 @@ class Watching:
     """One watcher of one session; iterate over it. It ends by itself when it was cut off."""
 
     def __init__(self) -> None:
-        self._told: deque[tuple[Task, AgentEvent] | None] = deque()
-        self._sleeping: asyncio.Future[None] | None = None
+        self._told: Mailbox[tuple[Task, AgentEvent] | None] = Mailbox()
         self.was_cut_off = False
 
     def tell(self, task: Task, event: AgentEvent) -> bool:
@@ -40,27 +38,16 @@ class Watching:
             self.was_cut_off = True
             self.end()
             return False
-        self._told.append((task, event))
-        self._wake()
+        self._told.put((task, event))
         return True
 
     def end(self) -> None:
         """After what was told until now, nothing more."""
-        self._told.append(None)
-        self._wake()
+        self._told.put(None)
 
     async def __aiter__(self) -> AsyncIterator[tuple[Task, AgentEvent]]:
-        while True:
-            while not self._told:
-                self._sleeping = asyncio.get_running_loop().create_future()
-                await self._sleeping
-            if (told := self._told.popleft()) is None:
-                return
+        while (told := await self._told.next()) is not None:
             yield told
-
-    def _wake(self) -> None:
-        if self._sleeping is not None and not self._sleeping.done():
-            self._sleeping.set_result(None)
 
 
 class Live:
