@@ -2,9 +2,10 @@
 
     python -m tests.e2e.agent.dying_worker
 
-Reads one round a line, as JSON, and answers each with a line. A round forks a process that works as
-`interlock worker` does and kills itself with SIGKILL right before or right after the commit of an event;
-then one that is left in peace. Python and the product are loaded once, before the first fork.
+Reads numbered rounds, one a line, as JSON, and tells with a line how each of them went. A round forks a
+process that works as `interlock worker` does and kills itself with SIGKILL right before or right after the
+commit of an event; then one that is left in peace. Rounds are played side by side, as many as are given at
+a time. Python and the product are loaded once, before the first fork.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import interlock.agent.agent
@@ -98,34 +100,48 @@ async def work(given: Round, *, watched: bool) -> None:
         await running
 
 
-def forked(given: Round, *, watched: bool) -> int:
-    """How it ended: its exit code, or the signal that killed it, below zero."""
+def forked(run: Callable[[], None]) -> int:
+    """The process that runs this, and nothing behind it."""
     child = os.fork()
-    if child == 0:
-        code = 70
-        try:
-            asyncio.run(asyncio.wait_for(work(given, watched=watched), 60))
-            code = 0
-        except BaseException as error:  # noqa: BLE001 - the parent must not go on twice
-            sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if child:
+        return child
+    code = 70
+    try:
+        run()
+        code = 0
+    except BaseException as error:  # noqa: BLE001 - the parent must not go on twice
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def end_of(given: Round, *, watched: bool) -> int:
+    """How a worker ended: its exit code, or the signal that killed it, below zero."""
+    worker = forked(lambda: asyncio.run(asyncio.wait_for(work(given, watched=watched), 60)))
+    return os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+
+
+def play(number: int, given: Round) -> None:
+    """One round, told in one line."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    codes = [end_of(given, watched=True)]
+    if given.moment:
+        codes.append(end_of(given, watched=False))
+    os.write(1, f"{json.dumps([number, codes])}\n".encode())
 
 
 def main() -> None:
+    # Those that play a round tell how it went; nobody waits for them.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
-        given = Round(**json.loads(line))
+        number, fields = json.loads(line)
+        given = Round(**fields)
         os.environ.clear()
         os.environ.update(given.environment)
         # What is secret here is the same in every round: the children need not compile it again.
         redactor_for_faults().text("words")
-        codes = [forked(given, watched=True)]
-        if given.moment:
-            codes.append(forked(given, watched=False))
-        sys.stdout.write(f"{json.dumps(codes)}\n")
-        sys.stdout.flush()
+        forked(partial(play, number, given))
 
 
 if __name__ == "__main__":

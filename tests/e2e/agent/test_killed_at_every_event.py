@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,8 +88,7 @@ async def begin(home: Path, new_state: Path, server: OpenAIServer, store) -> Beg
 
 
 @asynccontextmanager
-async def slot():
-    """A process that plays rounds."""
+async def playground() -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.e2e.agent.dying_worker"),
         stdin=asyncio.subprocess.PIPE,
@@ -104,21 +103,25 @@ async def slot():
         await asyncio.wait_for(process.wait(), PATIENCE_SECONDS)
 
 
-async def play(rounds: Iterable[Round], side_by_side: int = SIDE_BY_SIDE) -> list[list[int]]:
+async def play(rounds: Iterable[Round]) -> list[list[int]]:
     """How the processes of each round ended, in order."""
-    numbered = list(enumerate(rounds))
-    codes: dict[int, list[int]] = {}
+    to_play = list(enumerate(rounds))[::-1]
+    codes: list[list[int]] = [[] for _ in to_play]
+    async with playground() as process:
 
-    async def play_some() -> None:
-        async with slot() as process:
-            while numbered:
-                number, given = numbered.pop(0)
-                process.stdin.write(json.dumps(asdict(given)).encode() + b"\n")
-                line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_SECONDS)
-                codes[number] = json.loads(line)
+        def begin_next() -> None:
+            if to_play:
+                number, given = to_play.pop()
+                process.stdin.write(json.dumps([number, asdict(given)]).encode() + b"\n")
 
-    await asyncio.gather(*(play_some() for _ in range(min(side_by_side, len(numbered)))))
-    return [codes[number] for number in sorted(codes)]
+        for _ in range(SIDE_BY_SIDE):
+            begin_next()
+        for _ in codes:
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_SECONDS)
+            number, ends = json.loads(line)
+            codes[number] = ends
+            begin_next()
+    return codes
 
 
 # -- what must hold after every round --
