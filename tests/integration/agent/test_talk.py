@@ -1,0 +1,123 @@
+"""A conversation of one process while others hold its session, die, or have put tasks before."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from interlock.agent.events import TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo
+from interlock.channels import talk as talking
+from interlock.infra.errors import SessionBusy
+from interlock.worker.rows import TaskStatus
+from tests.integration.agent.office import call, opened, script
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    monkeypatch.setattr(talking, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(talking, "TAKE_SECONDS", 0.1)
+
+
+def text_of(events) -> str:
+    return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+async def test_what_another_process_works_on_is_followed_by_the_log(tmp_path, monkeypatch):
+    steps = {"msg": "Let me see.", "tool_calls": [call("current_time"), call("read_file", path="../x")]}
+    model = script(tmp_path, steps, "msg:It is noon.")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session()
+        other = await person.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(person.say(session))
+        while not await person.office.tasks.list_tasks(session_id=session):
+            await asyncio.sleep(0.01)
+        await person.office.session_work().run(other)
+        # It keeps the session, so that whoever talks can only follow.
+        assert (await saying).status is TaskStatus.done
+        assert text_of(person.told).split("\n") == ["Let me see.", "It is noon.", ""]
+        kinds = [type(event) for event in person.told]
+        assert kinds == [TextDelta, ToolCallInfo, ToolCallInfo, ToolResultInfo, ToolDenied, TextDelta]
+        await person.office.runtime.leases.give_back(other)
+
+
+async def test_a_session_whose_holder_died_is_taken_over(tmp_path, monkeypatch):
+    variables = {"MODEL": script(tmp_path, "msg:Here I am."), "SESSION_LEASE_SECONDS": "1"}
+    async with opened(tmp_path, monkeypatch, variables) as person:
+        session = await person.session()
+        assert await person.office.runtime.leases.take(session, "somebody who dies")
+        assert (await person.say(session)).status is TaskStatus.done
+        assert text_of(person.told) == "Here I am."
+
+
+async def test_a_full_queue_refuses_what_is_said(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, {"SESSION_QUEUE_LIMIT": "1"}) as person:
+        session = await person.session()
+        await person.office.tasks.put(session, "one", who="test")
+        with pytest.raises(SessionBusy, match="1 messages wait"):
+            await person.say(session, "two")
+
+
+async def test_what_was_put_before_is_worked_on_first(tmp_path, monkeypatch):
+    model = script(tmp_path, "msg:to one", "msg:to two")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session()
+        earlier = await person.office.tasks.put(session, "one", who="test")
+        task = await person.say(session, "two")
+        assert (await person.office.tasks.get(earlier.id)).status is TaskStatus.done
+        assert task.status is TaskStatus.done
+        assert [m.content for m in await person.transcript(session)][-1] == "to two"
+
+
+async def test_a_question_of_an_earlier_task_comes_before_what_is_said(tmp_path, monkeypatch):
+    ask = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
+    model = script(tmp_path, ask, "msg:to one", "msg:to two")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session()
+        earlier = await person.office.tasks.put(session, "one", who="test")
+        talk = person.talk(session)
+        held_up = await talk.say("two")
+        assert (held_up.id, held_up.status) == (earlier.id, TaskStatus.waiting)
+        await talk.answer(await talk.open_question(held_up), {"confirmed": True})
+        tasks = await person.office.tasks.list_tasks(session_id=session)
+        assert [task.status for task in tasks] == [TaskStatus.done, TaskStatus.done]
+
+
+async def until_asked(person, session: str) -> None:
+    while not person.payloads(session, "turn.started"):
+        await asyncio.sleep(0.01)
+
+
+async def test_an_interrupt_cancels_the_task_at_work_and_nothing_after_it(tmp_path, monkeypatch):
+    slow = {"sleep_ms": 60_000, "msg": "too late"}
+    model = script(tmp_path, slow)
+    async with opened(tmp_path, monkeypatch, {"MODEL": model, "MODELS": "demo"}) as person:
+        session = await person.session()
+        talk = person.talk(session)
+        saying = asyncio.create_task(talk.say("go"))
+        await until_asked(person, session)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (await saying).status is TaskStatus.cancelled
+        # Whoever interrupts a task twice does not wait for it; that is over with the task.
+        talk._work.hurrying.set()
+        await person.office.runtime.sessions.choose_model(session, "demo", who="test")
+        for _ in range(2):
+            assert (await talk.say("hello")).status is TaskStatus.done
+
+
+async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(tmp_path, monkeypatch):
+    model = script(tmp_path, {"sleep_ms": 60_000, "msg": "too late"})
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session()
+        earlier = await person.office.tasks.put(session, "one", who="test")
+        saying = asyncio.create_task(person.say(session, "two"))
+        await until_asked(person, session)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not (await person.office.tasks.get(earlier.id)).status.is_end:
+            await asyncio.sleep(0.01)
+        assert (await person.office.tasks.get(earlier.id)).status is TaskStatus.cancelled
+        while len(person.payloads(session, "turn.started")) < 2:
+            await asyncio.sleep(0.01)
+        assert not saying.done()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (await saying).status is TaskStatus.cancelled

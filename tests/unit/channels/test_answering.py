@@ -1,0 +1,157 @@
+"""A person's lines become the answer that the question takes; what does not fit is asked again."""
+
+import pytest
+
+from interlock.channels.answering import ask_person
+from interlock.questions.answers import read_answer
+from interlock.questions.widgets import WidgetType, read_widget
+
+OPTIONS = [{"value": "tea", "label": "Tea"}, {"value": "coffee", "label": "Strong coffee"}]
+ASKED = {
+    "form": {"fields": [{"name": "n", "label": "Name", "required": True}]},
+    "selection": {"options": OPTIONS},
+    "confirmation": {},
+    "plan_review": {"plan": "1. do it"},
+    "feedback": {"rating_max": 5, "comment": "required"},
+    "action_selection": {"actions": [{"id": "retry", "label": "Retry"}, {"id": "stop"}]},
+}
+
+
+def widget(kind: str, **fields: object):
+    return read_widget({"type": kind, "message": "Well?", **ASKED[kind], **fields})
+
+
+class Person:
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+        self.prompts: list[str] = []
+
+    def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        if not self._lines:
+            raise EOFError
+        return self._lines.pop(0)
+
+
+def answered(asked, *lines: str):
+    """All lines are used, and the desk takes what comes of them."""
+    person = Person(*lines)
+    given = ask_person(asked, person)
+    assert len(person.prompts) == len(lines)
+    assert read_answer(asked, given)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("lines", "confirmed"),
+    [(["y"], True), (["什么", "", "是"], True), (["NO"], False), (["maybe", "n"], False)],
+)
+def test_a_confirmation_is_a_yes_or_a_no(lines, confirmed):
+    assert answered(widget("confirmation"), *lines) == {"confirmed": confirmed}
+
+
+@pytest.mark.parametrize(("lines", "confirmed"), [(["y", "yes"], True), (["Y", "y", "n"], False)])
+def test_a_dangerous_yes_is_written_out(lines, confirmed):
+    assert answered(widget("confirmation", dangerous=True), *lines) == {"confirmed": confirmed}
+
+
+@pytest.mark.parametrize("said", ["2", "coffee", "Strong coffee"])
+def test_a_selection_goes_by_number_value_or_label(said):
+    assert answered(widget("selection"), "0", "3", "milk", "1, 2", said) == {"choices": ["coffee"]}
+
+
+def test_several_can_be_chosen_and_one_be_in_own_words():
+    asked = widget("selection", multiple=True, allow_other=True)
+    assert answered(asked, "2, 1") == {"choices": ["coffee", "tea"]}
+    assert answered(asked, "Tea, 1, 1") == {"choices": ["tea"]}
+    assert answered(asked, "1, hot milk") == {"choices": ["tea"], "other": "hot milk"}
+    assert answered(widget("selection", allow_other=True), "milk, hot") == {
+        "choices": [],
+        "other": "milk, hot",
+    }
+
+
+def test_nothing_is_a_choice_only_where_that_is_allowed():
+    assert answered(widget("selection", multiple=True, min_choices=0), "") == {"choices": []}
+    assert answered(widget("selection", multiple=True), "", "1") == {"choices": ["tea"]}
+
+
+@pytest.mark.parametrize(
+    ("lines", "answer"),
+    [
+        (["a", ""], {"decision": "approve"}),
+        (["reject", "too much"], {"decision": "reject", "comment": "too much"}),
+        (["x", "", "v", "", "shorter"], {"decision": "revise", "comment": "shorter"}),
+    ],
+)
+def test_a_plan_to_be_revised_needs_words(lines, answer):
+    assert answered(widget("plan_review"), *lines) == answer
+
+
+def test_feedback_is_a_rating_within_its_ends_and_words_where_they_are_wanted():
+    assert answered(widget("feedback"), "0", "6", "five", "4", "", "fine") == {
+        "rating": 4,
+        "comment": "fine",
+    }
+    assert answered(widget("feedback", rating_min=0, comment="none"), "0") == {"rating": 0}
+    words = read_widget({"type": "feedback", "message": "Well?"})
+    assert answered(words, "", "good") == {"comment": "good"}
+
+
+def test_an_action_has_room_for_a_comment():
+    assert answered(widget("action_selection"), "3", "Retry", "") == {"action": "retry"}
+    assert answered(widget("action_selection"), "2", "enough") == {"action": "stop", "comment": "enough"}
+
+
+FORM = [
+    {"name": "name", "label": "Name", "required": True},
+    {"name": "age", "label": "Age", "type": "integer", "min": 1},
+    {"name": "ok", "label": "OK", "type": "boolean"},
+    {"name": "day", "label": "Day", "type": "date"},
+    {"name": "size", "label": "Size", "type": "select", "options": OPTIONS},
+    {"name": "tags", "label": "Tags", "type": "multi_select", "options": OPTIONS},
+    {"name": "share", "label": "Share", "type": "number"},
+    {"name": "where", "label": "Where", "default": "Zurich"},
+]
+
+
+def test_every_field_of_a_form_is_asked_for_until_it_fits():
+    asked = widget("form", fields=FORM)
+    person = Person(
+        *("", "Ada"),
+        *("-3", "old", "36"),
+        *("perhaps", "是"),
+        *("tomorrow", "2026-02-30", "2026-11-15"),
+        *("Huge", "Strong coffee"),
+        *("1, huge", "1，coffee"),
+        "0.5",
+        "",
+    )
+    given = ask_person(asked, person)
+    assert given == {
+        "values": {
+            "name": "Ada",
+            "age": 36,
+            "ok": True,
+            "day": "2026-11-15",
+            "size": "coffee",
+            "tags": ["tea", "coffee"],
+            "share": 0.5,
+        }
+    }
+    assert read_answer(asked, given)["values"]["where"] == "Zurich"
+    again = [prompt for prompt in person.prompts if "\n" in prompt]
+    assert [prompt.partition(":")[0] for prompt in again] == [
+        *("Name", "Age", "Age", "OK", "Day", "Day", "Size", "Tags[1]")
+    ]
+
+
+def test_a_field_that_may_be_left_empty_is():
+    asked = widget("form", fields=FORM[1:3])
+    assert answered(asked, "", "") == {"values": {}}
+
+
+@pytest.mark.parametrize("kind", list(WidgetType))
+def test_whoever_leaves_gives_no_answer(kind):
+    with pytest.raises(EOFError):
+        ask_person(widget(kind), Person())

@@ -1,0 +1,89 @@
+"""What was said, as it is stored and as a task is to be told it."""
+
+import pytest
+
+from interlock.events.ledger import Scope
+from interlock.infra.errors import SessionNotFound
+from interlock.session.models import Role
+from interlock.session.transcript import read_for_task, read_messages, read_of_task
+
+CALL = [{"id": "c1", "name": "current_time", "arguments": "{}"}]
+
+
+@pytest.fixture
+async def session(store) -> str:
+    """The second message came while the first was still worked on; the third after that."""
+    identity = (await store.sessions.create(opened_by="test")).id
+
+    async def said(role: Role, text: str, task: str | None, **more: object) -> None:
+        await store.sessions.append_message(identity, role, text, scope=Scope(task), **more)
+
+    await said(Role.user, "first", "t_1")
+    await said(Role.assistant, "", "t_1", tool_calls=CALL)
+    await said(Role.user, "second", "t_2")
+    await said(Role.tool, "noon", "t_1", tool_call_id="c1")
+    await said(Role.assistant, "answer to first", "t_1")
+    await said(Role.user, "third", "t_3")
+    await said(Role.assistant, "answer to second", "t_2")
+    return identity
+
+
+def told(store, session: str, task: str | None) -> list[str]:
+    with store.database.reading() as connection:
+        return [message.content for message in read_for_task(connection, session, task)]
+
+
+async def test_messages_come_in_the_order_they_were_stored(store, session):
+    with store.database.reading() as connection:
+        messages = read_messages(connection, session)
+        later = read_messages(connection, session, after_seq=messages[4].seq)
+    assert [message.content for message in messages] == [
+        *("first", "", "second", "noon", "answer to first", "third", "answer to second")
+    ]
+    assert messages[1].tool_calls == CALL
+    assert messages[3].tool_call_id == "c1"
+    assert [message.content for message in later] == ["third", "answer to second"]
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("t_1", ["first", "", "noon", "answer to first"]),
+        ("t_2", ["first", "", "noon", "answer to first", "second", "answer to second"]),
+        ("t_3", ["first", "", "noon", "answer to first", "second", "answer to second", "third"]),
+        ("t_unknown", []),
+    ],
+)
+async def test_a_task_is_told_each_earlier_task_whole_and_nothing_that_is_queued_behind_it(
+    store, session, task, expected
+):
+    assert told(store, session, task) == expected
+
+
+async def test_without_a_task_everything_is_told_as_it_stands(store, session):
+    assert len(told(store, session, None)) == 7
+    assert told(store, session, None)[2] == "second"
+
+
+async def test_what_belongs_to_no_task_stands_where_it_is(store, session):
+    await store.sessions.append_message(session, Role.user, "by the way")
+    await store.sessions.append_message(session, Role.user, "fourth", scope=Scope("t_4"))
+    assert told(store, session, "t_4")[-2:] == ["by the way", "fourth"]
+    assert "by the way" not in told(store, session, "t_3")
+
+
+async def test_a_tasks_own_messages_are_its_own_alone(store, session):
+    with store.database.reading() as connection:
+        first = read_messages(connection, session)[0].seq
+        own = read_of_task(connection, session, first, "t_1")
+    assert [message.content for message in own] == ["first", "", "noon", "answer to first"]
+
+
+async def test_erased_and_unknown_sessions_have_nothing_to_tell(store, session):
+    await store.sessions.delete(session, who="test")
+    with store.database.reading() as connection:
+        for read in (read_messages, lambda db, where: read_for_task(db, where, None)):
+            with pytest.raises(SessionNotFound):
+                read(connection, session)
+            with pytest.raises(SessionNotFound):
+                read(connection, "s_nobody")

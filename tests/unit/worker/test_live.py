@@ -1,0 +1,123 @@
+"""What a process tells of its running tasks: the text so far, watchers, and who falls behind."""
+
+import asyncio
+
+from interlock.agent.events import TaskEnded, TextDelta, TurnCompleted
+from interlock.worker.live import MAX_WAITING, Live, RunningText
+from interlock.worker.rows import Task, TaskStatus
+
+
+def task(identity: str = "t_1", session: str = "s_1") -> Task:
+    return Task(
+        id=identity,
+        session_id=session,
+        message_seq=2,
+        status=TaskStatus.running,
+        who="test",
+        created_us=1,
+        queued_event="e",
+    )
+
+
+async def heard(watching) -> list:
+    watching.end()
+    return [event async for _task, event in watching]
+
+
+async def test_the_running_text_is_there_from_its_beginning_until_its_turn_is_over():
+    live = Live()
+    assert live.running_text("s_1") is None
+    live.publish(task(), TextDelta(1, 0, "Hel"))
+    live.publish(task(), TextDelta(1, 3, "lo"))
+    assert live.running_text("s_1") == RunningText("t_1", 1, "Hello")
+    live.publish(task(), TurnCompleted(1, "Hello", 1, 1, 1))
+    assert live.running_text("s_1") is None
+    live.publish(task(), TextDelta(2, 0, "More"))
+    assert live.running_text("s_1") == RunningText("t_1", 2, "More")
+    live.publish(task(), TaskEnded("done"))
+    assert live.running_text("s_1") is None
+
+
+async def test_a_turn_that_is_asked_again_begins_anew():
+    live = Live()
+    live.publish(task(), TextDelta(1, 0, "half of"))
+    live.publish(task(), TextDelta(1, 0, "all of it"))
+    assert live.running_text("s_1") == RunningText("t_1", 1, "all of it")
+
+
+async def test_the_text_of_a_task_that_was_broken_off_is_forgotten():
+    live = Live()
+    live.publish(task(), TextDelta(1, 0, "half"))
+    live.ended(task())
+    assert live.running_text("s_1") is None
+    live.publish(task("t_2"), TextDelta(1, 0, "next"))
+    assert live.running_text("s_1") == RunningText("t_2", 1, "next")
+
+
+async def test_sessions_do_not_hear_each_other():
+    live = Live()
+    with live.watch("s_1") as first, live.watch("s_2") as second:
+        live.publish(task(), TextDelta(1, 0, "one"))
+        live.publish(task("t_2", "s_2"), TextDelta(1, 0, "two"))
+        assert live.running_text("s_1").text == "one"
+        assert await heard(first) == [TextDelta(1, 0, "one")]
+        assert await heard(second) == [TextDelta(1, 0, "two")]
+
+
+async def test_the_running_text_and_what_a_watcher_hears_fit_together():
+    live = Live()
+    live.publish(task(), TextDelta(1, 0, "Hel"))
+    with live.watch("s_1") as watching:
+        known = live.running_text("s_1").text
+        live.publish(task(), TextDelta(1, 3, "lo"))
+        (more,) = await heard(watching)
+    assert (known + more.text, more.offset) == ("Hello", len(known))
+
+
+async def test_a_watcher_hears_until_it_is_told_of_the_end_and_waits_meanwhile():
+    live = Live()
+    with live.watch("s_1") as watching:
+        told = []
+
+        async def listen() -> None:
+            async for _task, event in watching:
+                told.append(event)
+
+        listening = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        live.publish(task(), TaskEnded("done"))
+        watching.end()
+        live.publish(task(), TextDelta(1, 0, "too late"))
+        await listening
+    assert told == [TaskEnded("done")]
+
+
+async def test_who_falls_behind_is_cut_off_and_all_others_go_on():
+    live = Live()
+    with live.watch("s_1") as slow, live.watch("s_1") as other:
+        for number in range(MAX_WAITING):
+            live.publish(task(), TextDelta(1, number, "x"))
+        assert len([None async for _ in _first(other, MAX_WAITING)]) == MAX_WAITING
+        live.publish(task(), TextDelta(1, MAX_WAITING, "y"))
+        live.publish(task(), TextDelta(1, MAX_WAITING + 1, "z"))
+        assert slow.was_cut_off
+        # It ends by itself, and what it heard until then is whole.
+        assert [event.text async for _task, event in slow] == ["x"] * MAX_WAITING
+        assert not other.was_cut_off
+        assert [event.text for event in await heard(other)] == ["y", "z"]
+    assert live.running_text("s_1").text == "x" * MAX_WAITING + "yz"
+
+
+async def _first(watching, count: int):
+    async for told in watching:
+        yield told
+        count -= 1
+        if not count:
+            return
+
+
+async def test_whoever_stops_watching_is_forgotten():
+    live = Live()
+    with live.watch("s_1"):
+        assert live._watchers
+    assert not live._watchers
