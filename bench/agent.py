@@ -17,8 +17,9 @@ from bench.environments import ROOT, python_with
 from bench.rows import Row, interleaved
 
 CONTESTANTS = Path(__file__).parent / "contestants"
-ROUNDS = 7
+ROUNDS = 5
 SESSIONS = 20
+SESSIONS_AT_ONCE = 50
 AT_ONCE = 100
 CALLS, PIECES, MANY_CALLS = 8, 200, 256
 
@@ -74,14 +75,18 @@ class Place:
 
 def rows() -> list[Row]:
     with _place() as place:
-        return [_session(place), _growth(place), _memory(place), *_peers(place)]
+        sessions = [_session(place, at_once) for at_once in (1, SESSIONS_AT_ONCE)]
+        return [*sessions, _growth(place), _memory(place), *_peers(place)]
 
 
-def _session(place: Place) -> Row:
+def _session(place: Place, at_once: int) -> Row:
+    """One at a time, each commit is one session's; at once, they share commits and warm caches."""
+    work = {"sessions": max(SESSIONS, at_once), "at_once": at_once}
     governed, bare = interleaved(
-        ROUNDS, lambda: place.cpu_ms("interlock_agent"), lambda: place.cpu_ms("bare")
+        ROUNDS, lambda: place.cpu_ms("interlock_agent", **work), lambda: place.cpu_ms("bare", **work)
     )
-    what = f"a session: {CALLS} calls, {PIECES} pieces; gates, durable log, redaction"
+    how = "alone" if at_once == 1 else f"one of {at_once} at once"
+    what = f"a session of {CALLS} calls and {PIECES} pieces, {how}"
     return Row(what, governed, bare, "ms CPU", "bare aiohttp loop", 2.0)
 
 
