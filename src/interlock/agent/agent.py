@@ -19,12 +19,15 @@ from interlock.agent.recording import Assignment, Recording
 from interlock.agent.retries import Retries
 from interlock.agent.spending import Spending
 from interlock.events.log import EventLog
-from interlock.gates.runner import ToolRunner
+from interlock.gates.authority import Authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext, ToolRunner
 from interlock.models.provider import ModelError, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role
 from interlock.store.database import Database
+from interlock.tools.result import ToolResult
 
 ProviderOf = Callable[[str], Provider]
 
@@ -87,6 +90,8 @@ class AgentLoop:
             async with aclosing(task.asking.ask(question, Retries(self._services.limits))) as events:
                 async for event in events:
                     yield event
+            if (stop := question.stop) is not None:
+                break
             reply, usage = task.recording.keep(question, turn)
             task.control.reply_received(usage)
             task.end = CallsEnd()
@@ -129,6 +134,10 @@ class AgentLoop:
         if ended is not None:
             yield ended
 
+    async def _execute_tool(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
+        """The loop's only way to a tool, and it leads through the gate."""
+        return await self._services.runner.call(call, authority, context)
+
     async def _take_up(self, assignment: Assignment) -> "_Task":
         here, session_id = self._services, assignment.session_id
         standing = await here.database.read(
@@ -154,7 +163,10 @@ class AgentLoop:
             spending=Spending(here.database, here.limits, here.prices, session_id),
             recording=recording,
             asking=Asking(provider, here.redactor, here.breakers, control, note),
-            calling=Calling(here.runner, here.sessions, here.redactor, here.breakers, control, note),
+            calling=Calling(
+                *(self._execute_tool, here.runner.only_reads),
+                *(here.sessions, here.redactor, here.breakers, control, note),
+            ),
         )
 
 

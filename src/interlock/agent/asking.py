@@ -1,16 +1,18 @@
 """Asks the model for one turn: shows its text as it comes, without secrets; tries again where it may."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from interlock.agent.breaker import Breakers, Open, Permit, Probe, model_key, model_left_alone
 from interlock.agent.control import TaskControl
 from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
+from interlock.agent.limits import Stop
 from interlock.agent.retries import Retries
 from interlock.events.base import Event
-from interlock.models.provider import ModelError, ModelFault, ModelRequest, Provider, Reply
+from interlock.infra.text import storable
+from interlock.models.provider import ModelError, ModelFault, ModelItem, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
 
 Record = Callable[[Sequence[Event]], None]
@@ -24,6 +26,8 @@ class Question:
     request: ModelRequest
     began: float
     reply: Reply | None = None
+    # The task's time ran out before there was a reply.
+    stop: Stop | None = None
     # When the first piece arrived, by the event loop's clock, like `began`.
     first_piece: float | None = None
 
@@ -47,8 +51,11 @@ class Asking:
         self._key = model_key(provider.name)
 
     async def ask(self, question: Question, retries: Retries) -> AsyncGenerator[AgentEvent]:
-        """Gives the text as it comes; afterwards the question has its reply. Raises `ModelError`."""
-        while question.reply is None:
+        """Gives the text as it comes; afterwards the question has its reply, or why there is none.
+
+        Raises `ModelError`.
+        """
+        while question.reply is None and question.stop is None:
             try:
                 async with aclosing(self._once(question)) as events:
                     async for event in events:
@@ -73,7 +80,8 @@ class Asking:
             async with aclosing(self._answer(question)) as events:
                 async for event in events:
                     yield event
-            self._record(self._breakers.succeeded(permit))
+            if question.stop is None:
+                self._record(self._breakers.succeeded(permit))
         except ModelError as error:
             self._record(self._breakers.failed(permit, error.fault.value))
             raise
@@ -83,19 +91,46 @@ class Asking:
     async def _answer(self, question: Question) -> AsyncGenerator[TextDelta]:
         safe, offset = self._redactor.stream(), 0
         async with aclosing(self._provider.stream(question.request)) as items:
-            async for item in items:
+            while (item := await self._next(items, question)) is not None:
                 if isinstance(item, Reply):
-                    question.reply = item
+                    question.reply = self._fit(item)
                     break
                 if question.first_piece is None:
                     question.first_piece = asyncio.get_running_loop().time()
-                if text := safe.feed(item.text):
+                if text := safe.feed(storable(item.text)):
                     yield TextDelta(question.turn, offset, text)
                     offset += len(text)
-        if question.reply is None:
+        if question.reply is None and question.stop is None:
             raise ModelError(ModelFault.protocol, "the model's answer ended without an end")
         if rest := safe.finish():
             yield TextDelta(question.turn, offset, rest)
+
+    async def _next(self, items: AsyncIterator[ModelItem], question: Question) -> ModelItem | None:
+        """None: there is no more, or the task's time ran out. A model may go on for ever, in small pieces."""
+        try:
+            async with asyncio.timeout(self._control.seconds_left) as time:
+                return await anext(items, None)
+        except TimeoutError:
+            if not time.expired():
+                raise
+            question.stop = self._control.time_ran_out()
+            return None
+
+    def _fit(self, reply: Reply) -> Reply:
+        """As it can be stored and shown. An id that cannot be is none: its call is given another one."""
+        calls = tuple(
+            replace(
+                call,
+                call_id=call.call_id if self._is_fit(call.call_id) else "",
+                name=storable(call.name),
+                arguments=storable(call.arguments),
+            )
+            for call in reply.tool_calls
+        )
+        return replace(reply, text=storable(reply.text), tool_calls=calls)
+
+    def _is_fit(self, call_id: str) -> bool:
+        return call_id.isprintable() and self._redactor.text(call_id) == call_id
 
     def _release(self, permit: Permit) -> None:
         """Settled outcomes are not touched by this; one that was broken off lets others try."""

@@ -4,11 +4,10 @@ Every call gets exactly one tool message, in the order of the calls, whatever be
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 import orjson
 
@@ -22,6 +21,7 @@ from interlock.agent.events import (
     ToolDenied,
     ToolProgress,
     ToolResultInfo,
+    shown_arguments,
 )
 from interlock.agent.limits import Nudge, Stop
 from interlock.agent.progress import arguments_fingerprint
@@ -29,7 +29,7 @@ from interlock.events.base import Event
 from interlock.events.ledger import Recorded, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.runner import CallContext
 from interlock.infra.mailbox import Mailbox
 from interlock.models.provider import RequestedCall
 from interlock.redaction.redactor import Redactor
@@ -38,6 +38,8 @@ from interlock.session.models import Message, Role
 from interlock.tools.result import ToolResult
 
 MAX_SIDE_BY_SIDE = 8
+
+Execute = Callable[[ToolCall, Authority, CallContext], Awaitable[ToolResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,16 @@ class Calling:
 
     def __init__(
         self,
-        runner: ToolRunner,
+        execute: Execute,
+        only_reads: Callable[[str], bool],
         sessions: SessionManager,
         redactor: Redactor,
         breakers: Breakers,
         control: TaskControl,
         record: Callable[[Sequence[Event]], None],
     ) -> None:
-        self._runner = runner
+        self._execute = execute
+        self._only_reads = only_reads
         self._sessions = sessions
         self._redactor = redactor
         self._breakers = breakers
@@ -98,6 +102,7 @@ class Calling:
                 async with aclosing(self._group(group, turn, end)) as events:
                     async for event in events:
                         yield event
+                end.stop = end.stop or self._control.out_of_time()
                 if end.stop is not None:
                     break
         finally:
@@ -145,9 +150,10 @@ class Calling:
     async def _run(
         self, call: RequestedCall, turn: TurnScope, told: "Mailbox[ToolProgress | None]"
     ) -> ToolResult:
-        permit = self._breakers.allows(tool_key(turn.session_id, call.name))
+        name = self._name(call, turn.authority)
+        permit = self._breakers.allows(tool_key(turn.session_id, name))
         if isinstance(permit, Open):
-            return tool_left_alone(call.name, turn.authority.mode.value, permit)
+            return tool_left_alone(name, turn.authority.mode.value, permit)
         if isinstance(permit, Probe):
             self._record(permit.events)
         context = CallContext(
@@ -158,16 +164,15 @@ class Calling:
         )
         self._begun.add(call.call_id)
         try:
-            result = await self._runner.call(
-                ToolCall(call.call_id, call.name, call.arguments), turn.authority, context
-            )
+            asked = ToolCall(call.call_id, call.name, call.arguments)
+            result = await self._execute(asked, turn.authority, context)
             self._record(self._breakers.tool_ended(permit, result))
             return result
         finally:
             self._breakers.released(permit)
 
     def _ended(self, call: RequestedCall, result: ToolResult, turn: TurnScope, end: CallsEnd) -> AgentEvent:
-        name = turn.authority.names.get(call.name, call.name)
+        name = self._name(call, turn.authority)
         if result.question_id is not None:
             end.waiting[call.call_id] = result.question_id
             return AskUser(call.call_id, result.question_id)
@@ -199,8 +204,12 @@ class Calling:
         return Noted(draft.message(), writing)
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
-        name = self._redactor.text(authority.names.get(call.name, call.name))
-        return ToolCallInfo(call.call_id, name, self._redactor.value(_shown(call.arguments)))
+        arguments = self._redactor.value(shown_arguments(call.arguments))
+        return ToolCallInfo(call.call_id, self._name(call, authority), arguments)
+
+    def _name(self, call: RequestedCall, authority: Authority) -> str:
+        """The tool's own; where there is none, what the model made up, without secrets."""
+        return authority.names.get(call.name) or self._redactor.text(call.name)
 
     def _groups(
         self, calls: Sequence[RequestedCall], authority: Authority
@@ -208,7 +217,7 @@ class Calling:
         """Neighbours that only look go together; whatever changes something goes alone, in its place."""
 
         def only_looks(call: RequestedCall) -> bool:
-            return self._runner.only_reads(authority.names.get(call.name, call.name))
+            return self._only_reads(authority.names.get(call.name, call.name))
 
         for looks, neighbours in groupby(calls, key=only_looks):
             batch = list(neighbours)
@@ -223,11 +232,3 @@ async def _stopped(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
         each.cancel()
     if unfinished:
         await asyncio.wait(unfinished)
-
-
-def _shown(arguments: str) -> dict[str, Any] | str:
-    try:
-        decoded = orjson.loads(arguments or "{}")
-    except orjson.JSONDecodeError:
-        return arguments
-    return decoded if isinstance(decoded, dict) else arguments

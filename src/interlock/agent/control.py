@@ -107,11 +107,16 @@ class TaskControl:
         return self._repeated(tool_name, times)
 
     def out_of_time(self, *, after_seconds: float = 0.0) -> Stop | None:
-        """Between calls, before a wait of so many seconds, or when `seconds_left` ran out."""
+        """Between calls, or before a wait of so many seconds."""
         allowed, reached = self._limits.max_wall_seconds, self.seconds
         if reached + after_seconds < allowed:
             return None
         return out_of_time(allowed, reached, after_seconds)
+
+    def time_ran_out(self) -> Stop:
+        """`seconds_left` have passed, by whatever clock that was measured."""
+        allowed = self._limits.max_wall_seconds
+        return out_of_time(allowed, max(allowed, self.seconds))
 
     def pause(self) -> None:
         """A person is asked: that time is theirs."""

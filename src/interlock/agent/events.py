@@ -6,6 +6,11 @@ Live text is told before it is stored, as (turn, offset). Everything else is on 
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+# What is nested deeper than this is told as it was written: not every reader could follow it.
+MAX_DEPTH = 50
+
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
@@ -98,3 +103,22 @@ AgentEvent = (
     | TurnCompleted
     | TaskEnded
 )
+
+
+def shown_arguments(arguments: str) -> dict[str, Any] | str:
+    """A call's arguments as `ToolCallInfo` has them: decoded, or as the model wrote them."""
+    try:
+        decoded = orjson.loads(arguments or "{}")
+    except orjson.JSONDecodeError:
+        return arguments
+    return decoded if isinstance(decoded, dict) and not _is_deep(decoded) else arguments
+
+
+def _is_deep(value: dict[str, Any]) -> bool:
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH):
+        items = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
+        level = [item for item in items if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
