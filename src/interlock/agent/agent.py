@@ -164,8 +164,13 @@ class AgentLoop:
             recording=recording,
             asking=Asking(provider, here.redactor, here.breakers, control, note),
             calling=Calling(
-                *(self._execute_tool, here.runner.only_reads),
-                *(here.sessions, here.redactor, here.breakers, control, note),
+                self._execute_tool,
+                here.runner.only_reads,
+                here.sessions,
+                here.redactor,
+                here.breakers,
+                control,
+                note,
             ),
         )
 
