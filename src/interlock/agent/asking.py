@@ -106,7 +106,7 @@ class Asking:
             yield TextDelta(question.turn, offset, rest)
 
     async def _next(self, items: AsyncIterator[ModelItem], question: Question) -> ModelItem | None:
-        """None: there is no more, or the task's time ran out. A model may go on for ever, in small pieces."""
+        """None: there is no more, or the task's time ran out, which a model that never ends cannot know."""
         try:
             async with asyncio.timeout(self._control.seconds_left) as time:
                 return await anext(items, None)

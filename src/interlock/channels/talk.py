@@ -19,6 +19,7 @@ from interlock.agent.events import (
     ToolDenied,
     ToolResultInfo,
     TurnCompleted,
+    shown_arguments,
 )
 from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, WrongTaskStatus
 from interlock.questions.desk import QuestionDesk
@@ -211,7 +212,7 @@ def events_of(message: Message) -> Iterator[AgentEvent]:
         if message.content:
             yield TextDelta(0, 0, f"{message.content}\n")
         for call in message.tool_calls or ():
-            yield ToolCallInfo(str(call["id"]), str(call["name"]), _decoded(str(call["arguments"])))
+            yield ToolCallInfo(str(call["id"]), str(call["name"]), shown_arguments(str(call["arguments"])))
         if not message.tool_calls:
             yield TurnCompleted(0, message.content, 0, 0, 0)
     elif message.role is Role.tool:
