@@ -226,9 +226,14 @@ class Calling:
 
 
 async def _stopped(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
-    """Nothing of it goes on. Each records its own end."""
-    unfinished = [each for each in running if not each.done()]
-    for each in unfinished:
+    """Nothing of it goes on, however often that is asked for. Each records its own end."""
+    for each in running:
         each.cancel()
-    if unfinished:
-        await asyncio.wait(unfinished)
+    cancelled: asyncio.CancelledError | None = None
+    while unfinished := [each for each in running if not each.done()]:
+        try:
+            await asyncio.wait(unfinished)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled

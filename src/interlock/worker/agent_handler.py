@@ -28,8 +28,7 @@ class AgentHandler:
             return Failed("it was cancelled")
         finally:
             hearing.cancel()
-            working.cancel()
-            await asyncio.wait({working})
+            await _ended(working)
             self._live.ended(task)
 
     async def _work(self, task: Task, lease: Lease) -> TaskOutcome:
@@ -49,3 +48,16 @@ class AgentHandler:
                 elif isinstance(event, TaskEnded):
                     outcome = Done() if event.status == "done" else Failed(event.sentence)
         return outcome
+
+
+async def _ended(working: "asyncio.Future[TaskOutcome]") -> None:
+    """Whoever is in a hurry waits too: what is left behind would go on beside the session's next task."""
+    working.cancel()
+    while not working.done():
+        try:
+            await asyncio.wait({working})
+        except asyncio.CancelledError:
+            working.cancel()
+    if not working.cancelled():
+        # Looked at: what went wrong while it was being ended is nobody's any more.
+        working.exception()

@@ -1,0 +1,54 @@
+"""The agent as a handler of tasks: when the handler has ended, so has the agent's work."""
+
+import asyncio
+import gc
+
+import pytest
+
+from interlock.worker.agent_handler import AgentHandler
+from interlock.worker.attempt import Lost
+from interlock.worker.handler import Failed
+from interlock.worker.live import Live
+from tests.unit.worker.test_attempt import Trial
+
+
+class SlowToEnd:
+    """Work that takes its time to end, however often it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.may_end, self.has_ended = asyncio.Event(), False
+        self._error = error
+
+    async def work(self, _assignment):
+        try:
+            await asyncio.Event().wait()
+            yield
+        finally:
+            while not self.may_end.is_set():
+                try:
+                    await self.may_end.wait()
+                except asyncio.CancelledError:
+                    continue
+            self.has_ended = True
+            if self._error is not None:
+                raise self._error
+
+
+@pytest.mark.parametrize("signal", ["cancelled", "hurrying", "lost"])
+async def test_an_attempt_does_not_end_before_the_agents_work(signal):
+    agent = SlowToEnd()
+    trial = Trial(AgentHandler(agent, Live()).handle, cancel_grace=0.01)
+    asyncio.get_running_loop().call_later(0.1, agent.may_end.set)
+    event = trial.lease.lost if signal == "lost" else getattr(trial.signals, signal)
+    end = await trial.end(event)
+    assert agent.has_ended
+    assert isinstance(end, Lost if signal == "lost" else Failed)
+
+
+async def test_what_goes_wrong_while_it_is_being_cancelled_is_not_left_to_the_garbage_collector(caplog):
+    agent = SlowToEnd(OSError("the disk is full"))
+    agent.may_end.set()
+    trial = Trial(AgentHandler(agent, Live()).handle)
+    assert await trial.end(trial.signals.cancelled) == Failed("it was cancelled")
+    gc.collect()
+    assert "never retrieved" not in caplog.text
