@@ -1,4 +1,4 @@
-"""Which model and agent a session has, what it may spend, and what its tasks are told (S4-3, S4-5, S3-7)."""
+"""Which model and agent a session has, what it may spend, and what its tasks are told."""
 
 import json
 

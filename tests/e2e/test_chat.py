@@ -1,0 +1,256 @@
+"""`interlock chat` as a newcomer meets it: in a terminal, and in a pipe."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.shell import Shell, one_line_error
+from tests.e2e.terminal import CTRL_C, CTRL_D, Terminal, script
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "notes.txt").write_text("buy milk\n")
+    return root
+
+
+@pytest.fixture
+def person(tmp_path) -> Shell:
+    return Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
+
+
+def piped(shell: Shell, lines: str, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "interlock", "chat", *arguments],
+        input=lines,
+        capture_output=True,
+        text=True,
+        cwd=shell.home,
+        env=shell.environment,
+    )
+
+
+def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
+    with Terminal(person, "chat") as terminal:
+        assert "demo, in chat_safe mode" in terminal.reads()
+        told = terminal.types("what time is it?")
+        assert "> current_time" in told
+        assert "It is 20" in told
+        told = terminal.types("read notes.txt")
+        assert "denied: read_file is not allowed in chat_safe mode" in told
+        assert "I tried, and Interlock refused it" in told
+        why = terminal.types("/why")
+        assert "MODE_DENIED in chat_safe mode" in why
+        assert "decided   by the declaration layer" in why
+        assert "--mode chat --root FOLDER" in why
+        refused = terminal.types("/mode coding")
+        assert "coding mode is not open here" in refused
+        tools = terminal.types("/tools")
+        assert "yes       current_time" in tools
+        assert "no        read_file is not allowed in chat_safe mode" in tools
+        assert "has changed no file" in terminal.types("/undo")
+        assert "there is no /nonsense" in terminal.types("/nonsense")
+        assert "Ctrl-C" in terminal.types("/help")
+        history = terminal.types("/history")
+        assert "what time is it?" in history
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+    assert "interlock chat --session s_" in terminal.all
+
+
+def test_in_coding_mode_files_are_read_written_edited_and_taken_back(person, folder):
+    with Terminal(person, "chat", "--mode", "coding", "--root", "project") as terminal:
+        terminal.reads()
+        assert "buy milk" in terminal.types("read notes.txt")
+        assert "created hello.txt" in terminal.types("write hello to hello.txt")
+        terminal.types("replace hello with goodbye in hello.txt")
+        assert (folder / "hello.txt").read_text() == "goodbye\n"
+        assert "restored" in terminal.types("/undo")
+        assert (folder / "hello.txt").read_text() == "hello\n"
+        assert "has changed no file, or it was taken back already" in terminal.types("/undo")
+        assert "denied" in terminal.types("read ../../etc/passwd")
+        assert "exit code is 0" in terminal.types("run cat notes.txt")
+        terminal.types("remember that the boiler is serviced in May")
+        assert "serviced in May" in terminal.types("what do you remember about the boiler?")
+        assert "完成" in terminal.types("把 你好 写入 hi.txt")
+        assert (folder / "hi.txt").read_text() == "你好\n"
+        assert "现在是" in terminal.types("现在几点?")
+        terminal.keys(CTRL_D)
+        assert terminal.ends() == 0
+    assert f"--mode coding --root {folder}" in terminal.all
+
+
+def test_ctrl_c_cancels_the_task_and_not_the_program(person):
+    person.variables["MODEL"] = script(person.home, "sleep:60000")
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        for _ in range(2):
+            terminal.keys("go\n")
+            terminal.reads("go\n".replace("\n", "\r\n"))
+            session = wait_for_a_task(person)
+            terminal.keys(CTRL_C)
+            assert "cancelled" in terminal.reads()
+        terminal.insists(CTRL_C, until="(/quit leaves)")
+        terminal.keys(CTRL_D)
+        assert terminal.ends() == 0
+    tasks = person.json("tasks", "list", "--session", session)
+    assert [task["status"] for task in tasks] == ["cancelled", "cancelled"]
+    person("events", "verify")
+
+
+def wait_for_a_task(person: Shell) -> str:
+    while True:
+        running = person.json("tasks", "list", "--status", "running")
+        if running:
+            return running[0]["session_id"]
+
+
+def test_questions_are_asked_and_answered_in_place(person):
+    ask = "call:ask_user "
+    person.variables["MODEL"] = script(
+        person.home,
+        ask + json.dumps({"type": "confirmation", "message": "Delete all?", "dangerous": True}),
+        ask
+        + json.dumps(
+            {"type": "selection", "message": "Which?", "options": [{"value": "tea"}, {"value": "milk"}]}
+        ),
+        ask + json.dumps({"type": "feedback", "message": "How was it?\x1b[2J", "rating_max": 5}),
+        "msg:Thank you.",
+        "ok",
+    )
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        assert "Delete all?" in terminal.types("go", until="n] ")
+        terminal.types("y", until="n] ")
+        assert "2. milk" in terminal.types("yes", until="[1 to 2] ")
+        terminal.types("7", until="[1 to 2] ")
+        terminal.types("milk", until="[1 to 5] ")
+        terminal.types("5", until="nothing: ")
+        assert "Thank you." in terminal.types("")
+        session = terminal_session(person)
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+    assert "\x1b[2J" not in terminal.all
+    answers = [row["answer"] for row in reversed(person.json("questions", "list", "--closed"))]
+    assert answers == [{"confirmed": True}, {"choices": ["milk"]}, {"rating": 5}]
+    assert [task["status"] for task in person.json("tasks", "list", "--session", session)] == ["done"]
+
+
+def terminal_session(person: Shell) -> str:
+    return person.json("sessions", "list")[0]["id"]
+
+
+@pytest.mark.parametrize("key", [CTRL_C, CTRL_D])
+def test_whoever_leaves_a_question_cancels_its_task(person, key):
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        terminal.types("ask me whether it rains", until="n] ")
+        terminal.insists(key, until="cancelled")
+        terminal.reads()
+        assert "It is 20" in terminal.types("what time is it?")
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+
+
+def test_a_session_goes_on_where_it_was_left(person, folder):
+    ask = json.dumps({"type": "confirmation", "message": "Shall I?"})
+    person.variables["MODEL"] = script(
+        person.home, f"call:ask_user {ask}", "msg:Thank you.", "msg:And more."
+    )
+    with Terminal(person, "chat", "--mode", "chat", "--root", "project") as terminal:
+        terminal.reads()
+        terminal.types("go", until="n] ")
+        # The program dies with its question open.
+    session = terminal_session(person)
+    with Terminal(person, "chat", "--session", session) as terminal:
+        told = terminal.reads("n] ")
+        assert "the session is in chat mode, which is not open now" in told
+        assert "going on with task" in told
+        assert "Shall I?" in told
+        assert "Thank you." in terminal.types("y")
+        assert "And more." in terminal.types("and?")
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+    assert "mode_downgraded" not in terminal.all
+
+
+def test_nothing_that_a_model_says_drives_the_terminal(person, folder):
+    said = {
+        "msg": "\x1b]0;gone\x07a\x1b[2Jb\r\u202ec 宽文字",
+        "tool_calls": [{"name": "evil\x1b[2J", "arguments": {"x": "\x1b[2J"}}],
+    }
+    person.variables["MODEL"] = script(person.home, json.dumps(said), json.dumps({"msg": "\x1b[2Jend"}))
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        told = terminal.types("go")
+        assert "宽文字" in told
+        assert "\\x1b[2Jend" in told
+        terminal.types("/history")
+        terminal.keys("/quit\n")
+        assert terminal.ends() == 0
+    assert not [each for each in ("\x1b]0;", "\x07", "\x1b[2J", "\u202e") if each in terminal.all]
+
+
+def test_no_color_is_heeded(person):
+    person.variables["NO_COLOR"] = "1"
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        assert "\x1b[" not in terminal.types("read a.txt").replace("\x1b[?2004h", "").replace(
+            "\x1b[?2004l", ""
+        )
+
+
+def test_a_model_is_chosen_from_those_that_are_listed(person):
+    other = script(person.home, "msg:I am the other one.")
+    person.variables["MODELS"] = other
+    done = piped(person, f"/model nobody\n/model {other}\nhi\n/model demo\nwhat time is it?\n/model\n")
+    assert "'nobody' is not one of those that may be used here" in done.stderr
+    assert "I am the other one." in done.stdout
+    assert "It is 20" in done.stdout
+    assert done.stdout.endswith(f"model     demo\nlisted    demo, {other}\n")
+
+
+def test_an_agent_of_the_workspace_is_talked_with(person, folder):
+    person("init")
+    agents = person.home / "workspace" / "agents"
+    (agents / "reader.md").write_text(
+        "---\ndescription: Reads.\ntools.denied_tools: write_file\n---\nRead.\n"
+    )
+    opened = ("--mode", "coding", "--root", "project")
+    done = piped(person, "write x to x.txt\n/why\n", *opened, "--agent", "reader")
+    assert "it is on the list of denied tools in the agent's policy" in done.stdout
+    assert "decided   by the agent layer" in done.stdout
+    assert not (folder / "x.txt").exists()
+    assert "did you mean reader?" in one_line_error(person, "chat", "--agent", "raeder")
+
+
+def test_a_pipe_is_a_conversation_without_prompts(person):
+    done = piped(person, "ask me whether it rains\nperhaps\ny\n\n  \n\x00\x1b[2Jgarbage\n/mode\n")
+    assert done.returncode == 0
+    assert "you>" not in done.stdout
+    assert 'You answered: {"confirmed":true}' in done.stdout
+    assert "I did not understand that." in done.stdout
+    assert "mode      chat_safe" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    cancelled = piped(person, "ask me whether it rains\n")
+    assert cancelled.returncode == 0
+    assert "cancelled" in cancelled.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--session", "s_nobody"), 1),
+        (("--model", "nobody"), 1),
+        (("--agent", "nobody"), 1),
+        (("--mode", "nothing"), 2),
+        (("--root", "nowhere"), 2),
+        (("--session", "s_1", "--agent", "reader"), 2),
+    ],
+)
+def test_what_is_not_there_is_told_before_anybody_writes_a_word(person, arguments, code):
+    one_line_error(person, "chat", *arguments, expect=code)
