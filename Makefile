@@ -43,9 +43,14 @@ setup: .venv/.installed ## make .venv from the locks and install Interlock into 
 
 setup-dev: .venv/.installed-dev
 
-run: setup ## start Interlock on its embedded defaults
+# Every mode is open in the playground, so that /mode can be tried there.
+OPEN := SESSION_OPEN_MODES=chat,plan,coding
+CHAT := $(OPEN) $(BIN)/interlock chat --mode chat --root playground
+
+run: setup ## show which tool works in which mode, then talk in the playground
 	@test -d playground || cp -r examples/playground playground
-	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(BIN)/interlock policy matrix
+	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(OPEN) $(BIN)/interlock policy matrix
+	@if [ -t 0 ]; then $(CHAT); else echo 'no terminal here; to talk with it: $(CHAT)'; fi
 
 # The second sandbox is tested where it can be had; Debian has it as a package.
 bubblewrap:

@@ -52,7 +52,7 @@ def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
         tools = terminal.types("/tools")
         assert "yes       current_time" in tools
         assert "no        read_file is not allowed in chat_safe mode" in tools
-        assert "has changed no file" in terminal.types("/undo")
+        assert "there is no change of a file to take back" in terminal.types("/undo")
         assert "there is no /nonsense" in terminal.types("/nonsense")
         assert "Ctrl-C" in terminal.types("/help")
         history = terminal.types("/history")
@@ -71,7 +71,9 @@ def test_in_coding_mode_files_are_read_written_edited_and_taken_back(person, fol
         assert (folder / "hello.txt").read_text() == "goodbye\n"
         assert "restored" in terminal.types("/undo")
         assert (folder / "hello.txt").read_text() == "hello\n"
-        assert "has changed no file, or it was taken back already" in terminal.types("/undo")
+        assert "removed" in terminal.types("/undo")
+        assert not (folder / "hello.txt").exists()
+        assert "there is no change of a file to take back" in terminal.types("/undo")
         assert "denied" in terminal.types("read ../../etc/passwd")
         assert "exit code is 0" in terminal.types("run cat notes.txt")
         terminal.types("remember that the boiler is serviced in May")

@@ -27,7 +27,7 @@ HELP = """\
 /why            what the last refusal was about, and which rule decided
 /model [NAME]   which model answers; or choose another that is configured
 /history        what was said in this session
-/undo           take back what the last task did to files
+/undo           take back the last changes of files; once more, those before
 /quit           leave; the session stays (Ctrl-D too)
 Ctrl-C          cancel what is being worked on, and stay"""
 
@@ -78,7 +78,6 @@ class _Chat:
         self._run = runner.run
         self._desk = desk
         self._view = view
-        self._last_task: Task | None = None
         self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
             "/mode": self._mode,
             "/tools": self._tools,
@@ -136,7 +135,6 @@ class _Chat:
     def _see_through(self, task: "Task") -> None:
         """Ask the person whatever the task asks, until it has ended."""
         talk = self._run(self._desk.talk())
-        self._last_task = task
         while (question := self._run(talk.open_question(task))) is not None:
             answer = self._answer_to(question)
             self._view.begin_task()
@@ -147,7 +145,6 @@ class _Chat:
                 task = self._run(talk.answer(question, answer))
             except InvalidAnswer as error:
                 note(str(error))
-        self._last_task = task
         self._view.end_line()
         if task.status.value == "cancelled":
             # A terminal has just shown ^C on this line.
@@ -234,18 +231,12 @@ class _Chat:
     async def _undo(self, _rest: str) -> None:
         from interlock.cli.undo import print_report
 
-        task = self._last_task or await self._desk.last_task()
-        if task is None:
-            note("nothing was done yet")
-            return
-        undo = self._desk.office.runtime.undo
-        try:
-            report = await undo.take_back(task.id, who=self._desk.person)
-        except NothingToUndo:
-            note("the last task has changed no file, or it was taken back already")
-            note(f"for all that was done in this session: interlock undo {task.session_id}")
-        else:
-            print_report(report, self._desk.office.runtime)
+        runtime = self._desk.office.runtime
+        for task in await self._desk.tasks():
+            with suppress(NothingToUndo):
+                print_report(await runtime.undo.take_back(task.id, who=self._desk.person), runtime)
+                return
+        note("there is no change of a file to take back")
 
 
 def _read_line() -> str:

@@ -133,8 +133,7 @@ class Desk:
             await self.office.runtime.mode_switch.switch(self._talk.session_id, mode, who=self.person)
         elif mode not in self.office.runtime.situation.open_modes:
             raise ModeNotOpen(f"{mode} mode is not open here")
-        else:
-            self._wanted = replace(self._wanted, mode=mode)
+        self._wanted = replace(self._wanted, mode=mode)
 
     async def choose_model(self, name: str) -> None:
         self.office.models.open(name)
@@ -153,9 +152,9 @@ class Desk:
     async def history(self) -> "list[Message]":
         return await self.office.runtime.sessions.history(self.session_id) if self.session_id else []
 
-    async def last_task(self) -> "Task | None":
-        found = await self.office.tasks.list_tasks(session_id=self.session_id or "", limit=1)
-        return found[0] if found else None
+    async def tasks(self) -> "list[Task]":
+        """Those of the session, the newest first."""
+        return await self.office.tasks.list_tasks(session_id=self.session_id or "")
 
     async def last_denial(self) -> dict[str, Any] | None:
         """The newest refusal of the session, as the log has it."""

@@ -140,6 +140,13 @@ async def tried_sandbox(settings: Settings) -> Choice:
     return choice
 
 
+def _refuse_precious(settings: Settings, roots: tuple[Path, ...]) -> None:
+    try:
+        settings.refuse_precious(roots, "--root")
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
 def open_runtime(
     settings: Settings,
     *,
@@ -148,11 +155,7 @@ def open_runtime(
     sandbox: Choice = NO_SANDBOX,
 ) -> Runtime:
     """Build everything. `opened` and `roots` are what the local operator said on the command line."""
-    if roots is not None:
-        try:
-            settings.refuse_precious(roots, "--root")
-        except ValueError as error:
-            raise ConfigurationError(str(error)) from None
+    _refuse_precious(settings, roots or ())
     redactor = redactor_for(settings)
     configure_logging(settings.log_level, redact=redactor.value, as_json=False)
     database = open_database(store_config(settings))
