@@ -235,5 +235,8 @@ async def _stopped(running: "Sequence[asyncio.Task[ToolResult]]") -> None:
             await asyncio.wait(unfinished)
         except asyncio.CancelledError as error:
             cancelled = error
+    for each in running:
+        # Looked at here: whoever is stopped asks for no result.
+        _ = each.cancelled() or each.exception()
     if cancelled is not None:
         raise cancelled

@@ -231,9 +231,9 @@ class Recording:
     async def _settled(self) -> None:
         """All that was noted is on disk, and every message has its number."""
         self._log.hurry()
-        writing, self._writing = self._writing, []
-        for each in writing:
+        for each in tuple(self._writing):
             each.number(await each.future)
+            self._writing.remove(each)
 
     def _prune(self) -> None:
         """What is on disk need not be waited for; what could not be written ends the task."""

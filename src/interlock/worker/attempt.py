@@ -63,9 +63,9 @@ async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: Signa
     except asyncio.CancelledError:
         work.cancel()
         raise
+    outcome = _outcome(work, task)
     if lease.lost.is_set():
         return Lost()
-    outcome = _outcome(work, task)
     return LeftOff() if was_left_off and isinstance(outcome, Failed) else outcome
 
 

@@ -1,6 +1,7 @@
 """One attempt: what ends it, what it then came to, and that whatever it held is over when it has ended."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -104,6 +105,20 @@ async def test_a_lost_lease_ends_it_at_once_whatever_it_says():
 
     trial = Trial(stubborn)
     assert await trial.end(trial.lease.lost) == Lost()
+
+
+async def test_a_fault_that_came_with_a_lost_lease_is_not_told_by_the_garbage_collector():
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
+
+    async def fenced(_task, lease, _cancelled):
+        lease.lost.set()
+        raise SessionFenced("gone")
+
+    trial = Trial(fenced)
+    assert await trial.end() == Lost()
+    gc.collect()
+    assert unheard == []
 
 
 async def test_who_is_told_to_stop_may_end_by_itself():

@@ -1,0 +1,42 @@
+"""A session that goes away under its agent: the work ends with one error, and nothing is left unheard."""
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from interlock.infra.errors import SessionNotFound
+from interlock.models.provider import ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
+from tests.integration.agent.conftest import Desk
+
+
+class DeletesItsSession:
+    """A model in the middle of whose answer somebody deletes the session."""
+
+    name = "deleting"
+
+    def __init__(self, desk: Desk, session_id: str, *calls: RequestedCall) -> None:
+        self._desk = desk
+        self._session_id = session_id
+        self._calls = calls
+
+    async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelItem]:
+        yield TextPiece("Let ")
+        await self._desk.runtime.sessions.delete(self._session_id, who="test")
+        yield Reply("Let me see.", self._calls)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+async def test_a_session_that_is_deleted_ends_the_work_with_one_error(desk, count):
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
+    session = await desk.session()
+    calls = [RequestedCall(f"c{number}", "list_files", "{}") for number in range(count)]
+    with pytest.raises(SessionNotFound):
+        await desk.say(session, "go", DeletesItsSession(desk, session, *calls))
+    gc.collect()
+    assert unheard == []
