@@ -14,7 +14,11 @@
     │   ├── QuestionClosed       it was answered or closed before
     │   ├── InvalidAnswer        the answer does not fit the question
     │   ├── TaskNotFound
-    │   └── WrongTaskStatus      a task that stands there cannot be cancelled or retried
+    │   ├── WrongTaskStatus      a task that stands there cannot be cancelled or retried
+    │   ├── ModelNotListed       the operator has not listed that model (models/roster.py)
+    │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/personas.py)
+    │   └── AgentChanged         its file is not the one that the task began with
+    ├── ModelError               ends the turn, or has it asked again (models/provider.py)
     ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
     ├── AuditUnavailable         ends the task: what cannot be recorded is not done
