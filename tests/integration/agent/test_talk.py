@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from interlock.agent.events import TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo
+from interlock.agent.events import TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo, TurnCompleted
 from interlock.channels import talk as talking
 from interlock.infra.errors import SessionBusy
 from interlock.worker.rows import TaskStatus
@@ -37,7 +37,10 @@ async def test_what_another_process_works_on_is_followed_by_the_log(tmp_path, mo
         assert (await saying).status is TaskStatus.done
         assert text_of(person.told).split("\n") == ["Let me see.", "It is noon.", ""]
         kinds = [type(event) for event in person.told]
-        assert kinds == [TextDelta, ToolCallInfo, ToolCallInfo, ToolResultInfo, ToolDenied, TextDelta]
+        assert kinds == [
+            *(TextDelta, ToolCallInfo, ToolCallInfo, ToolResultInfo, ToolDenied),
+            *(TextDelta, TurnCompleted),
+        ]
         await person.office.runtime.leases.give_back(other)
 
 
