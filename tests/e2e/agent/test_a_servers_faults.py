@@ -1,6 +1,7 @@
 """What a model's server does wrong, over a real socket: asked again where that may help and nothing was
 shown yet, else one clear sentence (DESIGN 9)."""
 
+import asyncio
 import json
 
 import pytest
@@ -10,7 +11,9 @@ from tests.doubles.openai_answers import (
     Answer,
     Cut,
     Hang,
+    Wait,
     called,
+    chunk,
     event,
     json_answer,
     refused,
@@ -150,6 +153,18 @@ async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(pla
     assert ran.stdout == "Now it works.\n"
     roles = [message["role"] for message in server.asked[-1].messages]
     assert roles == ["system", "user", "assistant", "tool", "user"]
+    place.assert_sound()
+
+
+async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(place, server):
+    """A model that says a word now and then is never silent for long."""
+    drips = [step for number in range(300) for step in (event(chunk({"content": "on "})), Wait(0.1))]
+    server.add(Answer(tuple(drips), ends=False))
+    place.variables["CONTROL_MAX_WALL_SECONDS"] = "1"
+    ran = await place.execute("hello", mode="chat_safe", expect=4)
+    assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
+    assert "it may work for 1 seconds" in ran.last_lines[0]
+    await asyncio.wait_for(server.hung_up.wait(), 30)
     place.assert_sound()
 
 
