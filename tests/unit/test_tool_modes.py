@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.config.settings import SessionSettings
 from interlock.events.catalog import ToolCallDenied
 from interlock.events.feed import read_stream
 from interlock.gates.authority import AuthorityCache, Capabilities, Situation
@@ -278,11 +279,16 @@ async def test_no_false_warning_on_normal_execution(registry, sqlite_store):
     assert [entry for entry in logs if entry["log_level"] != "info"] == []
 
 
+def test_default_mode_from_config():
+    assert SessionSettings().default_mode == ToolMode.chat_safe.value
+
+
 def test_session_manager_has_no_public_set_mode():
     """S1-B3: nothing but the switch for people can change a mode."""
     from interlock.session.manager import SessionManager
 
-    about_modes = {name for name in vars(SessionManager) if "mode" in name and name[0] != "_"}
+    public = {name for name in vars(SessionManager) if name[0] != "_"}
+    about_modes = {name for name in public if "mode" in name.replace("model", "")}
     assert about_modes == {"get_mode", "mode_within"}
     source = Path("src/interlock/session/manager.py").read_text()
     assert "SET mode" not in source

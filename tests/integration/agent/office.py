@@ -61,19 +61,16 @@ class Person:
 
 
 class Recorded:
-    """A model that answers "ok" and keeps what it was told. `asked` may do something meanwhile."""
+    """A model that answers "ok" and keeps what it was told."""
 
     name = "recorded"
 
     def __init__(self) -> None:
         self.heard: list[list[tuple[str, str]]] = []
-        self.meanwhile = None
 
     async def stream(self, request):
         messages = [json.loads(message) for message in request.messages]
         self.heard.append([(message["role"], message.get("content") or "") for message in messages])
-        if self.meanwhile is not None:
-            await self.meanwhile()
         yield Reply("ok")
 
     async def close(self) -> None:

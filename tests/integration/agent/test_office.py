@@ -182,13 +182,8 @@ async def test_what_is_queued_later_is_not_told_to_the_task_at_work(tmp_path, mo
     monkeypatch.setattr(roster, "choose_model", lambda _name, _settings: model)
     async with opened(tmp_path, monkeypatch, {}) as person:
         session = await person.session()
-
-        async def queue_another() -> None:
-            if len(model.heard) == 1:
-                await person.office.tasks.put(session, "second", who="test")
-
-        model.meanwhile = queue_another
-        await person.say(session, "first")
+        await person.office.tasks.put(session, "first", who="test")
+        await person.say(session, "second")
         assert [m.content for m in await person.transcript(session)] == ["first", "second", "ok", "ok"]
     first, second = ([each for each in heard if each[0] != "system"] for heard in model.heard)
     assert first == [("user", "first")]
