@@ -1,0 +1,101 @@
+"""A task that is taken up again has no more room than before (S3-7): turns, time, tokens, repetitions."""
+
+import asyncio
+import json
+import time
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from interlock.agent.agent import Assignment
+from interlock.agent.events import TaskEnded, TurnCompleted
+from interlock.agent.past import read_past
+from interlock.config.modes import ToolMode
+from interlock.events.ledger import Scope
+from interlock.session.models import Role
+from tests.integration.agent.test_loop import call, of
+
+TASK = "t_1"
+LOOK = call("list_files")
+
+
+async def begun(desk, model: str, turns: int) -> str:
+    """A session whose task was left after so many turns."""
+    session = await desk.session()
+    await desk.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
+    async with aclosing(desk.loop(model).work(Assignment(session, ToolMode.coding, Scope(TASK)))) as events:
+        async for event in events:
+            if isinstance(event, TurnCompleted) and event.turn == turns:
+                break
+    return session
+
+
+async def gone_on(desk, session: str, model: str) -> list:
+    assignment = Assignment(session, ToolMode.coding, Scope(TASK), attempt=2)
+    return [event async for event in desk.loop(model).work(assignment)]
+
+
+def reached(desk, session: str) -> dict:
+    (row,) = desk.events(session, "control.limit_reached")
+    return json.loads(row[4])
+
+
+async def test_the_turns_of_before_count(desk):
+    desk.limits = replace(desk.limits, max_turns=3)
+    model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
+    session = await begun(desk, model, 2)
+    events = await gone_on(desk, session, model)
+    assert [event.turn for event in of(TurnCompleted, events)] == [3]
+    assert events[-1].limit == "max_turns"
+    assert reached(desk, session)["reached"] == 3
+
+
+async def test_the_tokens_of_before_count(desk):
+    model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
+    session = await begun(desk, model, 2)
+    spent = sum(
+        json.loads(row[4])["input_tokens"] + json.loads(row[4])["output_tokens"]
+        for row in desk.events(session, "turn.completed")
+    )
+    desk.limits = replace(desk.limits, max_tokens=spent)
+    events = await gone_on(desk, session, model)
+    assert events[-1].limit == "max_tokens"
+    assert of(TurnCompleted, events) == []
+    assert reached(desk, session)["reached"] == spent
+
+
+async def test_calls_that_repeated_themselves_before_still_do(desk):
+    """The second was told with a note; that note is not part of what the call gave."""
+    model = "\n".join([LOOK] * 6)
+    session = await begun(desk, model, 2)
+    told = [m.content for m in await desk.runtime.sessions.transcript(session) if m.role is Role.tool]
+    assert ["note" in json.loads(content) for content in told] == [False, True]
+    events = await gone_on(desk, session, model)
+    assert events[-1] == TaskEnded("failed", events[-1].sentence, "max_repeats")
+    assert len(of(TurnCompleted, events)) == 1
+    assert len(desk.events(session, "progress.stalled")) == 1
+
+
+async def test_refusals_of_before_count(desk):
+    model = "\n".join(call("read_file", path=f"/etc/{name}") for name in ("a", "b", "c", "d", "e"))
+    session = await begun(desk, model, 2)
+    events = await gone_on(desk, session, model)
+    assert events[-1].limit == "max_denials"
+    assert len(of(TurnCompleted, events)) == 1
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_the_time_it_worked_counts_and_not_the_time_between(desk, asks):
+    model = call("ask_user", type="confirmation", message="?") if asks else LOOK
+    began = time.monotonic()
+    session = await begun(desk, f"{model}\n{LOOK}", 1)
+    took = time.monotonic() - began
+    await asyncio.sleep(0.5)
+    if asks:
+        (question,) = await desk.runtime.questions.open_questions(session)
+        await desk.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
+    with desk.runtime.database.reading() as connection:
+        past = read_past(connection, session, TASK)
+    assert past.turns == 1
+    assert 0 < past.seconds <= took
