@@ -115,7 +115,15 @@ def test_questions_are_asked_and_answered_in_place(person):
     ask = "call:ask_user "
     person.variables["MODEL"] = script(
         person.home,
-        ask + json.dumps({"type": "confirmation", "message": "Delete all?", "dangerous": True}),
+        ask
+        + json.dumps(
+            {
+                "type": "confirmation",
+                "message": "Delete all?",
+                "dangerous": True,
+                "confirm_label": "Yes\x1b[2J",
+            }
+        ),
         ask
         + json.dumps(
             {"type": "selection", "message": "Which?", "options": [{"value": "tea"}, {"value": "milk"}]}

@@ -3,6 +3,7 @@
 Those of the agent's loop come with it.
 """
 
+import re
 from pathlib import Path
 
 import pytest
@@ -291,4 +292,4 @@ def test_session_manager_has_no_public_set_mode():
     about_modes = {name for name in public if "mode" in name.replace("model", "")}
     assert about_modes == {"get_mode", "mode_within"}
     source = Path("src/interlock/session/manager.py").read_text()
-    assert "SET mode" not in source
+    assert not re.search(r"SET mode\b", source)
