@@ -167,8 +167,12 @@ class _Chat:
     # -- what begins with a slash --
 
     async def _greet(self) -> None:
+        from interlock.models.choose import DEMO
+
         mode, model = await self._desk.mode(), await self._desk.model()
         note(f"{model}, in {mode} mode. /help tells what else can be written; /quit leaves.")
+        if model == DEMO:
+            note('It is a small built-in demo and no language model: "help" tells what it understands.')
         stored = await self._desk.stored_mode()
         if stored not in (None, mode):
             note(f"the session is in {stored} mode, which is not open now: {self._desk.way_back(stored)}")

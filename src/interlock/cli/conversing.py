@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
-from interlock.infra.errors import BadUsage, ModeNotOpen
+from interlock.infra.errors import BadUsage, ModeNotOpen, PersonError
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
@@ -119,12 +119,15 @@ class Desk:
         return shlex.join(words)
 
     async def model(self) -> str:
-        session_id = self.session_id
-        chosen = (
-            self._wanted.model
-            if session_id is None
-            else (await self.office.runtime.sessions.get(session_id)).model
-        )
+        """Who answers the next task: the person's choice, else the agent's, else everybody's."""
+        chosen, agent = self._wanted.model, self._wanted.agent
+        if self.session_id is not None:
+            session = await self.office.runtime.sessions.get(self.session_id)
+            chosen, agent = session.model, session.agent
+        if chosen is None and agent is not None:
+            # A file that is gone or wrong by now is told when a task begins.
+            with suppress(PersonError):
+                chosen = self.office.agents.load(agent).model
         return chosen or self.office.models.usual
 
     async def switch_mode(self, mode: ToolMode) -> None:
@@ -144,9 +147,13 @@ class Desk:
 
     async def authority(self) -> "Authority":
         """What the next task may do."""
+        from interlock.gates.policy import NO_RESTRICTION
+
         mode = await self.mode()
         if self._talk is None:
-            return await self.office.runtime.authority(mode)
+            agent = self._wanted.agent
+            tools = self.office.agents.load(agent).tools if agent else NO_RESTRICTION
+            return await self.office.runtime.authority(mode, agent=tools)
         return (await self.office.prompts.prepare(self._talk.session_id, mode)).authority
 
     async def history(self) -> "list[Message]":
