@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from interlock.events.log import EventLog
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell
@@ -142,7 +142,7 @@ class Worker:
                     self._cool(session_id)
         except SessionBusy:
             _log.debug("session_taken", session_id=session_id, worker=self._name)
-        except (SessionFenced, SessionNotFound) as error:
+        except (SessionFenced, SessionNotFound, StoreError) as error:
             _log.warning("session_lost", session_id=session_id, worker=self._name, error=str(error))
             self._cool(session_id)
         except Exception as error:  # noqa: BLE001 - one session's trouble is not the worker's

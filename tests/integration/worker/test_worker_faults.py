@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from interlock.events.catalog import ToolCallStarted
-from interlock.infra.errors import SessionFenced, StoreLocked
+from interlock.infra.errors import SessionFenced, StoreFull, StoreLocked
 from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done
 from interlock.worker.rows import TaskStatus
@@ -158,3 +159,20 @@ async def test_a_deleted_session_stops_its_worker(store):
         await shop.sessions.delete(session, who="ada")
         await asyncio.wait_for(stopped.wait(), 10)
     assert shop.faults() == []
+
+
+async def test_a_store_that_is_full_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
+    session, give_back = await shop.session(), shop.leases.give_back
+    full = [StoreFull("there is no space left")]
+
+    async def refused(lease):
+        if full:
+            raise full.pop()
+        await give_back(lease)
+
+    monkeypatch.setattr(shop.leases, "give_back", refused)
+    with capture_logs() as logs:
+        async with shop.working(Handler()):
+            await shop.ended((await shop.put(session)).id)
+            await until(lambda: not full and logs)
+    assert [(line["event"], line["log_level"]) for line in logs] == [("session_lost", "warning")]
