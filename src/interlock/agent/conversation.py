@@ -24,6 +24,9 @@ _PREFACE = (
     "of it. Files may have changed since: read them again before you rely on them."
 )
 _REQUEST = "What the person asked for last, word for word:"
+_GIVEN_UP = (
+    "(This was cancelled or failed before it was answered. Do not go on with it unless the person says so.)"
+)
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class Conversation:
         self._request = ""
         self._unanswered: dict[str, RequestedCall] = {}
         self._call_ids: set[str] = set()
+        # What the person asked for and the model has not answered yet.
+        self._unmet: tuple[Entry, str] | None = None
         self._told: list[str] = []
         self._summary: bytes | None = None
         self._tokens = 0
@@ -83,9 +88,22 @@ class Conversation:
             self._close_gaps()
         entry = self._entry(message)
         if entry is not None:
+            self._follow_request(message, entry)
             self._entries.append(entry)
             self._tokens += entry.tokens
         return entry
+
+    def _follow_request(self, message: Message, entry: Entry) -> None:
+        """A request after one that nobody answered: the model must not take up the first one again."""
+        if message.role is Role.user:
+            if self._unmet is not None and self._unmet[0] in self._entries:
+                given_up, words = self._unmet
+                self._tokens -= given_up.tokens
+                given_up.encoded = user_message(f"{words}\n\n{_GIVEN_UP}")
+                self._tokens += given_up.tokens
+            self._unmet = (entry, message.content)
+        elif message.role is Role.assistant and not message.tool_calls:
+            self._unmet = None
 
     def _close_gaps(self) -> None:
         """Nothing may come between a call and its answer: whoever should have answered is gone."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agent.conversation import _REQUEST as REQUEST
-from interlock.agent.conversation import Conversation
+from interlock.agent.conversation import Conversation, tokens_in
 from interlock.session.models import Message, Role
 
 
@@ -133,6 +133,30 @@ def test_a_call_that_nobody_answered_is_closed_before_the_next_word():
     assert [message["role"] for message in told] == ["user", "assistant", "tool", "tool", "user"]
     assert "was not run" in told[3]["content"]
     assert conversation.unanswered == ()
+
+
+def test_a_request_that_was_never_answered_is_told_as_given_up():
+    """Cancelled, say: the next task must not do what the person has just stopped."""
+    conversation = Conversation([said(1, Role.user, "delete everything"), said(2, Role.user, "hello")])
+    given_up, present = [message["content"] for message in decoded(conversation)]
+    assert given_up.startswith("delete everything\n\n(This was cancelled or failed")
+    assert present == "hello"
+    assert conversation.tokens == sum(tokens_in(each) for each in conversation.encoded())
+
+
+def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
+    conversation = Conversation(
+        [
+            said(1, Role.user, "first"),
+            said(2, Role.assistant, "answered"),
+            said(3, Role.user, "second"),
+            said(4, Role.assistant, "", "c1"),
+            said(5, Role.tool, "{}", answers="c1"),
+            said(6, Role.user, "third"),
+        ]
+    )
+    told = [message["content"] for message in decoded(conversation) if message["role"] == "user"]
+    assert ["(This was" in words for words in told] == [False, True, False]
 
 
 def test_a_restart_gives_the_same_messages():
