@@ -129,9 +129,9 @@ class Breakers:
             circuit.probe = None
 
     def tool_ended(self, permit: Permit, result: ToolResult) -> tuple[CircuitOpened | CircuitClosed, ...]:
-        """A refusal, wrong arguments and a stop say nothing about the tool."""
+        """A refusal, wrong arguments and a stop say nothing about the tool; an answer says that it works."""
         failure = result.failure
-        if failure is None:
+        if failure is None or failure.is_an_answer:
             return self.succeeded(permit)
         if failure.error_class in _OF_THE_TOOL and failure.error_code not in _WAS_STOPPED:
             return self.failed(permit, ErrorClass.tool_exec.value)

@@ -13,16 +13,9 @@ import re2
 
 from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
 from interlock.redaction.linear import Search, Which, options, search_with, which_of
-from interlock.redaction.patterns import (
-    Node,
-    beginnings_of,
-    first_characters,
-    groups_in,
-    head_of,
-    relaxed,
-    source_of,
-)
+from interlock.redaction.patterns import Node, beginnings_of, groups_in, source_of
 from interlock.redaction.rulebook import BadRules, Rule
+from interlock.redaction.stand_ins import first_characters, head_of, relaxed
 
 # A candidate that was no secret is looked into again, unless that would take long.
 _MAX_REJECTED = 256

@@ -17,6 +17,8 @@ class ToolFailure:
     mode: str
     message: str
     next_action: str
+    # The tool did its work: what it ran said no, as a test run or a search without a match does.
+    is_an_answer: bool = False
 
     @property
     def is_denial(self) -> bool:

@@ -59,6 +59,7 @@ async def test_a_command_that_fails_keeps_its_exit_code_and_output(shell: Workbe
     assert (result.exit_code, result.stdout) == (3, "so far\n")
     assert result.failure.error_code.value == "EXECUTION_ERROR"
     assert "exit code 3" in result.failure.message
+    assert result.failure.is_an_answer
 
 
 async def test_a_signal_is_told_in_words(shell: Workbench):

@@ -2,6 +2,7 @@
 
 import copy
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import strategies as st
@@ -158,12 +159,18 @@ def test_releasing_is_harmless_after_the_outcome(breakers, clock):
     assert isinstance(breakers.allows(KEY), Open)
 
 
+def replace_failure(result: ToolResult, **changes: object) -> ToolResult:
+    return replace(result, failure=replace(result.failure, **changes))
+
+
 @pytest.mark.parametrize(
     ("result", "counts"),
     [
         (failed(ErrorCode.EXECUTION_ERROR), True),
         (failed(ErrorCode.EXECUTION_ERROR, error_class=ErrorClass.unknown), True),
         (failed(ErrorCode.TIMEOUT), True),
+        # A test run that fails again and again is what the model works on, not a broken tool.
+        (replace_failure(failed(ErrorCode.EXECUTION_ERROR), is_an_answer=True), False),
         (failed(ErrorCode.CANCELLED), False),
         (failed(ErrorCode.INTERRUPTED), False),
         (failed(ErrorCode.INVALID_ARGS), False),

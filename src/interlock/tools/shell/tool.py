@@ -219,7 +219,10 @@ class ShellTool(BaseTool):
             code, reason = ErrorCode.EXECUTION_ERROR, f"the command failed: {ended.text}"
             step = "Look at its output, and try another way."
         error_class: ErrorClass = code.error_class
-        return ToolFailure(code, error_class, self.name, context.mode.value, reason, step)
+        has_exited = ran.in_time and ended.reason is EndReason.exited
+        return ToolFailure(
+            *(code, error_class, self.name, context.mode.value, reason, step), is_an_answer=has_exited
+        )
 
     def _continued(self, plan: _Plan, context: ToolContext) -> ToolResult:
         name, position = read_cursor(str(plan.cursor), plan.subject)
