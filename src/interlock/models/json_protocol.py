@@ -30,6 +30,7 @@ from interlock.models.provider import (
 )
 
 _LONGEST_QUOTE = 8000
+_MAYBE_DEEP = 200
 
 _INSTRUCTIONS = """\
 Always answer with exactly one JSON object and nothing else, in this form and this order:
@@ -180,8 +181,12 @@ def _as_written(message: Message) -> str:
 
 
 def _value(text: str) -> object:
+    """What the text says, or the text itself where that cannot be written into a message again."""
     try:
         value: object = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        if text.count("[") + text.count("{") >= _MAYBE_DEEP:
+            # What is decoded may be nested four times as deep as what can be encoded.
+            orjson.dumps([[[[[value]]]]])
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text
     return value

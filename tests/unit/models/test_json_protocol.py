@@ -347,3 +347,17 @@ def test_the_last_results_come_last():
         tool_message("c1", "x"),
     )
     assert "tool_results" in told(ModelRequest(history, TOOLS))[-1]["content"]
+
+
+@pytest.mark.parametrize("depth", [200, 252, 300, 1000, 5000])
+def test_a_history_nested_deeper_than_can_be_encoded_is_told_as_text(depth):
+    """A session would else be lost: every further turn would fail on it."""
+    deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    history = (
+        user_message("go"),
+        assistant_message("", [RequestedCall("c1", "read_file", deep)]),
+        tool_message("c1", f'{{"ok": false, "meta": {deep}}}'),
+    )
+    model = Saying(ANSWERING)
+    reply = asked(JsonProtocol(model), ModelRequest(history, TOOLS))
+    assert reply.text == "It is done."
