@@ -52,6 +52,8 @@ class Open:
     error_class: str
     failures: int
     seconds_left: float
+    # What the last failure said.
+    reason: str = ""
 
 
 Permit = Allowed | Probe
@@ -62,6 +64,7 @@ class _Circuit:
     failures: dict[str, int] = field(default_factory=dict)
     # The class that opened it; None while it is closed.
     opened_by: str | None = None
+    reason: str = ""
     open_until: float = 0.0
     half_open: bool = False
     probe: int | None = None
@@ -87,15 +90,15 @@ class Breakers:
         now, error_class = self._clock(), circuit.opened_by
         failures = circuit.failures.get(error_class, 0)
         if now < circuit.open_until:
-            return Open(key, error_class, failures, circuit.open_until - now)
+            return Open(key, error_class, failures, circuit.open_until - now, circuit.reason)
         if circuit.probe is not None and now < circuit.probe_until:
-            return Open(key, error_class, failures, PROBE_WAIT_SECONDS)
+            return Open(key, error_class, failures, PROBE_WAIT_SECONDS, circuit.reason)
         events = () if circuit.half_open else (CircuitHalfOpen(error_class=error_class),)
         circuit.half_open, circuit.probe = True, self._numbers
         circuit.probe_until = now + PROBE_LOST_SECONDS
         return Probe(key, self._numbers, events)
 
-    def failed(self, permit: Permit, error_class: str) -> tuple[CircuitOpened, ...]:
+    def failed(self, permit: Permit, error_class: str, reason: str = "") -> tuple[CircuitOpened, ...]:
         if error_class in _OF_THE_REQUEST:
             self.released(permit)
             return ()
@@ -103,6 +106,7 @@ class Breakers:
         if not _counts(permit, circuit):
             return ()
         failures = circuit.failures[error_class] = circuit.failures.get(error_class, 0) + 1
+        circuit.reason = reason
         if circuit.opened_by is None and failures < self._limits.circuit_failures:
             self._keep_few()
             return ()
@@ -129,7 +133,7 @@ class Breakers:
             circuit.probe = None
 
     def tool_ended(self, permit: Permit, result: ToolResult) -> tuple[CircuitOpened | CircuitClosed, ...]:
-        """A refusal, wrong arguments and a stop say nothing about the tool; an answer says that it works."""
+        """A refusal, wrong arguments and a stop say nothing about it; any answer says that it works."""
         failure = result.failure
         if failure is None or failure.is_an_answer:
             return self.succeeded(permit)
@@ -170,7 +174,8 @@ def model_left_alone(model: str, circuit: Open) -> ModelError:
     return ModelError(
         ModelFault(circuit.error_class),
         f"the model '{model}' failed {circuit.failures} times in a row ({circuit.error_class}) and is not "
-        f"asked for {circuit.seconds_left:.0f} more seconds (CONTROL_CIRCUIT_SECONDS)",
+        f"asked for {circuit.seconds_left:.0f} more seconds (CONTROL_CIRCUIT_SECONDS)"
+        + (f"; the last time: {circuit.reason}" if circuit.reason else ""),
         retry_after_seconds=circuit.seconds_left,
     )
 
