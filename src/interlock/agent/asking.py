@@ -83,7 +83,7 @@ class Asking:
             if question.stop is None:
                 self._record(self._breakers.succeeded(permit))
         except ModelError as error:
-            self._record(self._breakers.failed(permit, error.fault.value))
+            self._record(self._breakers.failed(permit, error.fault.value, str(error)))
             raise
         finally:
             self._release(permit)

@@ -219,6 +219,13 @@ def test_a_key_that_is_refused_is_not_waited_for(breakers):
     assert Retries(ControlLimits()).next_delay(error, shown=False) is None
 
 
+def test_who_finds_a_model_left_alone_is_told_what_was_wrong_with_it(breakers):
+    for number in range(5):
+        breakers.failed(breakers.allows(KEY), "server", f"it failed ({500 + number})")
+    error = model_left_alone("m", breakers.allows(KEY))
+    assert str(error).endswith("(CONTROL_CIRCUIT_SECONDS); the last time: it failed (504)")
+
+
 def test_a_tool_that_is_left_alone_says_so_the_same_each_time(breakers, clock):
     key = tool_key("s", "bash")
     fail(breakers, 5, "tool_exec", key)
