@@ -13,8 +13,6 @@ from interlock.agent.limits import ControlLimits, Stop, out_of_budget, without_p
 from interlock.models.provider import Usage
 
 _MILLION = 1_000_000
-# A rough count, for providers that tell none: on the high side for English, on the low one for Chinese.
-_BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,6 @@ class PriceTable:
 
     def knows(self, model: str) -> bool:
         return model in self._prices
-
-
-def estimated_usage(request_bytes: int, reply_bytes: int) -> Usage:
-    """For a provider that tells no usage: a budget must not stand still because of that."""
-    return Usage(-(-request_bytes // _BYTES_PER_TOKEN), -(-reply_bytes // _BYTES_PER_TOKEN))
 
 
 class Budget:

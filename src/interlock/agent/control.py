@@ -48,7 +48,7 @@ class Used:
 
 
 class TaskControl:
-    """One task. Its clock runs from the beginning, except while it waits for a person."""
+    """One task while somebody works on it; while it waits for a person, nobody does."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class TaskControl:
         used = used or Used()
         self._limits = limits
         self._clock = clock
-        self._seconds = used.seconds
-        self._running_since: float | None = clock()
+        self._seconds_before = used.seconds
+        self._began = clock()
         self._budget = Budget(limits, prices or PriceTable({}), model, used.spent)
         self._ladder = DenialLadder(limits)
         self._progress = Progress()
@@ -118,19 +118,10 @@ class TaskControl:
         allowed = self._limits.max_wall_seconds
         return out_of_time(allowed, max(allowed, self.seconds))
 
-    def pause(self) -> None:
-        """A person is asked: that time is theirs."""
-        self._seconds, self._running_since = self.seconds, None
-
-    def resume(self) -> None:
-        if self._running_since is None:
-            self._running_since = self._clock()
-
     @property
     def seconds(self) -> float:
         """How long it has worked."""
-        running = 0.0 if self._running_since is None else self._clock() - self._running_since
-        return self._seconds + running
+        return self._seconds_before + self._clock() - self._began
 
     @property
     def seconds_left(self) -> float:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.agent.budget import NOTHING, History, Price, PriceTable, Spent, estimated_usage
+from interlock.agent.budget import NOTHING, History, Price, PriceTable, Spent
 from interlock.agent.control import Used
 from interlock.agent.limits import ControlLimits
 from interlock.models.provider import Usage
@@ -139,12 +139,6 @@ def test_a_model_without_a_price_works_where_only_tokens_are_limited():
     task.reply_received(Usage(10, 10))
     assert task.before_turn() is None
     assert task.spent == Spent(20, None)
-
-
-def test_a_provider_that_tells_no_usage_is_estimated_never_as_nothing():
-    assert estimated_usage(0, 0) == Usage(0, 0)
-    assert estimated_usage(1, 1) == Usage(1, 1)
-    assert estimated_usage(4000, 401) == Usage(1000, 101)
 
 
 usages = st.lists(st.builds(Usage, st.integers(0, 10_000), st.integers(0, 10_000)), max_size=30)

@@ -77,33 +77,6 @@ def test_time_before_a_restart_counts(clock):
     assert task.out_of_time().reached == 1800
 
 
-def test_waiting_for_a_person_does_not_count(clock):
-    task = control(clock=clock)
-    clock.now += 10
-    task.pause()
-    clock.now += 86_400
-    assert task.seconds == 10
-    assert task.before_turn() is None
-    task.resume()
-    clock.now += 5
-    assert task.seconds == 15
-
-
-def test_pausing_or_resuming_twice_changes_nothing(clock):
-    task = control(clock=clock)
-    task.resume()
-    clock.now += 1
-    task.pause()
-    clock.now += 1
-    task.pause()
-    clock.now += 1
-    task.resume()
-    clock.now += 1
-    task.resume()
-    clock.now += 1
-    assert task.seconds == 3
-
-
 def test_a_wait_that_does_not_fit_is_not_begun(clock):
     task = control(clock=clock)
     clock.now += 1790
@@ -114,23 +87,6 @@ def test_a_wait_that_does_not_fit_is_not_begun(clock):
         "The task would have to wait 30 seconds for its model, and of its time (30 minutes) only "
         "10 seconds are left."
     )
-
-
-@given(st.lists(st.tuples(st.sampled_from(["work", "pause", "resume"]), st.integers(0, 1000))))
-def test_any_working_and_waiting_counts_the_work_alone(steps):
-    clock = Clock()
-    task = control(ControlLimits(max_wall_seconds=10**9), clock)
-    worked, running = 0, True
-    for what, seconds in steps:
-        if what == "pause":
-            task.pause()
-            running = False
-        elif what == "resume":
-            task.resume()
-            running = True
-        clock.now += seconds
-        worked += seconds if running else 0
-        assert task.seconds == worked
 
 
 def test_a_call_that_waits_for_an_answer_has_not_ended():
