@@ -165,7 +165,7 @@ class AgentLoop:
             asking=Asking(provider, here.redactor, here.breakers, control, note),
             calling=Calling(
                 self._execute_tool,
-                here.runner.only_reads,
+                here.runner,
                 here.sessions,
                 here.redactor,
                 here.breakers,

@@ -62,6 +62,9 @@ class Asking:
                         yield event
             except ModelError as error:
                 delay = retries.next_delay(error, shown=question.first_piece is not None)
+                if delay is not None:
+                    # The next try is to be one: while the circuit is open there would be none.
+                    delay = max(delay, self._breakers.seconds_open(self._key))
                 if delay is None or self._control.out_of_time(after_seconds=delay):
                     if error.fault.may_pass:
                         self._record([retries.exhausted(error)])

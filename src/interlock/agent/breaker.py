@@ -98,6 +98,13 @@ class Breakers:
         circuit.probe_until = now + PROBE_LOST_SECONDS
         return Probe(key, self._numbers, events)
 
+    def seconds_open(self, key: str) -> float:
+        """How long nobody may try it yet."""
+        circuit = self._circuits.get(key)
+        if circuit is None or circuit.opened_by is None:
+            return 0.0
+        return max(0.0, circuit.open_until - self._clock())
+
     def failed(self, permit: Permit, error_class: str, reason: str = "") -> tuple[CircuitOpened, ...]:
         if error_class in _OF_THE_REQUEST:
             self.released(permit)
@@ -180,9 +187,9 @@ def model_left_alone(model: str, circuit: Open) -> ModelError:
     )
 
 
-def tool_left_alone(tool_name: str, mode: str, circuit: Open) -> ToolResult:
+def tool_left_alone(tool_name: str, mode: str, circuit: Open) -> ToolFailure:
     """What a call of it gives meanwhile. The text never changes, so that repeating it is no progress."""
-    failure = ToolFailure(
+    return ToolFailure(
         error_code=ErrorCode.EXECUTION_ERROR,
         error_class=ErrorClass.tool_exec,
         tool_name=tool_name,
@@ -190,4 +197,3 @@ def tool_left_alone(tool_name: str, mode: str, circuit: Open) -> ToolResult:
         message=f"{tool_name} failed {circuit.failures} times in a row and is not run for a while",
         next_action="Try another way, or tell the person that the tool does not work.",
     )
-    return ToolResult(exit_code=1, failure=failure)

@@ -29,7 +29,7 @@ from interlock.events.base import Event
 from interlock.events.ledger import Recorded, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext
+from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.mailbox import Mailbox
 from interlock.models.provider import RequestedCall
 from interlock.redaction.redactor import Redactor
@@ -77,7 +77,7 @@ class Calling:
     def __init__(
         self,
         execute: Execute,
-        only_reads: Callable[[str], bool],
+        runner: ToolRunner,
         sessions: SessionManager,
         redactor: Redactor,
         breakers: Breakers,
@@ -85,7 +85,7 @@ class Calling:
         record: Callable[[Sequence[Event]], None],
     ) -> None:
         self._execute = execute
-        self._only_reads = only_reads
+        self._runner = runner
         self._sessions = sessions
         self._redactor = redactor
         self._breakers = breakers
@@ -152,19 +152,20 @@ class Calling:
     ) -> ToolResult:
         name = self._name(call, turn.authority)
         permit = self._breakers.allows(tool_key(turn.session_id, name))
-        if isinstance(permit, Open):
-            return tool_left_alone(name, turn.authority.mode.value, permit)
-        if isinstance(permit, Probe):
-            self._record(permit.events)
         context = CallContext(
             session_id=turn.session_id,
             scope=turn.scope,
             lease_token=turn.lease_token,
             report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
         )
+        asked = ToolCall(call.call_id, call.name, call.arguments)
+        if isinstance(permit, Open):
+            failure = tool_left_alone(name, turn.authority.mode.value, permit)
+            return await self._runner.leave_alone(asked, failure, turn.authority, context)
+        if isinstance(permit, Probe):
+            self._record(permit.events)
         self._begun.add(call.call_id)
         try:
-            asked = ToolCall(call.call_id, call.name, call.arguments)
             result = await self._execute(asked, turn.authority, context)
             self._record(self._breakers.tool_ended(permit, result))
             return result
@@ -217,7 +218,7 @@ class Calling:
         """Neighbours that only look go together; whatever changes something goes alone, in its place."""
 
         def only_looks(call: RequestedCall) -> bool:
-            return self._only_reads(authority.names.get(call.name, call.name))
+            return self._runner.only_reads(authority.names.get(call.name, call.name))
 
         for looks, neighbours in groupby(calls, key=only_looks):
             batch = list(neighbours)

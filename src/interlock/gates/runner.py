@@ -23,6 +23,7 @@ from interlock.gates.book import AuthorityBook
 from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.presentation import presentable, redacted_failure
 from interlock.gates.records import Outcome, intent_event, outcome_event, refusal_event
+from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
@@ -83,6 +84,13 @@ class ToolRunner:
         if ended.cancelled is not None:
             raise ended.cancelled
         return ended.outcome.result
+
+    async def leave_alone(
+        self, call: ToolCall, failure: ToolFailure, authority: Authority, context: CallContext
+    ) -> ToolResult:
+        """A call that whoever asks for it does not want run: that is told like any other outcome."""
+        refusal = Refusal(failure, call.name, Layer.arguments)
+        return await self._refuse(call, refusal, authority, context)
 
     def only_reads(self, tool_name: str) -> bool:
         """Whether calls of it may run beside one another; of what is not there nothing runs at all."""

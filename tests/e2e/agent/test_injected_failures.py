@@ -85,6 +85,23 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_the_task_goes_on(plac
     assert [result["error_code"] for result in timed_out] == ["TIMEOUT"] * 2
     assert left_alone["message"] == "bash failed 2 times in a row and is not run for a while"
     assert len(place.events("tool_call.started")) == 2
+    assert len(place.events("tool_call.failed")) == 3
+    place.assert_sound()
+
+
+async def test_the_last_retry_waits_until_the_circuit_lets_it_try(place):
+    """With as many retries as failures that open a circuit, the last one is the probe."""
+    place.variables |= {
+        "CONTROL_MAX_RETRIES": "2",
+        "CONTROL_CIRCUIT_FAILURES": "2",
+        "CONTROL_CIRCUIT_SECONDS": "1",
+        "CONTROL_RETRY_SECONDS": "0.01",
+    }
+    place.follows("err:server", "err:server", "msg:there it is")
+    ran = await place.execute("go")
+    assert ran.stdout == "there it is\n"
+    assert place.only("circuit.opened")["failures"] == 2
+    assert len(place.events("circuit.half_open")) == len(place.events("circuit.closed")) == 1
     place.assert_sound()
 
 

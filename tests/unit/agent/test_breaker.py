@@ -232,8 +232,17 @@ def test_a_tool_that_is_left_alone_says_so_the_same_each_time(breakers, clock):
     first = tool_left_alone("bash", "coding", breakers.allows(key))
     clock.now += 7
     assert tool_left_alone("bash", "coding", breakers.allows(key)) == first
-    assert first.failure.error_class is ErrorClass.tool_exec
-    assert "bash failed 5 times in a row" in first.failure.message
+    assert first.error_class is ErrorClass.tool_exec
+    assert "bash failed 5 times in a row" in first.message
+
+
+def test_how_long_nobody_may_try_is_told(breakers, clock):
+    assert breakers.seconds_open(KEY) == 0
+    fail(breakers, 5)
+    clock.now += 12
+    assert breakers.seconds_open(KEY) == 18
+    clock.now += 20
+    assert breakers.seconds_open(KEY) == 0
 
 
 def test_circuits_of_sessions_that_are_gone_are_forgotten_but_open_ones_never(breakers, monkeypatch):
