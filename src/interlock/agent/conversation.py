@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from secrets import token_hex
 
+import orjson
+
 from interlock.agent.answers import ENDED_BEFORE, not_run
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.provider import RequestedCall
@@ -18,6 +20,7 @@ from interlock.session.models import Message, Role
 _BYTES_PER_TOKEN = 3
 _MAX_LINE = 200
 _MAX_REQUEST = 12_000
+_MAX_CUT_RESULT = 600
 _DEFAULT_BUDGET = 100_000
 _PREFACE = (
     "This is what was said and done earlier in this conversation, in short. The person can still see all "
@@ -68,6 +71,8 @@ class Conversation:
         self._unmet: tuple[Entry, str] | None = None
         self._told: list[str] = []
         self._summary: bytes | None = None
+        # The last message that is told in short.
+        self._through = 0
         self._tokens = 0
         for message in messages:
             self.add(message)
@@ -131,16 +136,26 @@ class Conversation:
     def compact(self, reserved: int = 0) -> Compaction | None:
         """Tell the older part in short if all is over the budget, of which `reserved` is for other things.
 
-        The newest exchange always stays, and so do the words that are worked on.
+        The newest exchange always stays, and so do the words that are worked on. Where it is too long by
+        itself, its results are told in part.
         """
         if not self.is_too_long(reserved):
             return None
-        cut = self._cut_for(self._room(reserved) // 2)
-        if cut == 0:
-            return None
-        before, last = self._tokens, self._entries[cut - 1].seq
-        self._tell_in_short(cut)
-        return Compaction(last, before, self._tokens)
+        room, before = self._room(reserved), self._tokens
+        if cut := self._cut_for(room // 2):
+            self._tell_in_short(cut)
+        self._cut_results(room)
+        return Compaction(self._through, before, self._tokens) if self._tokens < before else None
+
+    def _cut_results(self, room: int) -> None:
+        """A turn may have asked for more than fits: of its results the oldest are cut first."""
+        for entry in self._entries:
+            if self._tokens <= room:
+                return
+            if entry.role is Role.tool:
+                self._tokens -= entry.tokens
+                entry.encoded = _cut_result(entry.encoded)
+                self._tokens += entry.tokens
 
     def is_too_long(self, reserved: int = 0) -> bool:
         """Over the budget, and nothing is open that must not be torn apart."""
@@ -158,6 +173,7 @@ class Conversation:
 
     def _tell_in_short(self, count: int) -> None:
         older, self._entries = self._entries[:count], self._entries[count:]
+        self._through = older[-1].seq
         self._told += [entry.gist for entry in older if entry.gist]
         requests = [entry.request for entry in older if entry.role is Role.user]
         self._request = requests[-1] if requests else self._request
@@ -216,6 +232,16 @@ def _requested(message: Message) -> Sequence[RequestedCall]:
         RequestedCall(str(call["id"]), str(call["name"]), str(call["arguments"]))
         for call in message.tool_calls or ()
     ]
+
+
+def _cut_result(encoded: bytes) -> bytes:
+    message = orjson.loads(encoded)
+    content = message["content"]
+    if len(content) <= _MAX_CUT_RESULT:
+        return encoded
+    rest = f"… ({len(content)} characters; the rest was left out, because all results of the turn together "
+    rest += "are too long: ask for less at a time)"
+    return tool_message(message["tool_call_id"], content[:_MAX_CUT_RESULT] + rest)
 
 
 def _gist(who: str, text: str) -> str:

@@ -71,7 +71,7 @@ async def show(session: str, *, json: AsJson = False) -> int:
         print_line(f"[{message.seq}] {message.role}  {local_time(message.time_us)}")
         print_text(message.content)
         for call in message.tool_calls or ():
-            print_line(f"  → {call}")
+            print_line(f"  → {call['name']} {call['arguments']}")
     return Exit.ok
 
 

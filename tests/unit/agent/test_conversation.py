@@ -113,6 +113,27 @@ def test_in_a_long_task_the_request_is_told_word_for_word_and_its_steps_in_short
     assert decoded(conversation)[0]["content"].endswith(f"{REQUEST}\nAnd now something else.")
 
 
+def test_of_a_turn_that_is_too_long_by_itself_the_oldest_results_are_cut():
+    calls = [f"c{number}" for number in range(20)]
+    conversation = Conversation(
+        [said(1, Role.user, "read them all"), said(2, Role.assistant, "", *calls)], budget=10_000
+    )
+    for number, call in enumerate(calls):
+        conversation.add(said(3 + number, Role.tool, "x" * 3000, answers=call))
+    before = conversation.tokens
+    compaction = conversation.compact()
+    assert compaction is not None
+    assert (compaction.tokens_before, compaction.tokens_after) == (before, conversation.tokens)
+    assert conversation.tokens <= 10_000 < before
+    messages = decoded(conversation)
+    assert_valid(messages)
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    assert len(results) == 20
+    assert "3000 characters; the rest was left out" in results[0]
+    assert results[-1] == "x" * 3000
+    assert conversation.compact() is None
+
+
 def test_what_other_things_take_is_left_for_them():
     said_so_far = [message for start in (1, 5, 9, 13) for message in exchange(start)]
     needed = Conversation(said_so_far).tokens
