@@ -17,6 +17,9 @@ def test_the_first_thing_a_newcomer_sees_is_the_matrix(interlock):
     assert "current_time" in done.stdout
     assert "coding" in done.stdout
     assert "chat_safe" in done.stderr
+    rows = {line.split()[0]: line.split()[3:] for line in done.stdout.splitlines() if line.strip()}
+    assert rows["write_file"] == ["no", "no", "no", "no", "capability"]
+    assert rows["current_time"] == ["yes"] * 4
     told = interlock.json("policy", "matrix")
     assert told["open_modes"] == ["chat_safe"]
     (tool,) = [tool for tool in told["tools"] if tool["name"] == "current_time"]

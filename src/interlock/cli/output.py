@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import orjson
@@ -64,6 +65,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
     # A pipe has no width: let every row stay on its line.
     width = None if sys.stdout.isatty() else 200
     Console(width=width, highlight=False).print(table)
+
+
+def is_narrow(columns: int) -> bool:
+    """Whether it is a terminal with fewer columns. A pipe has no width."""
+    return sys.stdout.isatty() and get_terminal_size().columns < columns
 
 
 def local_time(time_us: int) -> str:

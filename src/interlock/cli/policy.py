@@ -6,9 +6,11 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, note, print_json, print_line, print_table
+from interlock.cli.output import AsJson, is_narrow, note, print_json, print_line, print_table
 from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
+
+NARROW = 96
 
 app = App(name="policy", help="What may be done in which mode, and why.", help_format="plaintext")
 
@@ -25,17 +27,18 @@ async def matrix(*, json: AsJson = False) -> int:
     if json:
         print_json(_matrix_json(tools, real, opened, open_modes))
         return Exit.ok
+    # On a narrow terminal the modes are worth more than the group.
+    about = ("effect",) if is_narrow(NARROW) else ("group", "effect")
     rows = [
         [
             tool.name,
-            tool.group.value,
-            tool.effect.value,
+            *(getattr(tool, name).value for name in about),
             *(_mark(opened[mode].verdicts[tool.name]) for mode in ToolMode),
         ]
         for tool in tools
     ]
     heads = [mode.value if mode in open_modes else f"{mode.value}\n(closed)" for mode in ToolMode]
-    print_table(["tool", "group", "effect", *heads], rows, styles=True)
+    print_table(["tool", *about, *heads], rows, styles=True)
     note(
         f"open modes: {', '.join(mode for mode in ToolMode if mode in open_modes)}   "
         "(SESSION_OPEN_MODES opens more)\n"
@@ -188,8 +191,10 @@ def _cell(verdict: Any) -> dict[str, Any]:
 
 
 def _mark(verdict: Any) -> str:
-    from interlock.gates.verdict import Denied
+    """Most tools are simply not made for a mode; whoever else says no is named."""
+    from interlock.gates.verdict import Denied, Layer
 
-    if isinstance(verdict, Denied):
-        return f"[red]no[/red]  [dim]{verdict.layer.value}[/dim]"
-    return "[green]yes[/green]"
+    if not isinstance(verdict, Denied):
+        return "[green]yes[/green]"
+    who = "" if verdict.layer is Layer.declaration else f" [dim]{verdict.layer.value}[/dim]"
+    return f"[red]no[/red]{who}"
