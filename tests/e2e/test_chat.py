@@ -263,4 +263,5 @@ def test_a_pipe_is_a_conversation_without_prompts(person):
     ],
 )
 def test_what_is_not_there_is_told_before_anybody_writes_a_word(person, arguments, code):
-    one_line_error(person, "chat", *arguments, expect=code)
+    told = one_line_error(person, "chat", *arguments, expect=code)
+    assert any(word.lstrip("-") in told for word in arguments)

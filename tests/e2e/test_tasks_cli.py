@@ -69,7 +69,7 @@ def test_a_task_is_cancelled_while_it_waits_in_the_queue_and_while_it_is_worked_
     ],
 )
 def test_what_is_not_there_is_told_in_one_line(shell, arguments, code):
-    one_line_error(shell, "tasks", *arguments, expect=code)
+    assert arguments[-1] in one_line_error(shell, "tasks", *arguments, expect=code)
 
 
 class working:  # noqa: N801 - it reads as a word of the test

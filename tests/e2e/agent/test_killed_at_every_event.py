@@ -208,7 +208,8 @@ def moments_of(begun: Begun) -> list[tuple[str, int]]:
     return sorted(after + before, key=lambda moment: moment[1])
 
 
-async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool = True) -> None:
+async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool = True) -> set[str]:
+    """The kinds of moments at which a worker was killed and after which all was well."""
     undisturbed = copy("undisturbed")
     assert await play([undisturbed.round(apart=apart)]) == [[WELL]]
     assert_done_once(undisturbed)
@@ -223,6 +224,7 @@ async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool 
         except AssertionError as error:
             error.add_note(f"killed {moment[0]} event {moment[1]}: {one.place.home}")
             raise
+    return {moment for moment, _ in moments}
 
 
 @pytest.fixture
@@ -240,7 +242,7 @@ async def test_killed_at_every_event_boundary_the_task_is_done_and_no_write_is_r
     begun = await begin(home, new_state, scripted, store)
     store.close()
     shutil.copy(tmp_path / "state" / "interlock.db", begun.place.state / "interlock.db")
-    await play_all(lambda name: begun.copied(tmp_path / name))
+    assert await play_all(lambda name: begun.copied(tmp_path / name)) == {"before", "after"}
 
 
 async def test_killed_at_some_event_boundaries_on_postgresql(
@@ -255,7 +257,7 @@ async def test_killed_at_some_event_boundaries_on_postgresql(
         return begun.copied(tmp_path / name, DATABASE_URL=copied_store().url)
 
     # Here commits are shared as they are in daily life.
-    await play_all(copy, every=4, apart=False)
+    assert "after" in await play_all(copy, every=4, apart=False)
 
 
 @pytest.fixture
