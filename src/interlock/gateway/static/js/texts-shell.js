@@ -1,0 +1,31 @@
+/** The words of the frame around the views: side bar, connection, login, tour, dialogs. */
+export const SHELL_TEXTS = {
+  en: {
+    'common.cancel': 'Cancel',
+    'common.close': 'Close',
+    'common.save': 'Save',
+    'common.copy': 'Copy',
+    'common.copied': 'Copied',
+    'common.retry': 'Try again',
+    'common.loading': 'Loading…',
+    'common.more': 'More',
+    'common.yes': 'Yes',
+    'common.no': 'No',
+    'common.error': 'That did not work: {message}',
+    'common.disconnected': 'The connection is down. Interlock is trying to reconnect.',
+  },
+  zh: {
+    'common.cancel': '取消',
+    'common.close': '关闭',
+    'common.save': '保存',
+    'common.copy': '复制',
+    'common.copied': '已复制',
+    'common.retry': '重试',
+    'common.loading': '正在加载…',
+    'common.more': '更多',
+    'common.yes': '是',
+    'common.no': '否',
+    'common.error': '未能完成：{message}',
+    'common.disconnected': '连接已断开，正在重新连接。',
+  },
+};

@@ -1,0 +1,2 @@
+export*from"lit-html/directives/cache.js";
+//# sourceMappingURL=cache.js.map
