@@ -139,3 +139,24 @@ async def test_saving_the_same_again_makes_no_version(store):
 def test_every_field_has_a_dotted_name():
     assert "tools.fs.enabled" in field_paths()
     assert "tools.denied_tools" in field_paths()
+
+
+async def test_a_preview_is_what_an_update_would_store_and_stores_nothing(store):
+    await update(store, "tools.fs.enabled", False)
+    patch = {"tools": {"fs": {"max_read_bytes": 9}, "denied_tools": ["bash", "a"]}}
+    previewed = await store.settings.preview(patch)
+    assert (previewed.tools.fs.enabled, previewed.tools.fs.max_read_bytes) == (False, 9)
+    assert (await store.settings.current()).version == 1
+    assert store.query("SELECT count(*) FROM events WHERE stream = 'system'") == [(1,)]
+    assert (await store.settings.update(patch, who="x")).settings == previewed
+
+
+@pytest.mark.parametrize(
+    "patch", [{"tool": {}}, {"tools": {"fs": {"max_read_bytes": 0}}}, {"a": "x" * 70_000}]
+)
+async def test_a_preview_refuses_what_an_update_refuses_in_the_same_words(store, patch):
+    with pytest.raises(InvalidSettings) as previewed:
+        await store.settings.preview(patch)
+    with pytest.raises(InvalidSettings) as updated:
+        await store.settings.update(patch, who="x")
+    assert str(previewed.value) == str(updated.value)

@@ -18,14 +18,14 @@ app = App(name="policy", help="What may be done in which mode, and why.", help_f
 @app.command
 async def matrix(*, json: AsJson = False) -> int:
     """Show every tool in every mode, and who decided."""
+    from interlock.gates.explaining import matrix_json
+    from interlock.wiring.views import authorities
+
     async with opened_runtime(sandboxed=True) as runtime:
-        every = frozenset(ToolMode)
-        real = {mode: await runtime.authority(mode) for mode in ToolMode}
-        opened = {mode: await runtime.authority(mode, open_modes=every) for mode in ToolMode}
-        tools = [entry.tool for entry in runtime.registry]
-        open_modes = runtime.situation.open_modes
+        real, opened = await authorities(runtime)
+        registry, open_modes = runtime.registry, runtime.situation.open_modes
     if json:
-        print_json(_matrix_json(tools, real, opened, open_modes))
+        print_json(matrix_json(registry, real, opened, open_modes))
         return Exit.ok
     # On a narrow terminal the modes are worth more than the group.
     about = ("effect",) if is_narrow(NARROW) else ("group", "effect")
@@ -35,7 +35,7 @@ async def matrix(*, json: AsJson = False) -> int:
             *(getattr(tool, name).value for name in about),
             *(_mark(opened[mode].verdicts[tool.name]) for mode in ToolMode),
         ]
-        for tool in tools
+        for tool in (entry.tool for entry in registry)
     ]
     heads = [mode.value if mode in open_modes else f"{mode.value}\n(closed)" for mode in ToolMode]
     print_table(["tool", *about, *heads], rows, styles=True)
@@ -45,27 +45,6 @@ async def matrix(*, json: AsJson = False) -> int:
         "ask about one call: interlock policy explain TOOL --mode MODE"
     )
     return Exit.ok
-
-
-def _matrix_json(tools: Any, real: Any, opened: Any, open_modes: Any) -> dict[str, Any]:
-    """What holds, with its digest; for a closed mode also what would hold if it were opened."""
-    return {
-        "open_modes": sorted(open_modes),
-        "digests": {mode.value: authority.digest for mode, authority in real.items()},
-        "tools": [
-            {
-                "name": tool.name,
-                "group": tool.group.value,
-                "effect": tool.effect.value,
-                "modes": {
-                    mode.value: _cell(real[mode].verdicts[tool.name])
-                    | ({} if mode in open_modes else {"if_opened": _cell(opened[mode].verdicts[tool.name])})
-                    for mode in ToolMode
-                },
-            }
-            for tool in tools
-        ],
-    }
 
 
 @app.command
@@ -90,10 +69,11 @@ async def explain(
     root
         A folder to judge paths against, instead of the configured ones.
     """
+    from interlock.wiring.views import explain as judged
+
     chosen = mode_argument(mode)
     async with opened_runtime(opened=[chosen], roots=root_arguments(root), sandboxed=True) as runtime:
-        authority = await runtime.authority(chosen)
-        answer = runtime.redactor.value(await _explanation(runtime, authority, tool, args))
+        answer = await judged(runtime, tool, chosen, args)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)
@@ -135,34 +115,6 @@ async def show(digest: str, *, json: AsJson = False) -> int:
     return Exit.ok if found["genuine"] else Exit.failed
 
 
-async def _explanation(runtime: Any, authority: Any, tool: str, args: str | None) -> dict[str, Any]:
-    from interlock.gates.gate import Caller, Refusal, ToolCall, judge
-    from interlock.gates.verdict import LAYER_NAMES, Allowed
-
-    verdict = authority.verdict(tool)
-    answer: dict[str, Any] = {
-        "tool_name": verdict.tool_name if verdict else tool,
-        "mode": authority.mode.value,
-        "allowed": True,
-        "authority_digest": authority.digest,
-    }
-    if args is None and isinstance(verdict, Allowed):
-        return answer
-    call = ToolCall("explain", tool, args or "{}")
-    judged = await judge(call, authority, runtime.registry, Caller(session_id=""))
-    if isinstance(judged, Refusal):
-        answer |= {
-            "allowed": False,
-            "layer": judged.layer.value,
-            "decided_by": LAYER_NAMES[judged.layer],
-            "error_code": judged.failure.error_code.value,
-            "error_class": judged.failure.error_class.value,
-            "message": judged.failure.message,
-            "next_action": judged.failure.next_action,
-        }
-    return answer
-
-
 def _print_explanation(answer: dict[str, Any]) -> None:
     if answer["allowed"]:
         print_line(f"allowed   {answer['tool_name']} in {answer['mode']} mode")
@@ -175,19 +127,6 @@ def _print_explanation(answer: dict[str, Any]) -> None:
     print_line(f"authority {answer['authority_digest'][:16]}")
     if not answer["mode_is_open"]:
         note(f"note: {answer['mode']} mode is not open for sessions here; it was opened for this question")
-
-
-def _cell(verdict: Any) -> dict[str, Any]:
-    from interlock.gates.verdict import Denied
-
-    if isinstance(verdict, Denied):
-        return {
-            "allowed": False,
-            "error_code": verdict.error_code.value,
-            "layer": verdict.layer.value,
-            "message": verdict.message,
-        }
-    return {"allowed": True}
 
 
 def _mark(verdict: Any) -> str:

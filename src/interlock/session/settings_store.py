@@ -81,23 +81,23 @@ class SettingsStore:
             self._known = (rows, _version(rows))
         return self._known[1]
 
+    async def preview(self, patch: Mapping[str, Any]) -> StoredSettings:
+        """What `update` would store, or why it would not; nothing is written."""
+        safe = self._safe(patch)
+        return await self._database.read(lambda db: _applied(_newest_or_defaults(db), safe))
+
     async def update(self, patch: Mapping[str, Any], *, who: str) -> SettingsVersion:
         """Apply a nested patch such as `{"tools": {"fs": {"enabled": false}}}`."""
-        safe = self._redactor.value(json_value(patch))
-        if not isinstance(safe, dict):
-            raise InvalidSettings("a change of settings is an object")
-        if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
-            raise InvalidSettings(f"a change of settings may have at most {MAX_PATCH_BYTES} bytes")
+        safe = self._safe(patch)
         author = self._redactor.text(storable(who))
 
         def work(transaction: Transaction) -> SettingsVersion:
             # Two updates at once: the second waits here and builds on the first.
             transaction.next_seq()
             present = _newest_or_defaults(transaction.connection)
-            before = to_document(present.settings)
-            settings = _validated(_patched(before, safe, to_document(StoredSettings())))
+            settings = _applied(present, safe)
             after = to_document(settings)
-            changes = dict(_differences(before, after))
+            changes = dict(_differences(to_document(present.settings), after))
             if not changes:
                 return present
             version = present.version + 1
@@ -110,6 +110,15 @@ class SettingsStore:
             return SettingsVersion(version, settings, orjson.loads(document))
 
         return await self._events.transact(SYSTEM_STREAM, work)
+
+    def _safe(self, patch: Mapping[str, Any]) -> Document:
+        """A patch without secrets, and not too large."""
+        safe = self._redactor.value(json_value(patch))
+        if not isinstance(safe, dict):
+            raise InvalidSettings("a change of settings is an object")
+        if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
+            raise InvalidSettings(f"a change of settings may have at most {MAX_PATCH_BYTES} bytes")
+        return safe
 
 
 def to_document(settings: BaseModel) -> Document:
@@ -159,6 +168,10 @@ def _newest_or_defaults(connection: Connection) -> SettingsVersion:
         return newest(connection)
     except InvalidSettings:
         return SettingsVersion(connection.query(NEWEST)[0][0], StoredSettings())
+
+
+def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
+    return _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
 
 
 def _filled(stored: object, defaults: Document) -> Document:

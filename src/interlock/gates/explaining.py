@@ -1,0 +1,92 @@
+"""Tells people what may be done: every tool in every mode, and why one call would be refused.
+
+The command line and the gateway show the same answers, read from the same Authorities that judge calls.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from interlock.config.modes import ToolMode
+from interlock.gates.authority import Authority
+from interlock.gates.gate import Caller, Refusal, ToolCall, judge
+from interlock.gates.verdict import LAYER_NAMES, Allowed, Denied, Verdict
+from interlock.tools.base import BaseTool
+from interlock.tools.registry import ToolRegistry
+
+Authorities = Mapping[ToolMode, Authority]
+
+
+def matrix_json(
+    registry: ToolRegistry, real: Authorities, opened: Authorities, open_modes: Collection[ToolMode]
+) -> dict[str, Any]:
+    """What holds, with its digest; for a closed mode also what would hold if it were opened."""
+    return {
+        "open_modes": sorted(mode.value for mode in open_modes),
+        "digests": {mode.value: authority.digest for mode, authority in real.items()},
+        "tools": [
+            {
+                "name": entry.tool.name,
+                "group": entry.tool.group.value,
+                "effect": entry.tool.effect.value,
+                "description": entry.tool.description,
+                "modes": {
+                    mode.value: _cell(entry.tool, mode, real)
+                    | ({} if mode in open_modes else {"if_opened": _cell(entry.tool, mode, opened)})
+                    for mode in ToolMode
+                },
+            }
+            for entry in registry
+        ],
+    }
+
+
+async def explanation(
+    registry: ToolRegistry,
+    authority: Authority,
+    tool: str,
+    args: str | Mapping[str, Any] | None = None,
+    *,
+    session_id: str = "",
+) -> dict[str, Any]:
+    """The judgement of one call, which does not run; without `args`, of the tool alone.
+
+    It may quote the arguments: redact it before it is shown.
+    """
+    verdict = authority.verdict(tool)
+    answer: dict[str, Any] = {
+        "tool_name": verdict.tool_name if verdict else tool,
+        "mode": authority.mode.value,
+        "allowed": True,
+        "authority_digest": authority.digest,
+    }
+    if args is None and isinstance(verdict, Allowed):
+        return answer
+    call = ToolCall("explain", tool, args or "{}")
+    judged = await judge(call, authority, registry, Caller(session_id))
+    return answer | _refused(judged) if isinstance(judged, Refusal) else answer
+
+
+def _refused(refusal: Refusal) -> dict[str, Any]:
+    failure = refusal.failure
+    return {
+        "allowed": False,
+        "layer": refusal.layer.value,
+        "decided_by": LAYER_NAMES[refusal.layer],
+        "error_code": failure.error_code.value,
+        "error_class": failure.error_class.value,
+        "message": failure.message,
+        "next_action": failure.next_action,
+    }
+
+
+def _cell(tool: BaseTool, mode: ToolMode, authorities: Authorities) -> dict[str, Any]:
+    verdict: Verdict = authorities[mode].verdicts[tool.name]
+    if isinstance(verdict, Denied):
+        return {
+            "allowed": False,
+            "error_code": verdict.error_code.value,
+            "layer": verdict.layer.value,
+            "decided_by": LAYER_NAMES[verdict.layer],
+            "message": verdict.message,
+        }
+    return {"allowed": True}

@@ -1,0 +1,93 @@
+"""The matrix and the judgement of one call, from a whole runtime."""
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.config.settings import Settings
+from interlock.gates.policy import ToolPolicy
+from interlock.session.settings_store import StoredSettings, patch_for
+from interlock.wiring import open_runtime
+from interlock.wiring.views import explain, matrix
+
+SECRET = "sk-known-secret-value"
+
+
+@pytest.fixture
+async def runtime(tmp_path, monkeypatch):
+    (tmp_path / "root").mkdir()
+    for name, value in {
+        "INTERLOCK_STATE_DIR": tmp_path / "state",
+        "WORKSPACE_DIR": tmp_path / "workspace",
+        "TOOL_ALLOWED_ROOTS": tmp_path / "root",
+        "SESSION_OPEN_MODES": "chat",
+        "OPENAI_API_KEY": SECRET,
+    }.items():
+        monkeypatch.setenv(name, str(value))
+    opened = open_runtime(Settings())
+    yield opened
+    await opened.close()
+
+
+def cell(told: dict, tool: str, mode: str) -> dict:
+    return next(row["modes"][mode] for row in told["tools"] if row["name"] == tool)
+
+
+async def test_the_matrix_holds_what_calls_are_judged_by(runtime):
+    told = await matrix(runtime)
+    assert told["open_modes"] == ["chat", "chat_safe"]
+    assert [row["name"] for row in told["tools"]] == [entry.tool.name for entry in runtime.registry]
+    for mode in ToolMode:
+        authority = await runtime.authority(mode)
+        assert told["digests"][mode] == authority.digest
+        allowed = {row["name"] for row in told["tools"] if row["modes"][mode]["allowed"]}
+        assert allowed == set(authority.exposed)
+    assert cell(told, "write_file", "coding")["layer"] == "mode"
+    assert cell(told, "write_file", "coding")["if_opened"] == {"allowed": True}
+
+
+async def test_an_agent_has_a_matrix_of_its_own(runtime):
+    told = await matrix(runtime, agent=ToolPolicy(denied_tools=frozenset({"read_file"})))
+    assert cell(told, "read_file", "chat")["decided_by"] == "the agent's policy"
+    assert cell(await matrix(runtime), "read_file", "chat") == {"allowed": True}
+
+
+async def test_settings_can_be_tried_out_without_being_stored(runtime):
+    before = await matrix(runtime)
+    tried = await runtime.stored_settings.preview(patch_for("tools.denied_tools", ["read_file"]))
+    told = await matrix(runtime, settings=tried)
+    assert cell(told, "read_file", "chat")["layer"] == "settings"
+    assert told["digests"]["chat"] != before["digests"]["chat"]
+    assert await matrix(runtime) == before
+    assert (await runtime.authority(ToolMode.chat)).digest == before["digests"]["chat"]
+    assert (await runtime.stored_settings.current()).version == 0
+    await runtime.stored_settings.update(patch_for("tools.denied_tools", ["read_file"]), who="test")
+    assert await matrix(runtime) == told
+    assert await matrix(runtime, settings=StoredSettings()) == before
+
+
+async def test_one_call_is_judged_for_a_person_and_does_not_run(runtime, tmp_path):
+    place = tmp_path / "root" / "a.txt"
+    place.write_text("hello")
+    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)})
+    assert (told["allowed"], told["tool_name"], told["mode"]) == (True, "read_file", "chat")
+    outside = await explain(runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}')
+    assert (outside["layer"], outside["error_code"]) == ("arguments", "PATH_DENIED")
+    closed = await explain(runtime, "write_file", ToolMode.coding)
+    assert (closed["allowed"], closed["layer"]) == (False, "mode")
+    denied = ToolPolicy(denied_tools=frozenset({"read_file"}))
+    assert (await explain(runtime, "read_file", ToolMode.chat, agent=denied))["layer"] == "agent"
+
+
+async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
+    place = tmp_path / "root" / "a.txt"
+    place.write_text("hello")
+    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)}, session_id="s_1")
+    assert told["allowed"] is True
+    with runtime.database.reading() as connection:
+        assert connection.query("SELECT count(*) FROM events WHERE stream <> 'system'") == [(0,)]
+
+
+async def test_no_secret_is_quoted_in_an_explanation(runtime):
+    told = await explain(runtime, SECRET, ToolMode.chat_safe)
+    assert SECRET not in str(told)
+    assert "***REDACTED***" in told["message"]
