@@ -15,21 +15,21 @@ from interlock.infra.errors import BadUsage
 from interlock.infra.text import quotable
 from interlock.store.driver import Connection, Row
 
-_COLUMNS = """
+COLUMNS = """
     id, time_us, stream, seq, task, parent, kind, payload, payload_hash, prev_hash, hash,
     coalesce(txid, 0), position
 """
 
 READ_STREAM = f"""
-SELECT {_COLUMNS} FROM events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?
+SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?
 """  # noqa: S608 - the columns are a constant
 
 READ_ALL = {
     "sqlite": f"""
-SELECT {_COLUMNS} FROM events WHERE 0 >= ? AND position > ? ORDER BY position LIMIT ?
+SELECT {COLUMNS} FROM events WHERE 0 >= ? AND position > ? ORDER BY position LIMIT ?
 """,  # noqa: S608
     "postgresql": f"""
-SELECT {_COLUMNS} FROM events
+SELECT {COLUMNS} FROM events
 WHERE (txid, position) > (?, ?)
   AND txid < CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint)
 ORDER BY txid, position LIMIT ?
@@ -97,7 +97,7 @@ class StoredEvent:
         return None if self.payload is None else decode(self.header.kind, self.payload)
 
 
-def _stored(row: Row) -> StoredEvent:
+def stored_event(row: Row) -> StoredEvent:
     return StoredEvent(
         header=Header(*row[:7]),
         payload=row[7],
@@ -111,7 +111,7 @@ def _stored(row: Row) -> StoredEvent:
 def read_stream(
     connection: Connection, stream: str, *, after_seq: int = 0, limit: int = PAGE
 ) -> list[StoredEvent]:
-    return [_stored(row) for row in connection.query(READ_STREAM, (stream, after_seq, limit))]
+    return [stored_event(row) for row in connection.query(READ_STREAM, (stream, after_seq, limit))]
 
 
 def whole_stream(connection: Connection, stream: str) -> Iterator[StoredEvent]:
@@ -125,7 +125,7 @@ def whole_stream(connection: Connection, stream: str) -> Iterator[StoredEvent]:
 def read_all(connection: Connection, *, after: Cursor = START, limit: int = PAGE) -> list[StoredEvent]:
     sql = READ_ALL[connection.dialect]
     rows = connection.query(sql, (after.txid, after.position, limit))
-    return [_stored(row) for row in rows]
+    return [stored_event(row) for row in rows]
 
 
 def last_cursors(connection: Connection, count: int) -> list[Cursor]:

@@ -1,0 +1,249 @@
+"""The tree of causes with times and tokens, and the newest events, on both databases."""
+
+import itertools
+from decimal import Decimal
+
+import orjson
+import pytest
+
+from interlock.events import work
+from interlock.events.catalog import (
+    AskUserAnswered,
+    AskUserAsked,
+    SessionRenamed,
+    ToolCallCompleted,
+    ToolCallInterrupted,
+    ToolCallStarted,
+)
+from interlock.events.ledger import Scope
+from interlock.events.timeline import MAX_DEPTH, read_tail, read_timeline
+from tests.conftest import Store
+
+CALL = {"call_id": "c1", "tool_name": "clock", "mode": "chat", "authority_digest": "d"}
+STARTED = ToolCallStarted(**CALL, requested_name="clock", arguments={}, effect="read", timeout_seconds=30)
+
+
+def started(task: str, attempt: int = 1) -> work.TaskStarted:
+    return work.TaskStarted(task_id=task, mode="chat", worker="w", attempt=attempt)
+
+
+def turn(number: int = 1) -> work.TurnStarted:
+    return work.TurnStarted(turn=number, authority_digest="d", model="m", tool_choice="auto", messages=1)
+
+
+def answered(given: int, taken: int, model: str = "m", latency_ms: float = 12.5) -> work.TurnCompleted:
+    return work.TurnCompleted(
+        turn=1,
+        finish_reason="stop",
+        tool_calls=0,
+        input_tokens=given,
+        output_tokens=taken,
+        latency_ms=latency_ms,
+        model=model,
+    )
+
+
+def completed(latency_ms: float) -> ToolCallCompleted:
+    cut = {"truncated_lines": False, "truncated_bytes": False, "output_hash": ""}
+    return ToolCallCompleted(**CALL, latency_ms=latency_ms, exit_code=0, **cut)
+
+
+class Writer:
+    """Writes events under one another; each comes a millisecond after the one before."""
+
+    def __init__(self, store: Store, session: str) -> None:
+        self.store = store
+        self.session = session
+
+    async def __call__(self, event, parent: str | None = None, task: str | None = "t_1") -> str:
+        (recorded,) = await self.store.log.append(self.session, event, scope=Scope(task, parent))
+        return recorded.id
+
+    async def work(self, task: str = "t_1") -> str:
+        """A task with a call and two turns, to its end."""
+        queued = await self(work.TaskQueued(task_id=task, message_seq=2, who="ada"), task=task)
+        begun = await self(started(task), queued, task)
+        agent = await self(work.AgentStarted(task_id=task, agent="", agent_hash="", model="m"), begun, task)
+        first = await self(turn(1), agent, task)
+        await self(answered(100, 10), first, task)
+        call = await self(STARTED, first, task)
+        await self(completed(4.25), call, task)
+        second = await self(turn(2), agent, task)
+        await self(answered(200, 20), second, task)
+        await self(work.AgentCompleted(turns=2, input_tokens=300, output_tokens=30), agent, task)
+        await self(work.TaskFinished(task_id=task, status="done"), begun, task)
+        return queued
+
+    def clock(self) -> None:
+        self.store.execute(
+            "UPDATE events SET time_us = 1000000 + seq * 1000 WHERE stream = ?", self.session
+        )
+
+
+@pytest.fixture
+async def writer(store: Store) -> Writer:
+    return Writer(store, (await store.sessions.create(opened_by="test", session_id="talk")).id)
+
+
+def told(store: Store, cost_of=lambda _m, given, taken: Decimal(given + taken) / 1000, **wanted):
+    with store.database.reading() as connection:
+        return read_timeline(connection, session_id="talk", cost_of=cost_of, **{"limit": 100, **wanted})
+
+
+def every(roots: list[dict]) -> list[dict]:
+    found, waiting = [], list(roots)
+    while waiting:
+        node = waiting.pop(0)
+        found.append(node)
+        waiting[:0] = node["children"]
+    return found
+
+
+def only(roots: list[dict], kind: str, number: int = 0) -> dict:
+    return [node for node in every(roots) if node["kind"] == kind][number]
+
+
+async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
+    queued = await writer.work()
+    writer.clock()
+    (root,) = told(store, task_id="t_1").roots
+    assert {name for node in every([root]) for name in node} == {
+        *("event_id", "kind", "time_us", "seq", "task_id", "parent", "payload", "children"),
+        *("duration_ms", "tokens", "cost"),
+    }
+    assert (root["event_id"], root["kind"], root["task_id"], root["parent"]) == (
+        *(queued, "task.queued", "t_1"),
+        None,
+    )
+    assert root["payload"] == {"task_id": "t_1", "message_seq": 2, "who": "ada"}
+    # Queued as number 2, finished as number 12.
+    assert root["duration_ms"] == 10.0
+    assert only([root], "task.started")["duration_ms"] == 9.0
+    assert only([root], "agent.started")["duration_ms"] == 7.0
+    assert only([root], "turn.started")["duration_ms"] == 12.5
+    assert only([root], "tool_call.started")["duration_ms"] == 4.25
+    assert only([root], "tool_call.started")["parent"] == only([root], "turn.started")["event_id"]
+    for kind in ("task.queued", "task.started", "agent.started"):
+        assert only([root], kind)["tokens"] == {"input": 300, "output": 30}
+        assert only([root], kind)["cost"] == pytest.approx(0.33)
+    assert only([root], "turn.started", 1)["tokens"] == {"input": 200, "output": 20}
+    assert only([root], "turn.completed", 0)["cost"] == pytest.approx(0.11)
+    assert "tokens" not in only([root], "tool_call.started")
+    orjson.dumps(root)
+
+
+async def test_a_model_without_a_price_leaves_the_sum_without_a_cost(store, writer):
+    await writer.work()
+    prices = {100: Decimal(1)}
+    (root,) = told(store, lambda _m, given, _t: prices.get(given), task_id="t_1").roots
+    assert "cost" not in root
+    assert root["tokens"] == {"input": 300, "output": 30}
+    assert only([root], "turn.completed", 0)["cost"] == 1.0
+    assert "cost" not in only([root], "turn.completed", 1)
+
+
+async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says(store, writer):
+    asked = {"question_id": "q", "call_id": "c1"}
+    call = await writer(STARTED)
+    await writer(AskUserAsked(**asked, widget="form", question={}), call)
+    other = await writer(STARTED)
+    await writer(AskUserAsked(**asked, widget="form", question={}), other)
+    await writer(AskUserAnswered(**asked, who="ada", answer={}), call)
+    await writer(ToolCallInterrupted(**CALL, effect="ask"), other)
+    writer.clock()
+    roots = told(store).roots
+    assert only(roots, "ask_user.asked", 0)["duration_ms"] == 3.0
+    assert "duration_ms" not in only(roots, "ask_user.asked", 1)
+    assert "duration_ms" not in only(roots, "tool_call.started", 0)
+    assert only(roots, "tool_call.started", 1)["duration_ms"] == 3.0
+
+
+async def test_what_has_not_ended_has_no_duration_and_what_waits_ends_its_attempt(store, writer):
+    queued = await writer(work.TaskQueued(task_id="t_1", message_seq=2, who="ada"))
+    first = await writer(started("t_1"), queued)
+    await writer(work.TaskWaiting(task_id="t_1", question_id="q"), first)
+    await writer(started("t_1", 2), queued)
+    writer.clock()
+    (root,) = told(store, task_id="t_1").roots
+    assert "duration_ms" not in root
+    assert root["children"][0]["duration_ms"] == 1.0
+    assert "duration_ms" not in root["children"][1]
+    await writer(work.TaskCancelled(task_id="t_1", who="ada"), first)
+    writer.clock()
+    (root,) = told(store, task_id="t_1").roots
+    assert root["duration_ms"] == 4.0
+
+
+async def test_a_task_is_read_without_what_stands_beside_it(store, writer):
+    await writer.work("t_1")
+    await writer(SessionRenamed(who="ada", title="x"), task=None)
+    await writer.work("t_2")
+    both = told(store)
+    assert [root["kind"] for root in both.roots] == [
+        *("session.created", "task.queued"),
+        *("session.renamed", "task.queued"),
+    ]
+    assert both.has_more is False
+    (root,) = told(store, task_id="t_2").roots
+    assert {node["task_id"] for node in every([root])} == {"t_2"}
+    assert told(store, task_id="t_3") == type(both)([], has_more=False)
+
+
+async def test_of_too_many_events_a_session_shows_the_newest_and_a_task_the_first(store, writer):
+    await writer.work()
+    newest = told(store, limit=3)
+    assert [root["seq"] for root in newest.roots] == [10, 11, 12]
+    assert newest.has_more is True
+    first = told(store, limit=3, task_id="t_1")
+    assert [node["seq"] for node in every(first.roots)] == [2, 3, 4]
+    assert first.has_more is True
+    assert told(store, limit=11, task_id="t_1").has_more is False
+
+
+async def test_a_payload_that_is_gone_or_odd_does_not_stop_the_tree(store, writer):
+    await writer.work()
+    store.execute("UPDATE events SET payload = NULL WHERE seq = 6")
+    store.execute("UPDATE events SET payload = '[1]' WHERE seq = 10")
+    (root,) = told(store, task_id="t_1").roots
+    assert "tokens" not in root
+    assert only([root], "turn.completed")["payload"] is None
+    assert only([root], "turn.started", 0)["duration_ms"] >= 0
+
+
+async def test_a_tree_that_is_very_deep_can_still_be_written_as_json(store, writer):
+    parent = None
+    for number in range(MAX_DEPTH + 60):
+        parent = await writer(turn(number), parent)
+    await writer(answered(1, 2), parent)
+    roots = told(store, limit=1000).roots
+    assert len(every(roots)) == MAX_DEPTH + 62
+    assert len(orjson.dumps(roots)) > 1000
+    assert roots[1]["tokens"] == {"input": 1, "output": 2}
+
+
+def numbers(store: Store, **wanted) -> list[int]:
+    with store.database.reading() as connection:
+        found = read_tail(connection, "talk", **{"limit": 3, **wanted})
+    return [stored.header.seq for stored in found]
+
+
+async def test_the_tail_is_the_newest_or_what_comes_next(store, writer):
+    for number in range(9):
+        await writer(SessionRenamed(who="ada", title=str(number)), task=None)
+    assert numbers(store) == [8, 9, 10]
+    assert numbers(store, before_seq=8) == [5, 6, 7]
+    assert numbers(store, after_seq=4) == [5, 6, 7]
+    assert numbers(store, after_seq=4, before_seq=6) == [5]
+    assert numbers(store, after_seq=10) == []
+    assert numbers(store, before_seq=1) == []
+    assert numbers(store, limit=100) == list(range(1, 11))
+
+
+async def test_the_tail_can_be_of_some_kinds_alone(store, writer):
+    for number, kind in itertools.product(range(4), ("renamed", "turn")):
+        event = SessionRenamed(who="ada", title=str(number)) if kind == "renamed" else turn(number)
+        await writer(event)
+    assert numbers(store, kinds=["turn.started"]) == [5, 7, 9]
+    assert numbers(store, kinds=["turn.started"], before_seq=7) == [3, 5]
+    assert numbers(store, kinds=["turn.started", "session.created"], after_seq=1) == [3, 5, 7]
+    assert numbers(store, kinds=["' OR 1 = 1 --"]) == []
