@@ -43,6 +43,8 @@ RENUMBER = (
     "SELECT setval(pg_get_serial_sequence('events', 'position'), coalesce(max(position), 1)) FROM events"
 )
 
+# A backup has none, and those of the store that is replaced are not for this one.
+FORGET_CREDENTIALS = "DELETE FROM credentials"
 END_LEASES = "UPDATE session_leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
 
@@ -85,8 +87,8 @@ def back_up(database: Database, target: Path) -> list[TableEntry]:
 
 
 def _kept_tables() -> list[Table]:
-    """All but those that are made from something else, and can be made again."""
-    return [table for table in metadata.sorted_tables if not table.info.get("derived")]
+    """All but those that are made from something else, and those of who may come in."""
+    return [t for t in metadata.sorted_tables if not t.info.get("derived") and not t.info.get("private")]
 
 
 def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check: Check) -> Path | None:
@@ -247,6 +249,7 @@ def _fill(config: StoreConfig, archive: zipfile.ZipFile, manifest: dict[str, Any
             raise PersonError("the backup is damaged: the store has no id")
         if connection.dialect == "postgresql":
             connection.query(RENUMBER)
+            connection.change(FORGET_CREDENTIALS)
         check(connection)
         connection.commit()
         if isinstance(connection, SqliteConnection):

@@ -23,12 +23,12 @@ from interlock.infra.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
-from interlock.store.driver import Connection, PostgresConnection, Row, SqliteConnection
+from interlock.store.driver import Connection, Parameters, PostgresConnection, Row, SqliteConnection
 
 Result = TypeVar("Result")
 
 # The newest migration this program knows; a test holds it equal to the last file in migrations/.
-SCHEMA_REVISION = "0009"
+SCHEMA_REVISION = "0010"
 
 # A row that is visible and yet newer than every transaction of this server came from another one.
 FOREIGN_TRANSACTIONS = """
@@ -112,13 +112,13 @@ class Database:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
-    async def glance(self, statement: str) -> list[Row]:
+    async def glance(self, statement: str, parameters: Parameters = ()) -> list[Row]:
         """A look at a row or two. SQLite has them in memory, and going to a thread would cost far more."""
         if not self.config.is_sqlite:
-            return await self.read(lambda connection: connection.query(statement))
+            return await self.read(lambda connection: connection.query(statement, parameters))
         connection = self._lent()
         try:
-            rows = connection.query(statement)
+            rows = connection.query(statement, parameters)
         except BaseException:
             connection.close()
             raise

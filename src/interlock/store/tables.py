@@ -18,6 +18,8 @@ metadata = MetaData()
 # SQLite numbers rows by itself only for a column declared exactly INTEGER PRIMARY KEY.
 RowNumber = BigInteger().with_variant(Integer, "sqlite")
 
+_IS_PROBLEM = "kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed')"
+
 store_info = Table(
     "store_info",
     metadata,
@@ -89,6 +91,8 @@ events = Table(
         sqlite_where=text("kind = 'turn.completed'"),
         postgresql_where=text("kind = 'turn.completed'"),
     ),
+    # So are refusals and failures, for the counts of a day.
+    Index("events_problems", "time_us", sqlite_where=text(_IS_PROBLEM), postgresql_where=text(_IS_PROBLEM)),
 )
 
 session_leases = Table(
@@ -169,6 +173,29 @@ settings_versions = Table(
     Column("document", Text, nullable=False),
     Column("changed_by", Text, nullable=False),
     Column("time_us", BigInteger, nullable=False),
+)
+
+# Who may come in is this store's own affair: a backup leaves it out, and a restore begins without any.
+PRIVATE = {"private": True}
+
+credentials = Table(
+    "credentials",
+    metadata,
+    Column("id", Text, primary_key=True),
+    # 'token' for scripts, 'code' for the link that is opened once, 'browser' for the cookie it gives.
+    Column("kind", Text, nullable=False),
+    # Who it is, as events name them.
+    Column("name", Text, nullable=False),
+    # sha256 of the secret, which itself is nowhere.
+    Column("hash", LargeBinary, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_us", BigInteger),
+    Column("used_us", BigInteger),
+    Column("ended_us", BigInteger),
+    Column("ended_by", Text),
+    UniqueConstraint("hash", name="credentials_hash"),
+    info=PRIVATE,
 )
 
 # What can be made again from the notes in the memory folder; a backup leaves it out. The searchable words
