@@ -1,4 +1,5 @@
-"""Every kind of event, as frozen dataclasses; those of work are in `work.py`.
+"""Every kind of event, as frozen dataclasses; those of work are in `work.py`, those of
+who came in are in `access.py`.
 
 docs/events.md lists them; a test keeps it complete.
 A kind that has been released keeps its name, and its fields only grow: old rows stay readable. A reader
@@ -10,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from interlock.events.access import ACCESS_EVENTS
 from interlock.events.base import Event, reader_of
 from interlock.events.work import WORK_EVENTS
 
@@ -275,6 +277,7 @@ KINDS: dict[str, type[Event]] = {
         UndoStarted,
         UndoFinished,
         *WORK_EVENTS,
+        *ACCESS_EVENTS,
     )
 }
 

@@ -1,0 +1,347 @@
+"""Who may come in: tokens for scripts, codes that open a browser once, and the cookies they become.
+
+A secret is shown when it is made and then never again: the store has only its hash. Whoever is asked about
+one reads the store, so that what another process revoked is refused here as well.
+"""
+
+import asyncio
+import hmac
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from interlock.events.access import (
+    AuthCodeIssued,
+    AuthLogin,
+    AuthLoginRefused,
+    AuthLogout,
+    AuthTokenAdded,
+    AuthTokenRevoked,
+)
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.chain import now_us
+from interlock.events.log import EventLog, Transaction
+from interlock.gateway.credentials import (
+    BY_HASH,
+    END,
+    INSERT,
+    LIVE,
+    LIVE_BY_ID,
+    LIVE_TOKEN,
+    NAMED,
+    NOTE_USE,
+    REDEEM,
+    SWEEP,
+    Credential,
+    Kind,
+    credential_of,
+    has_form,
+    hash_of,
+    new_id,
+    new_secret,
+)
+from interlock.infra.errors import PersonError, StoreError
+from interlock.infra.text import storable
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import Database
+
+TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# Such a name could be taken for an id or a secret.
+ODD_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
+
+CODE_SECONDS = 600
+MAX_WHO = 200
+MAX_LOGIN_FAILURES = 10
+LOGIN_WINDOW_SECONDS = 60.0
+# A socket that asks at least once a second is closed within two seconds of the revocation.
+CHECKED_SECONDS = 0.5
+MAX_CHECKED = 4096
+
+_SECOND_US = 1_000_000
+_DAY_US = 86_400 * _SECOND_US
+# How exactly it is known when something was last used; every note of it is a write.
+_USE_US = 3600 * _SECOND_US
+# What ended stays to be looked at for so long, and goes a few at a time.
+_KEPT_US = 30 * _DAY_US
+_SWEPT_AT_ONCE = 200
+
+
+class LoginRefused(PersonError):
+    """The code is wrong, was used, or is too old; whoever sent it is not told which."""
+
+    code = "LOGIN_REFUSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Somebody who was let in; `name` is what events show."""
+
+    name: str
+    credential_id: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    id: str
+    name: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """`secret` is the cookie's value."""
+
+    secret: str
+    id: str
+    who: Who
+
+
+class LoginLimiter:
+    """So many tries that did not succeed in a minute, of all who try together, and no more."""
+
+    def __init__(
+        self,
+        *,
+        max_failures: int = MAX_LOGIN_FAILURES,
+        window_seconds: float = LOGIN_WINDOW_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._max_failures = max_failures
+        self._window_seconds = window_seconds
+        self._clock = clock
+        self._tries: deque[float] = deque()
+
+    def try_one(self) -> float:
+        """0 if it may be tried, else for how many seconds not. It counts as failed unless `succeeded`."""
+        now = self._clock()
+        while self._tries and now - self._tries[0] >= self._window_seconds:
+            self._tries.popleft()
+        if len(self._tries) >= self._max_failures:
+            return self._tries[0] + self._window_seconds - now
+        self._tries.append(now)
+        return 0.0
+
+    def succeeded(self) -> None:
+        if self._tries:
+            self._tries.pop()
+
+
+class Credentials:
+    """All of them are facts of the `system` stream, so that two changes never cross."""
+
+    def __init__(
+        self,
+        database: Database,
+        log: EventLog,
+        redactor: Redactor,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+        self._clock = clock
+        self._recordable = LoginLimiter(clock=clock)
+        self._unrecorded = 0
+        self._checked: dict[str, tuple[float, bool]] = {}
+        self._checking = asyncio.Lock()
+
+    # -- giving --
+
+    async def add_token(self, name: str, *, who: str) -> NewToken:
+        """A token for a script; its name is what events show."""
+        self._refuse_name(name)
+        made = NewToken(new_id(), name, new_secret(Kind.token))
+        author = self._line(who)
+
+        def work(transaction: Transaction) -> NewToken:
+            transaction.next_seq()
+            created_us = now_us()
+            if transaction.connection.query(LIVE_TOKEN, (name, created_us)):
+                raise PersonError(
+                    f"there is a token {name} already; revoke it first, or choose another name"
+                )
+            row = (made.id, Kind.token.value, name, hash_of(made.secret), created_us, author, None)
+            transaction.connection.change(INSERT, row)
+            transaction.record(AuthTokenAdded(credential_id=made.id, name=name, who=author))
+            return made
+
+        return await self._events.transact(SYSTEM_STREAM, work)
+
+    async def issue_code(self, *, who: str, ttl_seconds: float = CODE_SECONDS) -> str:
+        """A code that lets one browser in as `who`, once and soon."""
+        identity, secret, author = new_id(), new_secret(Kind.code), self._line(who)
+
+        def work(transaction: Transaction) -> str:
+            transaction.next_seq()
+            created_us = now_us()
+            expires_us = created_us + int(ttl_seconds * _SECOND_US)
+            long_ago = created_us - _KEPT_US
+            transaction.connection.change(SWEEP, (long_ago, long_ago, _SWEPT_AT_ONCE))
+            row = (identity, Kind.code.value, author, hash_of(secret), created_us, author, expires_us)
+            transaction.connection.change(INSERT, row)
+            transaction.record(
+                AuthCodeIssued(credential_id=identity, name=author, who=author, expires_us=expires_us)
+            )
+            return secret
+
+        return await self._events.transact(SYSTEM_STREAM, work)
+
+    async def redeem_code(self, code: str, *, browser_days: float) -> BrowserSession:
+        """A cookie for the code. Of two who bring the same code at once, one gets it."""
+        digest, identity, secret = hash_of(code), new_id(), new_secret(Kind.browser)
+
+        def work(transaction: Transaction) -> BrowserSession | None:
+            transaction.next_seq()
+            now = now_us()
+            if transaction.connection.change(REDEEM, (now, now, digest, now)) != 1:
+                return None
+            used = credential_of(transaction.connection.query(BY_HASH, (digest,))[0])
+            expires_us = now + int(browser_days * _DAY_US)
+            row = (identity, Kind.browser.value, used.name, hash_of(secret), now, used.name, expires_us)
+            transaction.connection.change(INSERT, row)
+            transaction.record(
+                AuthLogin(
+                    credential_id=identity,
+                    name=used.name,
+                    who=used.name,
+                    code_id=used.id,
+                    expires_us=expires_us,
+                )
+            )
+            return BrowserSession(secret, identity, Who(used.name, identity, Kind.browser))
+
+        if has_form(code, Kind.code):
+            session = await self._events.transact(SYSTEM_STREAM, work)
+            if session is not None:
+                return session
+        await self._record_refusal(digest)
+        raise LoginRefused("the code is wrong, was used already, or is too old; get a new link")
+
+    # -- asking --
+
+    async def check_bearer(self, secret: str) -> Who | None:
+        return await self._check(secret, Kind.token)
+
+    async def check_cookie(self, secret: str) -> Who | None:
+        return await self._check(secret, Kind.browser)
+
+    async def still_valid(self, who: Who) -> bool:
+        """For sockets that stay open: asked often by many, it reads the store at most twice a second."""
+        known = self._known(who.credential_id)
+        if known is not None:
+            return known
+        async with self._checking:
+            known = self._known(who.credential_id)
+            if known is None:
+                rows = await self._database.glance(LIVE_BY_ID, (who.credential_id, now_us()))
+                known = bool(rows)
+                if len(self._checked) >= MAX_CHECKED:
+                    self._checked.clear()
+                self._checked[who.credential_id] = (self._clock(), known)
+        return known
+
+    async def list(self) -> tuple[Credential, ...]:
+        """Those that are worth something, the oldest first."""
+        rows = await self._database.read(lambda db: db.query(LIVE, (now_us(),)))
+        return tuple(credential_of(row) for row in rows)
+
+    # -- ending --
+
+    async def revoke(self, id_or_name: str, *, who: str) -> Credential:
+        """End a token, a browser's cookie or a code for good: by its id, a token by its name too."""
+        named, author = storable(id_or_name), self._line(who)
+
+        def work(transaction: Transaction) -> Credential:
+            transaction.next_seq()
+            now = now_us()
+            rows = transaction.connection.query(NAMED, (named, named, now))
+            if not rows:
+                raise PersonError(
+                    "there is no token or browser of that id or name; interlock token list shows them"
+                )
+            found = credential_of(rows[0])
+            transaction.connection.change(END, (now, author, found.id, now))
+            transaction.record(
+                AuthTokenRevoked(
+                    credential_id=found.id, name=found.name, who=author, credential_kind=found.kind.value
+                )
+            )
+            return found
+
+        revoked = await self._events.transact(SYSTEM_STREAM, work)
+        self._checked.pop(revoked.id, None)
+        return revoked
+
+    async def end_browser(self, secret: str, *, who: str) -> None:
+        """Log out: the cookie is worth nothing afterwards."""
+        present = await self._check(secret, Kind.browser)
+        if present is None:
+            return
+        author, identity = self._line(who), present.credential_id
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            now = now_us()
+            if transaction.connection.change(END, (now, author, identity, now)) == 1:
+                transaction.record(AuthLogout(credential_id=identity, name=present.name, who=author))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+        self._checked.pop(identity, None)
+
+    async def _check(self, secret: str, kind: Kind) -> Who | None:
+        if not has_form(secret, kind):
+            return None
+        digest = hash_of(secret)
+        rows = await self._database.glance(BY_HASH, (digest,))
+        if not rows or not hmac.compare_digest(bytes(rows[0][3]), digest):
+            return None
+        found, now = credential_of(rows[0]), now_us()
+        if found.kind is not kind or not found.is_live(now):
+            return None
+        if found.used_us is None or found.used_us < now - _USE_US:
+            await self._note_use(found, now)
+        return Who(found.name, found.id, found.kind)
+
+    async def _note_use(self, found: Credential, now: int) -> None:
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            transaction.connection.change(NOTE_USE, (now, found.id, now - _USE_US))
+
+        # On a full disk people can still look around.
+        with suppress(StoreError):
+            await self._events.transact(SYSTEM_STREAM, work)
+
+    async def _record_refusal(self, digest: bytes) -> None:
+        """A few a minute are written down; somebody who only makes noise does not fill the log."""
+        if self._recordable.try_one():
+            self._unrecorded += 1
+            return
+        unrecorded, self._unrecorded = self._unrecorded, 0
+        rows = await self._database.glance(BY_HASH, (digest,))
+        known = credential_of(rows[0]) if rows else None
+        if known is None or known.kind is not Kind.code:
+            identity, reason = "", "wrong"
+        elif known.ended_us is None:
+            identity, reason = known.id, "old"
+        else:
+            identity, reason = known.id, "revoked" if known.used_us is None else "used"
+        event = AuthLoginRefused(credential_id=identity, reason=reason, unrecorded=unrecorded)
+        await self._events.append(SYSTEM_STREAM, event)
+
+    def _known(self, credential_id: str) -> bool | None:
+        checked = self._checked.get(credential_id)
+        return checked[1] if checked and self._clock() - checked[0] < CHECKED_SECONDS else None
+
+    def _refuse_name(self, name: str) -> None:
+        if not TOKEN_NAME.fullmatch(name):
+            raise PersonError("a token's name has 1 to 64 letters, digits, dots, dashes or underscores")
+        if ODD_NAME.fullmatch(name) or self._redactor.text(name) != name:
+            raise PersonError("that name looks like an id or a secret; choose another name")
+
+    def _line(self, text: str) -> str:
+        return self._redactor.text(storable(" ".join(text.split())))[:MAX_WHO]

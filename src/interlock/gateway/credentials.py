@@ -1,0 +1,83 @@
+"""The rows of credentials, and the secrets of which they have the hash."""
+
+import re
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+from interlock.store.driver import Row
+
+_COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"
+
+INSERT = f"INSERT INTO credentials ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, NULL)"  # noqa: S608
+BY_HASH = f"SELECT {_COLUMNS} FROM credentials WHERE hash = ?"  # noqa: S608
+IS_LIVE = "ended_us IS NULL AND (expires_us IS NULL OR expires_us > ?)"
+LIVE = f"SELECT {_COLUMNS} FROM credentials WHERE {IS_LIVE} ORDER BY created_us, id"  # noqa: S608
+LIVE_BY_ID = f"SELECT 1 FROM credentials WHERE id = ? AND {IS_LIVE}"  # noqa: S608
+LIVE_TOKEN = f"SELECT 1 FROM credentials WHERE kind = 'token' AND name = ? AND {IS_LIVE}"  # noqa: S608
+NAMED = f"""
+SELECT {_COLUMNS} FROM credentials WHERE (id = ? OR (kind = 'token' AND name = ?)) AND {IS_LIVE}
+"""  # noqa: S608
+# Of two at the same time one changes the row, and the other finds it ended.
+REDEEM = f"""
+UPDATE credentials SET used_us = ?, ended_us = ?, ended_by = name
+WHERE hash = ? AND kind = 'code' AND {IS_LIVE}
+"""  # noqa: S608
+END = f"UPDATE credentials SET ended_us = ?, ended_by = ? WHERE id = ? AND {IS_LIVE}"  # noqa: S608
+NOTE_USE = "UPDATE credentials SET used_us = ? WHERE id = ? AND (used_us IS NULL OR used_us < ?)"
+SWEEP = """
+DELETE FROM credentials WHERE id IN (
+    SELECT id FROM credentials WHERE ended_us < ? OR expires_us < ? ORDER BY created_us LIMIT ?
+)
+"""
+
+SECRET = re.compile(r"il[kcb]_[A-Za-z0-9_-]{43}")
+
+
+class Kind(StrEnum):
+    token = "token"  # noqa: S105 - a kind, not a secret
+    code = "code"
+    browser = "browser"
+
+
+_PREFIXES = {Kind.token: "ilk_", Kind.code: "ilc_", Kind.browser: "ilb_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A row, without its hash."""
+
+    id: str
+    kind: Kind
+    name: str
+    created_us: int
+    created_by: str
+    expires_us: int | None
+    used_us: int | None
+    ended_us: int | None
+    ended_by: str | None
+
+    def is_live(self, at_us: int) -> bool:
+        return self.ended_us is None and (self.expires_us is None or self.expires_us > at_us)
+
+
+def new_id() -> str:
+    return f"c_{secrets.token_hex(8)}"
+
+
+def new_secret(kind: Kind) -> str:
+    return _PREFIXES[kind] + secrets.token_urlsafe(32)
+
+
+def has_form(secret: str, kind: Kind) -> bool:
+    return secret.startswith(_PREFIXES[kind]) and SECRET.fullmatch(secret) is not None
+
+
+def hash_of(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "replace")).digest()
+
+
+def credential_of(row: Row) -> Credential:
+    identity, kind, name, _, *rest = row
+    return Credential(identity, Kind(kind), name, *rest)
