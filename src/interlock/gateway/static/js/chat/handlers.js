@@ -1,0 +1,296 @@
+/** What each type of frame does to the state. Used by reducer.js; every function gives a new state. */
+
+const ENDS = new Set(['done', 'failed', 'cancelled']);
+
+export const handlers = {
+  stream_chunk: chunk,
+  tool_call: (state, data) => withTask(state, data.task_id, (task) => withCall(task, data.call_id, (call) => asked(call, data))),
+  tool_result: (state, data) => withTask(state, data.task_id, (task) => withCall(task, data.call_id, (call) => result(call, data))),
+  tool_denied: denied,
+  ask_user: question,
+  error: ended,
+  event,
+};
+
+// -- tasks and their blocks --------------------------------------------------------------------------
+
+function newTask(id) {
+  return {
+    type: 'task',
+    id,
+    message: null,
+    status: 'queued',
+    code: '',
+    reason: '',
+    mode: '',
+    who: '',
+    queuedUs: null,
+    startedUs: null,
+    tokens: { input: 0, output: 0 },
+    blocks: [],
+  };
+}
+
+function withTask(state, id, change) {
+  if (!id) return state;
+  const at = findTask(state, id);
+  if (at < 0) {
+    const before = state.loose.reduce((task, data) => withDenial(task, data), newTask(id));
+    return { ...state, loose: [], entries: [...state.entries, change(before)] };
+  }
+  const before = state.entries[at];
+  const after = change(before);
+  return after === before ? state : { ...state, entries: state.entries.with(at, after) };
+}
+
+/** Most often it is the last one. */
+function findTask(state, id) {
+  for (let at = state.entries.length - 1; at >= 0; at--) {
+    const entry = state.entries[at];
+    if (entry.type === 'task' && entry.id === id) return at;
+  }
+  return -1;
+}
+
+function newCall(task, callId) {
+  return {
+    type: 'call',
+    key: `c${task.blocks.length}`,
+    callId,
+    tool: '',
+    arguments: null,
+    status: 'asked',
+    startedUs: null,
+    latencyMs: null,
+    result: null,
+    denial: null,
+    question: null,
+    sandbox: '',
+  };
+}
+
+/** A task in which a text is followed by a call has no open text any more. */
+function withCall(task, callId, change) {
+  const at = task.blocks.findIndex((block) => block.type === 'call' && block.callId === callId);
+  if (at >= 0) return { ...task, blocks: task.blocks.with(at, change(task.blocks[at])) };
+  const blocks = closedTexts(task.blocks);
+  return { ...task, blocks: [...blocks, change(newCall(task, callId))] };
+}
+
+function closedTexts(blocks) {
+  const last = blocks[blocks.length - 1];
+  return last?.type === 'text' && last.open ? blocks.with(-1, { ...last, open: false }) : blocks;
+}
+
+// -- text --------------------------------------------------------------------------------------------
+
+function chunk(state, data, seq) {
+  return withTask(state, data.task_id, (task) => {
+    let next = task;
+    if (data.content || (!data.done && data.offset === 0)) next = withText(task, data.offset ?? 0, data.content ?? '');
+    if (typeof seq === 'number') next = { ...next, blocks: closedTexts(next.blocks) };
+    if (data.done) next = { ...next, status: 'done', blocks: closedTexts(next.blocks) };
+    else if (next.status === 'queued') next = { ...next, status: 'running' };
+    return next;
+  });
+}
+
+function withText(task, offset, content) {
+  const last = task.blocks[task.blocks.length - 1];
+  if (last?.type === 'text' && last.open) {
+    const text = spliced(last.text, offset, content);
+    return { ...task, blocks: task.blocks.with(-1, { ...last, text }) };
+  }
+  if (!content) return task;
+  const block = { type: 'text', key: `t${task.blocks.length}`, text: content, open: true };
+  return { ...task, blocks: [...task.blocks, block] };
+}
+
+/** The server counts characters; a string here counts those beyond the first plane twice. */
+function spliced(text, offset, content) {
+  if (offset === 0) return content;
+  let units = offset;
+  if (/[\ud800-\udbff]/.test(text)) {
+    units = 0;
+    for (let n = 0; n < offset && units < text.length; n++) units += text.codePointAt(units) > 0xffff ? 2 : 1;
+  }
+  return (units >= text.length ? text : text.slice(0, units)) + content;
+}
+
+// -- calls -------------------------------------------------------------------------------------------
+
+function asked(call, data) {
+  return { ...call, tool: data.tool_name, arguments: data.arguments };
+}
+
+/** What was denied stays denied, whatever is told of it later. */
+function result(call, data) {
+  const tool = call.tool || data.tool_name;
+  if (call.status === 'denied') return { ...call, tool };
+  const status = data.result?.ok === true ? 'ok' : call.status === 'interrupted' ? 'interrupted' : 'failed';
+  return { ...call, tool, status, result: data.result ?? {} };
+}
+
+/**
+ * The frame has six fields and none names the task: it is the last one with such a call, or the one that is not done.
+ * Where the log is read from its middle, it is the next one that is told of.
+ */
+function denied(state, data) {
+  const id = taskOfCall(state, data.call_id);
+  return id ? withTask(state, id, (task) => withDenial(task, data)) : { ...state, loose: [...state.loose, data] };
+}
+
+function withDenial(task, data) {
+  return withCall(task, data.call_id, (call) => ({
+    ...call,
+    tool: call.tool || data.tool_name,
+    status: 'denied',
+    denial: data,
+    result: null,
+  }));
+}
+
+function taskOfCall(state, callId) {
+  let running = null;
+  for (let at = state.entries.length - 1; at >= 0; at--) {
+    const entry = state.entries[at];
+    if (entry.type !== 'task') continue;
+    if (entry.blocks.some((block) => block.type === 'call' && block.callId === callId)) return entry.id;
+    if (!running && !ENDS.has(entry.status)) running = entry.id;
+  }
+  return running;
+}
+
+function question(state, data) {
+  return withTask(state, data.task_id, (task) => {
+    const next = withCall(task, data.call_id, (call) => ({
+      ...call,
+      tool: call.tool || 'ask_user',
+      question: { answer: null, who: '', reason: '', status: 'open', ...call.question, id: data.question_id, document: data.question },
+    }));
+    return { ...next, status: ENDS.has(next.status) ? next.status : 'waiting' };
+  });
+}
+
+function closedQuestion(state, data, values) {
+  const callId = data.payload.call_id;
+  const id = data.task_id ?? taskOfCall(state, callId);
+  return withTask(state, id, (task) => {
+    const next = withCall(task, callId, (call) => ({
+      ...call,
+      question: { document: null, answer: null, reason: '', ...call.question, id: data.payload.question_id, ...values },
+    }));
+    return { ...next, status: next.status === 'waiting' ? 'queued' : next.status };
+  });
+}
+
+// -- the end of a task, and everything else ----------------------------------------------------------
+
+function ended(state, data) {
+  if (!data.task_id) return state;
+  return withTask(state, data.task_id, (task) => ({
+    ...task,
+    status: data.code === 'CANCELLED' ? 'cancelled' : 'failed',
+    code: data.code,
+    reason: data.message ?? '',
+    blocks: closedTexts(task.blocks),
+  }));
+}
+
+function event(state, data, seq) {
+  const handler = EVENTS[data.kind];
+  return handler ? handler(state, { payload: {}, ...data, payload: data.payload ?? {} }, seq) : state;
+}
+
+const onTask = (change) => (state, data) => withTask(state, data.task_id ?? data.payload.task_id, (task) => change(task, data));
+
+const onCall = (change) => (state, data) =>
+  withTask(state, data.task_id ?? taskOfCall(state, data.payload.call_id), (task) =>
+    withCall(task, data.payload.call_id, (call) => change(call, data)),
+  );
+
+const taskNote = onTask((task, { kind, payload, event_id: id }) => ({
+  ...task,
+  blocks: [...closedTexts(task.blocks), { type: 'note', key: `n${id}`, kind, payload }],
+}));
+
+function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
+  return { ...state, entries: [...state.entries, { type: 'note', key: `n${id}`, kind, payload, timeUs }] };
+}
+
+function message(state, data, seq) {
+  const said = data.message;
+  if (said?.role !== 'user') return state;
+  // A message that no task has taken up yet gets its task's name with task.queued.
+  const id = data.task_id ?? `m${seq}`;
+  const message = { seq, content: said.content, timeUs: data.time_us };
+  return withTask(state, id, (task) => ({ ...task, message }));
+}
+
+function queued(state, { payload, time_us: timeUs }) {
+  const id = payload.task_id;
+  const loose = `m${payload.message_seq}`;
+  const entries = state.entries.map((entry) => (entry.type === 'task' && entry.id === loose ? { ...entry, id } : entry));
+  return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', queuedUs: timeUs }));
+}
+
+const EVENTS = {
+  'message.appended': message,
+  'task.queued': queued,
+  'task.started': onTask((task, { payload, time_us: timeUs }) => ({
+    ...task,
+    status: 'running',
+    mode: payload.mode ?? task.mode,
+    startedUs: task.startedUs ?? timeUs,
+  })),
+  'task.waiting': onTask((task) => ({ ...task, status: 'waiting' })),
+  'task.finished': onTask((task, { payload }) => ({
+    ...task,
+    status: payload.status ?? 'done',
+    reason: payload.reason ?? '',
+    blocks: closedTexts(task.blocks),
+  })),
+  'task.cancelled': onTask((task) => ({ ...task, status: 'cancelled', blocks: closedTexts(task.blocks) })),
+  'turn.completed': onTask((task, { payload }) => ({
+    ...task,
+    tokens: {
+      input: task.tokens.input + (payload.input_tokens ?? 0),
+      output: task.tokens.output + (payload.output_tokens ?? 0),
+    },
+  })),
+  'tool_call.started': onCall((call, { payload, time_us: timeUs }) => ({
+    ...call,
+    tool: payload.tool_name ?? call.tool,
+    arguments: call.arguments ?? payload.arguments,
+    sandbox: payload.sandbox ?? '',
+    startedUs: timeUs,
+    status: call.status === 'asked' ? 'running' : call.status,
+  })),
+  'tool_call.completed': onCall((call, { payload }) => ({ ...call, latencyMs: payload.latency_ms ?? null })),
+  'tool_call.failed': onCall((call, { payload }) => ({
+    ...call,
+    tool: call.tool || payload.tool_name,
+    latencyMs: payload.latency_ms ?? null,
+    status: call.status === 'denied' ? 'denied' : 'failed',
+    result: call.result ?? {
+      ok: false,
+      error_code: payload.error_code,
+      error_class: payload.error_class,
+      message: payload.error,
+      next_action: payload.next_action,
+    },
+  })),
+  'tool_call.interrupted': onCall((call) => (call.status === 'denied' ? call : { ...call, status: 'interrupted' })),
+  'ask_user.answered': (state, data) =>
+    closedQuestion(state, data, { status: 'answered', answer: data.payload.answer, who: data.payload.who ?? '' }),
+  'ask_user.expired': (state, data) =>
+    closedQuestion(state, data, { status: 'expired', reason: data.payload.reason ?? '', who: data.payload.who ?? '' }),
+  'retry.scheduled': taskNote,
+  'retry.exhausted': taskNote,
+  'control.limit_reached': taskNote,
+  'progress.stalled': taskNote,
+  'context.compacted': taskNote,
+  'session.mode_changed': sessionNote,
+  'session.model_changed': sessionNote,
+  'undo.finished': sessionNote,
+};

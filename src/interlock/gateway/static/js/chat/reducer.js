@@ -1,0 +1,144 @@
+/**
+ * A session's frames to what is shown. Pure: no DOM, no clock, no network; the same frames give the same state, and a
+ * frame that comes twice changes nothing the second time.
+ *
+ * @typedef {{type: 'text', key: string, text: string, open: boolean}} TextBlock
+ * @typedef {{type: 'call', key: string, callId: string, tool: string, arguments: any, status: CallStatus,
+ *   startedUs: number|null, latencyMs: number|null, result: object|null, denial: object|null, question: object|null,
+ *   sandbox: string}} CallBlock
+ * @typedef {'asked'|'running'|'ok'|'failed'|'denied'|'interrupted'} CallStatus
+ * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
+ * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
+ *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
+ *   startedUs: number|null, tokens: {input: number, output: number},
+ *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
+ * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
+ * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
+ * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
+ *   loose: object[], stable: State|null}} State
+ */
+import { handlers } from './handlers.js';
+
+/** @param {string} sessionId @returns {State} */
+export function emptyState(sessionId) {
+  return { sessionId, fromSeq: 0, lastSeq: 0, entries: [], loose: [], stable: null };
+}
+
+/** @param {State} state @param {import('../api.js').Frame} frame @returns {State} */
+export function reduce(state, frame) {
+  if (frame.session_id !== state.sessionId) return state;
+  const { seq } = frame;
+  if (typeof seq === 'number' && seq <= state.lastSeq) return state;
+  const base = state.stable ? state : { ...state, stable: state };
+  const next = handlers[frame.type]?.(base, frame.data ?? {}, seq) ?? base;
+  if (typeof seq !== 'number') return next;
+  const numbered = { ...next, fromSeq: next.fromSeq || seq, lastSeq: seq };
+  numbered.stable = null;
+  return numbered;
+}
+
+/**
+ * Back to the last number: what came after it was not complete, and comes once more.
+ * @param {State} state @returns {State}
+ */
+export function resume(state) {
+  return state.stable ?? state;
+}
+
+/** @param {State} state @param {import('../api.js').Frame[]} frames @returns {State} */
+export function reduceAll(state, frames) {
+  return frames.reduce(reduce, state);
+}
+
+/**
+ * What stood before, put in front. A task that was cut in two becomes one again.
+ * @param {State} state @param {import('../api.js').Frame[]} frames @param {number} fromSeq @returns {State}
+ */
+export function prepend(state, frames, fromSeq) {
+  const earlier = reduceAll(emptyState(state.sessionId), frames);
+  const join = (later) => ({ ...later, fromSeq, entries: joined(earlier.entries, later.entries) });
+  return { ...join(state), stable: state.stable && join(state.stable) };
+}
+
+function joined(before, after) {
+  const later = new Map(after.filter((entry) => entry.type === 'task').map((entry) => [entry.id, entry]));
+  const first = before.map((entry) => {
+    const rest = entry.type === 'task' && later.get(entry.id);
+    return rest ? joinedTask(entry, rest) : entry;
+  });
+  const taken = new Set(before.filter((entry) => entry.type === 'task').map((entry) => entry.id));
+  return [...first, ...after.filter((entry) => entry.type !== 'task' || !taken.has(entry.id))];
+}
+
+function joinedTask(first, rest) {
+  const blocks = [...first.blocks];
+  for (const block of rest.blocks) {
+    const at = block.type === 'call' ? blocks.findIndex((b) => b.type === 'call' && b.callId === block.callId) : -1;
+    if (at < 0) blocks.push({ ...block, key: `${block.key}+` });
+    else blocks[at] = joinedCall(blocks[at], block);
+  }
+  return {
+    ...rest,
+    message: first.message ?? rest.message,
+    who: first.who || rest.who,
+    queuedUs: first.queuedUs ?? rest.queuedUs,
+    startedUs: first.startedUs ?? rest.startedUs,
+    mode: rest.mode || first.mode,
+    tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
+    blocks,
+  };
+}
+
+function joinedCall(first, rest) {
+  if (first.status === 'denied') return first;
+  return {
+    ...first,
+    status: rest.status === 'asked' ? first.status : rest.status,
+    startedUs: rest.startedUs ?? first.startedUs,
+    latencyMs: rest.latencyMs ?? first.latencyMs,
+    result: rest.result ?? first.result,
+    denial: rest.denial ?? first.denial,
+    question: rest.question ? { ...first.question, ...known(rest.question) } : first.question,
+  };
+}
+
+const known = (object) => Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
+
+// -- what the views ask of a state -------------------------------------------------------------------
+
+const ENDS = new Set(['done', 'failed', 'cancelled']);
+const CHANGING = new Set(['write_file', 'edit_file', 'move_file', 'delete_file', 'generate_image']);
+
+/** @param {TaskEntry} task */
+export const hasEnded = (task) => ENDS.has(task.status);
+
+/** @param {State} state @returns {TaskEntry[]} */
+export const tasksOf = (state) => state.entries.filter((entry) => entry.type === 'task');
+
+/** The task that is worked on, or waits for an answer. @param {State} state @returns {TaskEntry|null} */
+export function activeTask(state) {
+  return tasksOf(state).find((task) => !hasEnded(task)) ?? null;
+}
+
+/** How many tasks come before this one. @param {State} state @param {string} taskId */
+export function tasksBefore(state, taskId) {
+  let count = 0;
+  for (const task of tasksOf(state)) {
+    if (task.id === taskId) break;
+    if (!hasEnded(task)) count++;
+  }
+  return count;
+}
+
+/** Whether the task changed files, as far as its calls tell. @param {TaskEntry} task */
+export function changedFiles(task) {
+  return task.blocks.some((block) => block.type === 'call' && block.status === 'ok' && CHANGING.has(block.tool));
+}
+
+/** The last text of a task: its answer. @param {TaskEntry} task */
+export function answerOf(task) {
+  for (let at = task.blocks.length - 1; at >= 0; at--) {
+    if (task.blocks[at].type === 'text') return task.blocks[at].text;
+  }
+  return '';
+}

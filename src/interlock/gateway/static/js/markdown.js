@@ -1,0 +1,111 @@
+/** Markdown as lit templates. Nothing is ever set as HTML: what looks like a tag in a text is shown as text. */
+import { html } from 'lit';
+import { guard } from 'lit/directives/guard.js';
+import { cutMarkdown, parseMarkdown } from './markdown/blocks.js';
+import { copyButton } from './copying.js';
+import { t } from './texts.js';
+
+const HEADINGS = {
+  3: (kids) => html`<h3>${kids}</h3>`,
+  4: (kids) => html`<h4>${kids}</h4>`,
+  5: (kids) => html`<h5>${kids}</h5>`,
+  6: (kids) => html`<h6>${kids}</h6>`,
+};
+
+/**
+ * A text that may still grow. Pieces that did not change are not parsed again.
+ * @param {string} text
+ */
+export function markdown(text) {
+  return cutMarkdown(text).map((piece) => guard([piece, document.documentElement.lang], () => parseMarkdown(piece).map(block)));
+}
+
+/** @param {import('./markdown/blocks.js').Block} it */
+function block(it) {
+  switch (it.t) {
+    case 'p':
+      return html`<p>${it.kids.map(inline)}</p>`;
+    case 'h':
+      // The page has its own first two levels.
+      return HEADINGS[Math.min(6, it.level + 2)](it.kids.map(inline));
+    case 'hr':
+      return html`<hr />`;
+    case 'code':
+      return codeBlock(it.v, it.lang, !it.open);
+    case 'quote':
+      return html`<blockquote>${it.kids.map(block)}</blockquote>`;
+    case 'list':
+      return it.ordered
+        ? html`<ol start=${it.start}>${it.items.map((item) => listItem(item, it.loose))}</ol>`
+        : html`<ul>${it.items.map((item) => listItem(item, it.loose))}</ul>`;
+    case 'table':
+      return table(it);
+    default:
+      return '';
+  }
+}
+
+function listItem(item, loose) {
+  const kids = item.kids.map((kid) => (kid.t === 'p' && !loose ? kid.kids.map(inline) : block(kid)));
+  if (item.checked === null) return html`<li>${kids}</li>`;
+  const label = t(item.checked ? 'markdown.done' : 'markdown.todo');
+  return html`<li class="task-item">
+    <input type="checkbox" disabled .checked=${item.checked} aria-label=${label} />
+    <div>${kids}</div>
+  </li>`;
+}
+
+function table({ head, rows, align }) {
+  const side = (column) => (align[column] ? `align-${align[column]}` : '');
+  return html`<div class="scroll-x" tabindex="0" role="region" aria-label=${t('markdown.table')}>
+    <table class="grid">
+      <thead>
+        <tr>${head.map((cell, n) => html`<th scope="col" class=${side(n)}>${cell.map(inline)}</th>`)}</tr>
+      </thead>
+      <tbody>
+        ${rows.map((row) => html`<tr>${row.map((cell, n) => html`<td class=${side(n)}>${cell.map(inline)}</td>`)}</tr>`)}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+/** @param {string} code @param {string} [lang] @param {boolean} [copies] */
+export function codeBlock(code, lang = '', copies = true) {
+  const label = lang || t('markdown.code');
+  return html`<figure class="code">
+    <figcaption><span>${label}</span>${copies ? copyButton(() => code) : ''}</figcaption>
+    <pre tabindex="0" aria-label=${label}><code>${code}</code></pre>
+  </figure>`;
+}
+
+/** @param {import('./markdown/inline.js').Node} it */
+function inline(it) {
+  switch (it.t) {
+    case 'text':
+      return it.v;
+    case 'code':
+      return html`<code>${it.v}</code>`;
+    case 'br':
+      return html`<br />`;
+    case 'strong':
+      return html`<strong>${it.kids.map(inline)}</strong>`;
+    case 'em':
+      return html`<em>${it.kids.map(inline)}</em>`;
+    case 'del':
+      return html`<del>${it.kids.map(inline)}</del>`;
+    case 'link':
+      return link(it, it.kids.map(inline));
+    case 'image':
+      // An image would be a request to somebody else's server.
+      return link(it, [t('markdown.image'), ' ', it.kids.map(inline)]);
+    default:
+      return '';
+  }
+}
+
+/** Where an address may not be followed, it is shown. */
+function link({ href, shown, kids }, label) {
+  if (href === null) return html`${label} <span class="muted">(${shown})</span>`;
+  const words = kids.length ? label : shown;
+  return html`<a href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}</a>`;
+}
