@@ -1,0 +1,159 @@
+"""What was done day by day: turns, tasks, calls, refusals, failures and tokens, counted from the log.
+
+Both readings of the log use an index made for them, so the rest of it is not looked at. What was erased
+is still counted, and what it used is not known any more.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any
+
+import orjson
+
+from interlock.infra.errors import PersonError
+from interlock.store.driver import Connection
+
+TURNS = """
+SELECT payload FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND time_us < ?
+"""
+# Written as the index `events_problems` has it, so that both databases see that it fits.
+PROBLEMS = """
+SELECT kind, payload FROM events
+WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed') AND time_us >= ? AND time_us < ?
+"""
+TASKS = """
+SELECT ended_us / 900000000, count(*) FROM tasks WHERE ended_us >= ? AND ended_us < ? GROUP BY 1
+"""
+
+MAX_DAYS = 366
+MAX_NAMES = 50
+_SECOND_US = 1_000_000
+# A day of any time zone begins at one of these.
+_QUARTER_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    input: int = 0
+    output: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(self.input + other.input, self.output + other.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """`tasks` are those that ended, `calls` those that models asked for, `errors` without the denials."""
+
+    date: str
+    turns: int
+    tasks: int
+    calls: int
+    denials: int
+    errors: int
+    input_tokens: int
+    output_tokens: int
+    # By the model's name; empty where the turn does not tell.
+    by_model: Mapping[str, Tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Every day of the span, the oldest first; then what was refused and what failed most often."""
+
+    days: tuple[Day, ...]
+    denials_by_tool: Mapping[str, int]
+    errors_by_class: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Problems:
+    by_tool: Counter[str] = field(default_factory=Counter)
+    by_class: Counter[str] = field(default_factory=Counter)
+
+
+def read_stats(connection: Connection, *, days: int, now_us: int, zone: tzinfo = UTC) -> Stats:
+    """The last so many days, today included, as the clocks of that zone divide them."""
+    if not 1 <= days <= MAX_DAYS:
+        raise PersonError(f"days: it must be from 1 to {MAX_DAYS}")
+    today = datetime.fromtimestamp(now_us / _SECOND_US, zone).date()
+    dates = [today - timedelta(days=back) for back in reversed(range(days))]
+    ended = _ended_tasks(connection, _begin_us(dates[0], zone), _begin_us(_next(today), zone), zone)
+    problems = _Problems()
+    counted = tuple(
+        _day(connection, day, (_begin_us(day, zone), _begin_us(_next(day), zone)), ended[day], problems)
+        for day in dates
+    )
+    return Stats(counted, _most(problems.by_tool), _most(problems.by_class))
+
+
+def _day(
+    connection: Connection, day: date, span_us: tuple[int, int], tasks: int, problems: _Problems
+) -> Day:
+    turns, calls, by_model = 0, 0, dict[str, Tokens]()
+    for (payload,) in connection.query(TURNS, span_us):
+        turn = _fields(payload)
+        turns += 1
+        calls += _number(turn, "tool_calls")
+        model = str(turn.get("model", ""))
+        used = Tokens(_number(turn, "input_tokens"), _number(turn, "output_tokens"))
+        by_model[model] = by_model.get(model, Tokens()) + used
+    denials, errors = _count_problems(connection, span_us, problems)
+    total = sum(by_model.values(), Tokens())
+    return Day(
+        *(day.isoformat(), turns, tasks, calls, denials, errors),
+        *(total.input, total.output),
+        {model: used for model, used in by_model.items() if used != Tokens()},
+    )
+
+
+def _count_problems(
+    connection: Connection, span_us: tuple[int, int], problems: _Problems
+) -> tuple[int, int]:
+    denials, errors = 0, 0
+    for kind, payload in connection.query(PROBLEMS, span_us):
+        told = _fields(payload)
+        if kind == "tool_call.denied":
+            denials += 1
+            problems.by_tool[str(told.get("tool_name", ""))] += 1
+        else:
+            errors += 1
+            problems.by_class[str(told.get("error_class", ""))] += 1
+    return denials, errors
+
+
+def _ended_tasks(connection: Connection, begin_us: int, end_us: int, zone: tzinfo) -> Counter[date]:
+    ended: Counter[date] = Counter()
+    for quarter, number in connection.query(TASKS, (begin_us, end_us)):
+        ended[datetime.fromtimestamp(quarter * _QUARTER_SECONDS, zone).date()] += number
+    return ended
+
+
+def _begin_us(day: date, zone: tzinfo) -> int:
+    return int(datetime.combine(day, time.min, zone).timestamp()) * _SECOND_US
+
+
+def _next(day: date) -> date:
+    return day + timedelta(days=1)
+
+
+def _fields(payload: str | None) -> Mapping[str, Any]:
+    """What an event says; nothing where it was erased, or is not what was written."""
+    try:
+        told = orjson.loads(payload or "{}")
+    except orjson.JSONDecodeError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _number(told: Mapping[str, Any], name: str) -> int:
+    value = told.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _most(counted: Counter[str]) -> dict[str, int]:
+    """The most frequent, by name; those whose name was erased are left out."""
+    named = Counter({name: number for name, number in counted.items() if name})
+    return dict(named.most_common(MAX_NAMES))
