@@ -3,11 +3,12 @@
 from typing import Annotated, Any
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from interlock.config.environment import EnvironmentSource
 
 PositiveInt = Annotated[int, Field(gt=0)]
+Words = Annotated[tuple[str, ...], NoDecode]
 
 
 class SettingsGroup(BaseSettings):

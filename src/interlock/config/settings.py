@@ -17,7 +17,8 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
 from interlock.config.environment import is_secret, variable_name
-from interlock.config.group import PositiveInt, SettingsGroup, split_words
+from interlock.config.gateway import GatewaySettings
+from interlock.config.group import PositiveInt, SettingsGroup, Words, split_words
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
@@ -25,7 +26,6 @@ from interlock.infra.text import is_utf8
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
-Words = Annotated[tuple[str, ...], NoDecode]
 
 PROTECTED_NAMES = (
     ".git/hooks",
@@ -104,17 +104,6 @@ class ImageSettings(SettingsGroup):
     @classmethod
     def _blank_is_unset(cls, value: Any) -> Any:
         return (value.strip() or None) if isinstance(value, str) else value
-
-
-class GatewaySettings(SettingsGroup):
-    model_config = SettingsConfigDict(env_prefix="GATEWAY_")
-
-    host: str = "127.0.0.1"
-    port: Port = 8420
-    allowed_origins: Words = ()
-    allowed_hosts: Words = ()
-
-    _split_words = field_validator("allowed_origins", "allowed_hosts", mode="before")(split_words)
 
 
 class RedactionSettings(SettingsGroup):
