@@ -28,9 +28,17 @@ def print_json_line(value: object) -> None:
     sys.stdout.flush()
 
 
+def print_json_bytes(line: bytes) -> None:
+    """A line that is JSON already, with its end."""
+    sys.stdout.write(_harmless(line.decode()))
+
+
 def _json(value: object, option: int) -> str:
+    return _harmless(orjson.dumps(json_value(value), option=option).decode())
+
+
+def _harmless(text: str) -> str:
     """JSON that is safe to look at: what a terminal would obey is escaped, which JSON allows."""
-    text = orjson.dumps(json_value(value), option=option).decode()
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

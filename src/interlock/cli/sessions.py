@@ -1,6 +1,8 @@
 """`interlock sessions`: the conversations there are."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from interlock.cli.output import (
     local_time,
     note,
     print_json,
-    print_json_line,
+    print_json_bytes,
     print_line,
     print_table,
     print_text,
@@ -86,22 +88,20 @@ async def export(session: str, *, out: Path | None = None) -> int:
     out
         Write to this new file instead of stdout.
     """
-    from interlock.events.feed import whole_stream
-    from interlock.events.tree import event_json
+    from interlock.session.export import export_lines
+
+    def work(db: Any) -> int:
+        lines = export_lines(db, session)
+        # A session that is not there is told before a file is made for it.
+        first = next(lines)
+        return (
+            _write_out(chain((first,), lines)) if out is None else _write_new(out, chain((first,), lines))
+        )
 
     async with opened_runtime() as runtime:
-        found = await runtime.sessions.get(session)
-        messages = await runtime.sessions.transcript(session)
-        events = await runtime.database.read(lambda db: [event_json(e) for e in whole_stream(db, session)])
-    lines: list[dict[str, Any]] = [{"type": "session", **asdict(found)}]
-    lines += [{"type": "message", **asdict(message)} for message in messages]
-    lines += [{"type": "event", **event} for event in events]
-    if out is None:
-        for line in lines:
-            print_json_line(line)
-    else:
-        _write_new(out, lines)
-        note(f"wrote {len(lines)} lines to {out}")
+        written = await runtime.database.read(work)
+    if out is not None:
+        note(f"wrote {written} lines to {out}")
     return Exit.ok
 
 
@@ -154,13 +154,20 @@ async def mode(session: str, mode: str | None = None, *, json: AsJson = False) -
     return Exit.ok
 
 
-def _write_new(path: Path, lines: list[dict[str, Any]]) -> None:
-    import os
+def _write_out(lines: Iterable[bytes]) -> int:
+    written = 0
+    for line in lines:
+        print_json_bytes(line)
+        written += 1
+    return written
 
-    import orjson
+
+def _write_new(path: Path, lines: Iterable[bytes]) -> int:
+    import os
 
     from interlock.infra.errors import PersonError
 
+    written = 0
     try:
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
@@ -168,7 +175,9 @@ def _write_new(path: Path, lines: list[dict[str, Any]]) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             for line in lines:
-                file.write(orjson.dumps(line) + b"\n")
+                file.write(line)
+                written += 1
     except OSError as error:
         path.unlink(missing_ok=True)
         raise PersonError(f"{path} cannot be written: {error.strerror}") from None
+    return written

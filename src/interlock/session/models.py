@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from interlock.store.driver import Row
+
 
 class SessionKind(StrEnum):
     """What the conversation is for. It shapes the prompt and is never a permission."""
@@ -35,6 +37,16 @@ class Session:
     # The agent whose session it is; the model that a person chose for it.
     agent: str | None = None
     model: str | None = None
+
+
+def session_of(row: Row) -> Session:
+    """From the columns of `SessionManager`'s statements."""
+    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us, agent, model = row
+    return Session(
+        *(identity, kind, title, mode, opened_by),
+        *(created_us, updated_us, seq, archived_us is not None),
+        *(agent, model),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""Events as JSON lines, a page at a time: a long log is never in memory whole.
+
+Whoever serves a slow reader takes page after page, each from a short reading of its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import orjson
+
+from interlock.events.feed import START, Cursor, StoredEvent, end_of_log, read_all, read_stream
+from interlock.events.tree import event_json
+from interlock.store.driver import Connection
+
+LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM events WHERE stream = ?"
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class EventsPlace:
+    """How far an export of one stream, or of all, has come, and where it ends: what is there now."""
+
+    stream: str | None
+    after: Cursor
+    end: Cursor
+
+
+def begin_events(connection: Connection, stream: str | None) -> EventsPlace:
+    """A stream's place is its number; that of all streams is a cursor."""
+    if stream is None:
+        return EventsPlace(None, START, end_of_log(connection))
+    return EventsPlace(stream, START, Cursor(0, connection.query(LAST_SEQ, (stream,))[0][0]))
+
+
+def events_page(connection: Connection, place: EventsPlace) -> tuple[list[bytes], EventsPlace | None]:
+    """The next lines, and the place behind them; None at the end."""
+    if place.stream is None:
+        events = read_all(connection, after=place.after, limit=PAGE)
+        placed = [(stored.cursor, stored) for stored in events]
+    else:
+        events = read_stream(connection, place.stream, after_seq=place.after.position, limit=PAGE)
+        placed = [(Cursor(0, stored.header.seq), stored) for stored in events]
+    within = [(at, stored) for at, stored in placed if _order(at) <= _order(place.end)]
+    lines = [_line(stored) for _, stored in within]
+    if len(within) < PAGE:
+        return lines, None
+    return lines, replace(place, after=within[-1][0])
+
+
+def export_events(connection: Connection, stream: str | None = None) -> Iterator[bytes]:
+    """Every event of a stream, or of all of them, as one connection sees it."""
+    place: EventsPlace | None = begin_events(connection, stream)
+    while place is not None:
+        lines, place = events_page(connection, place)
+        yield from lines
+
+
+def _order(cursor: Cursor) -> tuple[int, int]:
+    return cursor.txid, cursor.position
+
+
+def _line(stored: StoredEvent) -> bytes:
+    return orjson.dumps({"type": "event", **event_json(stored)}) + b"\n"

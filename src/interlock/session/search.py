@@ -1,0 +1,114 @@
+"""Finds sessions by what they are called and by what was said in them.
+
+The newest sessions are looked through first, and no more rows than a person would wait for.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from interlock.infra.errors import PersonError
+from interlock.infra.text import storable
+from interlock.redaction.redactor import MARK
+from interlock.session.manager import LIST_SESSIONS
+from interlock.session.models import Session, session_of
+from interlock.store.driver import Connection
+
+_SAID = """
+SELECT seq, content FROM messages
+WHERE session_id = ? AND role IN ('user', 'assistant') AND content {LIKE} ? ESCAPE '!'
+ORDER BY seq DESC LIMIT ?
+"""
+SAID = {
+    "sqlite": _SAID.replace("{LIKE}", "LIKE"),
+    "postgresql": _SAID.replace("{LIKE}", "ILIKE"),
+}
+
+MAX_QUERY_CHARS = 200
+MAX_SESSIONS = 2000
+# Of all sessions together. A session's events are counted, of which its messages are a part.
+MAX_ROWS = 500_000
+PER_SESSION = 3
+_SESSIONS_AT_ONCE = 100
+# Where the database can only be asked roughly, more is read and looked at here.
+_ROUGH_ROWS = 50
+
+SNIPPET_CHARS = 120
+_LEAD_CHARS = 40
+_ELLIPSIS = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """`seq` is the message's number; None where it is the title."""
+
+    session: Session
+    seq: int | None
+    snippet: str
+
+
+def search_sessions(connection: Connection, query: str, *, limit: int) -> list[Match]:
+    """Where the text occurs, in upper or lower case: the session that was used last comes first."""
+    text = storable(query.strip())
+    if not text:
+        return []
+    if len(text) > MAX_QUERY_CHARS:
+        raise PersonError(f"query: at most {MAX_QUERY_CHARS} characters can be looked for")
+    wanted = re.compile(re.escape(text), re.IGNORECASE)
+    return list(islice(_matches(connection, text, wanted), limit))
+
+
+def _matches(connection: Connection, text: str, wanted: re.Pattern[str]) -> Iterator[Match]:
+    pattern, is_rough = _pattern(text)
+    looked_at = 0
+    for session in _sessions(connection):
+        if hit := wanted.search(session.title):
+            yield Match(session, None, snippet(session.title, hit.span()))
+        looked_at += session.last_seq
+        if looked_at > MAX_ROWS:
+            continue
+        parameters = (session.id, pattern, _ROUGH_ROWS if is_rough else PER_SESSION)
+        rows = connection.query(SAID[connection.dialect], parameters)
+        found = ((seq, content, wanted.search(content)) for seq, content in rows)
+        said = ((seq, content, hit.span()) for seq, content, hit in found if hit)
+        for seq, content, span in islice(said, PER_SESSION):
+            yield Match(session, seq, snippet(content, span))
+
+
+def _sessions(connection: Connection) -> Iterator[Session]:
+    """Archived ones too. What was deleted is not there."""
+    for offset in range(0, MAX_SESSIONS, _SESSIONS_AT_ONCE):
+        rows = connection.query(LIST_SESSIONS, (1, _SESSIONS_AT_ONCE, offset))
+        yield from map(session_of, rows)
+        if len(rows) < _SESSIONS_AT_ONCE:
+            return
+
+
+def _pattern(text: str) -> tuple[str, bool]:
+    """What the database is asked for, and whether it may find more than is wanted.
+
+    SQLite knows upper and lower case of ASCII alone: of other letters it is told only that there is one.
+    """
+    pieces, is_rough = [], False
+    for character in text:
+        if not character.isascii() and character.lower() != character.upper():
+            pieces.append("_")
+            is_rough = True
+        else:
+            pieces.append(f"!{character}" if character in "%_!" else character)
+    return f"%{''.join(pieces)}%", is_rough
+
+
+def snippet(text: str, span: tuple[int, int]) -> str:
+    """What stands around a place, on one line; a mark for a secret is shown whole or not at all."""
+    start = max(0, span[0] - _LEAD_CHARS)
+    end = min(len(text), max(start + SNIPPET_CHARS, span[1]))
+    reach = len(MARK) - 1
+    near = max(0, start - reach)
+    for mark in re.finditer(re.escape(MARK), text[near : end + reach]):
+        first, last = near + mark.start(), near + mark.end()
+        start = first if first < start < last else start
+        end = last if first < end < last else end
+    shown = " ".join(text[start:end].split())
+    return f"{_ELLIPSIS if start > 0 else ''}{shown}{_ELLIPSIS if end < len(text) else ''}"
