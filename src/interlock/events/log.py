@@ -67,6 +67,7 @@ def _raise(refusal: Exception) -> None:
 
 
 Work = Callable[[Transaction], Result]
+Grown = Callable[[set[str]], None]
 
 
 class _Unit(WriteUnit):
@@ -96,9 +97,28 @@ class EventLog:
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._redactor = redactor
         self._heads: dict[str, Head] = {}
+        self._ears: tuple[Grown, ...] = ()
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
-            database.config.connect, self._apply, self._heads.clear
+            database.config.connect, self._apply, self._heads.clear, self._tell_grown
         )
+
+    def listen(self, grown: Grown) -> Callable[[], None]:
+        """Have `grown` told which streams this process has added to; what it returns ends that.
+
+        It is called in the writer's thread, after each commit: it must be quick and must not raise.
+        """
+        self._ears = (*self._ears, grown)
+
+        def stop() -> None:
+            self._ears = tuple(ear for ear in self._ears if ear is not grown)
+
+        return stop
+
+    def _tell_grown(self, units: Sequence[_Unit]) -> None:
+        if self._ears:
+            streams = {unit.stream for unit in units if unit.error is None}
+            for ear in self._ears:
+                ear(streams)
 
     def begin_append(
         self,

@@ -271,6 +271,11 @@ class SessionManager:
             return ToolMode.chat_safe
         return self._judged(rows, session_id)
 
+    def mode_of(self, session: Session) -> ToolMode:
+        """The same for a session that was read already: to be shown, so nothing is logged."""
+        known = session.stored_mode in ToolMode.__members__ and ToolMode(session.stored_mode)
+        return known if known and known in self._open_modes else ToolMode.chat_safe
+
     def mode_within(self, connection: Connection, session_id: str) -> ToolMode:
         """The same within somebody's transaction, so that nobody can switch it before that has ended."""
         return self._judged(connection.query(READ_MODE, (session_id,)), session_id)

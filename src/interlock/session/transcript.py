@@ -15,8 +15,9 @@ _COLUMNS = "m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.time_us"
 
 READ_MESSAGES = f"""
 SELECT {_COLUMNS} FROM messages m
-WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq
+WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq LIMIT ?
 """  # noqa: S608
+ALL = 2**62
 
 # The event that vouches for a message has its number, and knows its task.
 READ_WITH_TASKS = f"""
@@ -25,9 +26,11 @@ WHERE m.session_id = ? AND m.seq >= ? AND m.content IS NOT NULL ORDER BY m.seq
 """  # noqa: S608
 
 
-def read_messages(connection: Connection, session_id: str, after_seq: int = 0) -> list[Message]:
+def read_messages(
+    connection: Connection, session_id: str, after_seq: int = 0, limit: int = ALL
+) -> list[Message]:
     must_be_there(connection, session_id)
-    return [_message(row) for row in connection.query(READ_MESSAGES, (session_id, after_seq))]
+    return [_message(row) for row in connection.query(READ_MESSAGES, (session_id, after_seq, limit))]
 
 
 def read_for_task(connection: Connection, session_id: str, task: str | None) -> list[Message]:

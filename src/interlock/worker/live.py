@@ -4,9 +4,10 @@ Everything else that is told here is in the log already. A watcher that falls be
 from the log, and asks for the running text again.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
 from interlock.infra.mailbox import Mailbox
@@ -23,6 +24,24 @@ class RunningText:
     task_id: str
     turn: int
     text: str
+
+
+@dataclass(slots=True)
+class RunningPieces:
+    """That answer as it comes."""
+
+    task_id: str
+    turn: int
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.task_id, self.turn
+
+
+class Watcher(Protocol):
+    def tell(self, task: Task, event: AgentEvent) -> bool:
+        """False: it has fallen behind and hears no more. It never waits."""
 
 
 class Watching:
@@ -54,14 +73,21 @@ class Live:
     """On one event loop. `publish` never waits."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, set[Watching]] = {}
-        self._texts: dict[str, tuple[str, int, list[str]]] = {}
+        self._hearing: list[Callable[[AgentEvent], None]] = []
+        self._watchers: dict[str, set[Watcher]] = {}
+        self._texts: dict[str, RunningPieces] = {}
 
     def publish(self, task: Task, event: AgentEvent) -> None:
         self._keep_text(task, event)
+        for hear in self._hearing:
+            hear(event)
         for watcher in tuple(self._watchers.get(task.session_id, ())):
             if not watcher.tell(task, event):
                 self._watchers[task.session_id].discard(watcher)
+
+    def hear(self, hear: Callable[[AgentEvent], None]) -> None:
+        """Have it told everything, of all sessions, from now on: for counting."""
+        self._hearing.append(hear)
 
     def ended(self, task: Task) -> None:
         """Nobody gives this task's answer any more, whatever became of it."""
@@ -70,25 +96,35 @@ class Live:
     def running_text(self, session_id: str) -> RunningText | None:
         """To be followed by what a watcher hears that was there before this was asked."""
         found = self._texts.get(session_id)
-        return None if found is None else RunningText(found[0], found[1], "".join(found[2]))
+        return None if found is None else RunningText(found.task_id, found.turn, "".join(found.pieces))
+
+    def running_pieces(self, session_id: str) -> "RunningPieces | None":
+        """The same as it grows: only read it. Another turn has another."""
+        return self._texts.get(session_id)
 
     @contextmanager
     def watch(self, session_id: str) -> Iterator[Watching]:
         watching = Watching()
-        self._watchers.setdefault(session_id, set()).add(watching)
+        self.attach(session_id, watching)
         try:
             yield watching
         finally:
-            watchers = self._watchers.get(session_id, set())
-            watchers.discard(watching)
-            if not watchers:
-                self._watchers.pop(session_id, None)
+            self.detach(session_id, watching)
+
+    def attach(self, session_id: str, watcher: Watcher) -> None:
+        self._watchers.setdefault(session_id, set()).add(watcher)
+
+    def detach(self, session_id: str, watcher: Watcher) -> None:
+        watchers = self._watchers.get(session_id, set())
+        watchers.discard(watcher)
+        if not watchers:
+            self._watchers.pop(session_id, None)
 
     def _keep_text(self, task: Task, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
             known = self._texts.get(task.session_id)
-            if known is None or known[:2] != (task.id, event.turn) or event.offset == 0:
-                known = self._texts[task.session_id] = (task.id, event.turn, [])
-            known[2].append(event.text)
+            if known is None or known.place != (task.id, event.turn) or event.offset == 0:
+                known = self._texts[task.session_id] = RunningPieces(task.id, event.turn)
+            known.pieces.append(event.text)
         elif isinstance(event, TurnCompleted | TaskEnded):
             self._texts.pop(task.session_id, None)

@@ -72,6 +72,7 @@ _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted_us IS NOT NULL)
 """
 
+SESSION_OF = "SELECT session_id FROM tasks WHERE id = ?"
 READ = f"SELECT {_NAMES} FROM tasks WHERE id = ? AND {_IS_SHOWN}"  # noqa: S608
 
 # A session's tasks are worked on in order: the first that has not ended is the only one to look at. Ordered

@@ -4,6 +4,7 @@ Every change of a task and the event that tells it are one transaction under the
 of two who want different things of a task one comes first. A worker's changes are fenced by its lease.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Sequence
 
@@ -42,6 +43,7 @@ from interlock.worker.rows import (
     READ,
     READ_CONTENT,
     REQUEST_CANCEL,
+    SESSION_OF,
     START,
     Task,
     TaskStatus,
@@ -50,6 +52,7 @@ from interlock.worker.rows import (
 )
 
 MAX_WHO = 200
+TASK_ID = re.compile("t_[0-9a-f]{16}")
 MAX_REASON = 500
 
 # A task that ends its worker each time it is taken up must not go on doing so for ever.
@@ -92,13 +95,28 @@ class TaskDesk:
 
     # -- for people --
 
-    async def put(self, session_id: str, content: str, *, who: str, scope: Scope = NO_SCOPE) -> Task:
-        """A message that is to be worked on. What was asked and not answered until now is closed."""
+    async def put(
+        self,
+        session_id: str,
+        content: str,
+        *,
+        who: str,
+        scope: Scope = NO_SCOPE,
+        task_id: str | None = None,
+    ) -> Task:
+        """A message that is to be worked on. What was asked and not answered until now is closed.
+
+        With a `task_id` of the caller's, a message that is sent again because nobody knows whether it
+        arrived is still one task: the one that is there is given back.
+        """
         if not content.strip():
             raise PersonError("there is nothing in the message")
-        return await self._put(session_id, self._sessions.draft(Role.user, content), who, scope)
+        if task_id is not None and not TASK_ID.fullmatch(task_id):
+            raise PersonError("task_id: write t_ and 16 hexadecimal digits")
+        draft = self._sessions.draft(Role.user, content)
+        return await self._put(session_id, draft, who, scope, task_id=task_id)
 
-    async def retry(self, task_id: str, *, who: str) -> Task:
+    async def retry(self, task_id: str, *, who: str, as_task: str | None = None) -> Task:
         """The same message once more, as a new task at the end of its session's queue."""
         task = await self.get(task_id)
         if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
@@ -110,7 +128,9 @@ class TaskDesk:
         if not rows or rows[0][0] is None:
             raise SessionNotFound(f"there is no session {task.session_id}")
         draft = self._sessions.draft(Role.user, rows[0][0])
-        return await self._put(task.session_id, draft, who, NO_SCOPE, retry_of=task.id)
+        return await self._put(
+            task.session_id, draft, who, NO_SCOPE, retry_of=task.id, task_id=as_task or new_task_id()
+        )
 
     async def cancel(self, task_id: str, *, who: str) -> Task:
         """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
@@ -214,14 +234,23 @@ class TaskDesk:
     # -- inside a transaction --
 
     async def _put(
-        self, session_id: str, draft: MessageDraft, who: str, scope: Scope, *, retry_of: str | None = None
+        self,
+        session_id: str,
+        draft: MessageDraft,
+        who: str,
+        scope: Scope,
+        *,
+        retry_of: str | None = None,
+        task_id: str | None = None,
     ) -> Task:
-        identity, author = f"t_{secrets.token_hex(8)}", self._line(who, MAX_WHO)
+        identity, author = task_id or new_task_id(), self._line(who, MAX_WHO)
         inner = Scope(identity, scope.parent)
 
         def work(transaction: Transaction) -> Task:
             transaction.next_seq()
             connection = transaction.connection
+            if task_id is not None and (known := _known(connection, task_id, session_id)) is not None:
+                return known
             if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
                 raise SessionBusy(
                     f"{self._queue_limit} messages wait in session {session_id} already; "
@@ -297,6 +326,19 @@ class TaskDesk:
 
     def _line(self, text: str, max_chars: int) -> str:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+
+
+def new_task_id() -> str:
+    return f"t_{secrets.token_hex(8)}"
+
+
+def _known(connection: Connection, task_id: str, session_id: str) -> Task | None:
+    rows = connection.query(SESSION_OF, (task_id,))
+    if not rows:
+        return None
+    if rows[0][0] != session_id:
+        raise PersonError(f"task_id: {task_id} is a task of another session")
+    return _read(connection, task_id)
 
 
 def _read(connection: Connection, task_id: str) -> Task:
