@@ -1,51 +1,108 @@
-"""The integration tests that the tool-modes test plan names (S1 5.3), as far as this stage goes.
+"""The integration tests that the tool-modes test plan names (S1 5.3), over a real socket."""
 
-Those that need a WebSocket come with the gateway.
-"""
+import orjson
+import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, Situation
-from interlock.gates.gate import ToolCall
-from interlock.gates.runner import CallContext, ToolRunner
-from interlock.redaction.redactor import Redactor
-from interlock.session.models import Role
-from interlock.wiring import build_registry
+from tests.integration.gateway.conftest import open_house
+from tests.integration.gateway.house import House, text_of
+
+__all__ = ["open_house"]
+
+SCRIPT = orjson.dumps(['call:read_file {"path": "a.txt"}', "msg:I may not read files here."]).decode()
 
 
-def wired(store):
-    registry = build_registry()
-    return AuthorityCache(registry), ToolRunner(registry, store.log, Redactor())
+@pytest.fixture
+async def house(open_house) -> House:
+    """Its model asks for a file in `chat_safe`, and then explains."""
+    house = await open_house(MODEL=f"scripted:{SCRIPT}")
+    (house.root / "a.txt").write_text("never read")
+    return house
 
 
-async def test_chat_safe_allowed_tool_works(store):
-    authorities, runner = wired(store)
-    session = await store.sessions.create(opened_by="test")
-    authority = authorities.get(Situation(mode=await store.sessions.get_mode(session.id)))
-    result = await runner.call(ToolCall("c1", "current_time", "{}"), authority, CallContext(session.id))
-    assert result.ok
-    assert "UTC" in result.stdout
+async def talked(house: House) -> tuple[str, list[dict]]:
+    client = await house.connect()
+    session = (await client.ask("session.create", title="t"))["session"]
+    return session["id"], await client.talk(session["id"], "read a.txt")
 
 
-async def test_denial_persisted_to_transcript(store):
-    """A denial is stored as the tool message that the model reads, under its call's id."""
-    import orjson
+async def test_tool_denied_websocket_frame(house):
+    """S1-A7: the six fields, all of them strings that say something, after the call they refuse."""
+    _, frames = await talked(house)
+    [denied] = [frame for frame in frames if frame["type"] == "tool_denied"]
+    [called] = [frame for frame in frames if frame["type"] == "tool_call"]
+    assert denied["data"].keys() == {
+        "call_id",
+        "tool_name",
+        "mode",
+        "error_code",
+        "message",
+        "next_action",
+    }
+    assert all(isinstance(value, str) and value for value in denied["data"].values())
+    assert denied["data"]["tool_name"] == "read_file"
+    assert denied["data"]["mode"] == "chat_safe"
+    assert denied["data"]["error_code"] == "MODE_DENIED"
+    assert denied["data"]["call_id"] == called["data"]["call_id"]
+    assert frames.index(called) < frames.index(denied)
 
-    authorities, runner = wired(store)
-    session = await store.sessions.create(opened_by="test")
-    authority = authorities.get(Situation(mode=await store.sessions.get_mode(session.id)))
-    call = ToolCall("call_7", "fs.read", '{"path": "a"}')
-    result = await runner.call(call, authority, CallContext(session.id))
-    await store.sessions.append_message(
-        session.id, Role.tool, orjson.dumps(result.as_dict()).decode(), tool_call_id=call.call_id
-    )
-    rows = store.query("SELECT role, content, tool_call_id FROM messages WHERE session_id = ?", session.id)
-    assert [(role, tool_call_id) for role, _, tool_call_id in rows] == [("tool", "call_7")]
-    assert orjson.loads(rows[0][1])["error_code"] == "MODE_DENIED"
+
+async def test_tool_denied_then_text_continues(house):
+    """S1-A8: the denial ends nothing; text and the end of the stream still come."""
+    _, frames = await talked(house)
+    kinds = [frame["type"] for frame in frames]
+    rest = frames[kinds.index("tool_denied") :]
+    assert text_of(rest) == "I may not read files here."
+    assert rest[-1]["type"] == "stream_chunk"
+    assert rest[-1]["data"]["done"] is True
+    assert "error" not in kinds
 
 
-async def test_get_mode_reads_from_db(store):
-    session = await store.sessions.create(opened_by="test")
-    assert await store.sessions.get_mode(session.id) is ToolMode.chat_safe
-    opened = store.manager(ToolMode.plan)
-    store.execute("UPDATE sessions SET mode = 'plan' WHERE id = ?", session.id)
-    assert await opened.get_mode(session.id) is ToolMode.plan
+async def test_chat_safe_allowed_tool_works(open_house):
+    """S1-A1, A2: what the mode allows is carried out, and its result is told."""
+    script = orjson.dumps(["call:current_time {}", 'call:memory_search {"query": "x"}', "msg:done"])
+    house = await open_house(MODEL=f"scripted:{script.decode()}")
+    _, frames = await talked(house)
+    results = [frame["data"] for frame in frames if frame["type"] == "tool_result"]
+    assert [result["tool_name"] for result in results] == ["current_time", "memory_search"]
+    assert all(result["result"]["ok"] for result in results)
+    assert "UTC" in results[0]["result"]["stdout"]
+    assert not [frame for frame in frames if frame["type"] == "tool_denied"]
+
+
+async def test_denial_persisted_to_transcript(house):
+    """S1-C3: it is stored as the tool message that the model reads, under its call's id."""
+    session_id, frames = await talked(house)
+    [denied] = [frame["data"] for frame in frames if frame["type"] == "tool_denied"]
+    messages = await house.runtime.sessions.transcript(session_id)
+    [stored] = [message for message in messages if message.role == "tool"]
+    assert stored.tool_call_id == denied["call_id"]
+    told = orjson.loads(stored.content)
+    assert told["ok"] is False
+    assert {name: told[name] for name in ("error_code", "tool_name", "mode", "message", "next_action")} == {
+        name: denied[name] for name in ("error_code", "tool_name", "mode", "message", "next_action")
+    }
+
+
+async def test_tool_denied_type_distinguishable(house):
+    """S1-C4: no other type of frame tells of it, and none of them is made up for it."""
+    _, frames = await talked(house)
+    [denied] = [frame["data"] for frame in frames if frame["type"] == "tool_denied"]
+    others = [frame for frame in frames if frame["type"] in {"stream_chunk", "error", "tool_result"}]
+    assert others
+    assert all("MODE_DENIED" not in orjson.dumps(frame).decode() for frame in others)
+    call = next(frame["data"] for frame in frames if frame["type"] == "tool_call")
+    assert "arguments" in call
+    assert "arguments" not in denied
+
+
+async def test_get_mode_reads_from_db(open_house):
+    """S1-B2: what counts is what the row says, within the modes that are open."""
+    house = await open_house(SESSION_OPEN_MODES="plan")
+    client = await house.connect()
+    session = (await client.ask("session.create"))["session"]
+    assert session["mode"] == "chat_safe"
+    assert await house.runtime.sessions.get_mode(session["id"]) is ToolMode.chat_safe
+    await client.ask("session.set_mode", session_id=session["id"], mode="plan")
+    assert await house.runtime.sessions.get_mode(session["id"]) is ToolMode.plan
+    assert (await client.ask("session.get", session_id=session["id"]))["mode"] == "plan"

@@ -1,0 +1,98 @@
+"""`interlock serve`: the page, the sockets, and a worker that does what is asked there."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import note, print_line
+from interlock.cli.runtime import mode_argument, opened_runtime
+
+if TYPE_CHECKING:
+    from interlock.config.gateway import GatewaySettings
+    from interlock.config.modes import ToolMode
+    from interlock.wiring.office import Office
+
+
+async def serve(
+    *,
+    open: str = "",  # noqa: A002 - it is the option's name
+    host: str | None = None,
+    port: int | None = None,
+) -> int:
+    """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
+
+    It prints a link that logs one browser in. More links: interlock token link.
+
+    Parameters
+    ----------
+    open
+        Modes that people may switch to, besides those of SESSION_OPEN_MODES: chat, plan, coding.
+    host
+        The address to listen on instead of GATEWAY_HOST.
+    port
+        The port to listen on instead of GATEWAY_PORT; 0 takes a free one.
+    """
+    opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    _say_on_the_command_line(host, port)
+    async with opened_runtime(opened=opened, sandboxed=True) as runtime:
+        from interlock.wiring.office import open_office
+
+        office = open_office(runtime)
+        try:
+            office.models.open(office.models.usual)
+            await _serve(office)
+        finally:
+            await office.close()
+    return Exit.ok
+
+
+def _say_on_the_command_line(host: str | None, port: int | None) -> None:
+    """The same settings, with the same checks, whoever gives them."""
+    import os
+
+    if host is not None:
+        os.environ["GATEWAY_HOST"] = host
+    if port is not None:
+        os.environ["GATEWAY_PORT"] = str(port)
+
+
+async def _serve(office: "Office") -> None:
+    from interlock.cli.token import link_base
+    from interlock.wiring import local_person
+    from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
+
+    given = office.runtime.settings.gateway
+    listening = listening_socket(given.host, given.port)
+    port = listening.getsockname()[1]
+    address = Address(given.host, port, given.tls_cert, given.tls_key)
+    gateway = open_gateway(office, port=port)
+    server = open_server(gateway, office.runtime, address)
+    code = await gateway.credentials.issue_code(who=local_person())
+    _announce(given, office.runtime.situation.open_modes, f"{link_base(given, port)}/#code={code}")
+    worker = office.worker()
+    working = asyncio.create_task(worker.run())
+    stop = asyncio.Event()
+
+    def interrupted() -> None:
+        if stop.is_set():
+            working.cancel()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    try:
+        # Without its worker it would take messages that nobody answers.
+        await server.run(listening, [*gateway.beside(), lambda: asyncio.shield(working)], stop)
+    finally:
+        worker.stop()
+        await asyncio.wait({working})
+    if not working.cancelled():
+        working.result()
+
+
+def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:
+    modes = ", ".join(sorted(mode.value for mode in open_modes))
+    note(f"Interlock is listening on {given.host}; open modes: {modes}. Ctrl-C stops it.")
+    note("Open this link in a browser. It works once, within ten minutes; more: interlock token link")
+    print_line(link)

@@ -1,0 +1,266 @@
+"""The HTTP side: the page, logging in, the socket, downloads, and what a watchdog asks."""
+
+import asyncio
+import tempfile
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import IO
+
+import orjson
+from fastapi import FastAPI, Request, Response, WebSocket
+from fastapi.responses import PlainTextResponse, StreamingResponse
+from starlette.requests import HTTPConnection
+from starlette.staticfiles import StaticFiles
+
+from interlock.events.export import export_events
+from interlock.gateway.auth import Credentials, LoginLimiter, LoginRefused, Who
+from interlock.gateway.connection import Connection, SocketLimits
+from interlock.gateway.methods import Dispatcher
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.services import Services
+from interlock.gateway.sockets import Sockets
+from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
+from interlock.session.export import export_lines
+from interlock.store.driver import Connection as StoreConnection
+
+STATIC = Path(__file__).parent / "static"
+# A client that has not sent its few bytes by then does not mean to.
+BODY_SECONDS = 10.0
+CHUNK = 65_536
+
+COUNT_TASKS = """
+SELECT status, count(*) FROM tasks WHERE status IN ('queued', 'running', 'waiting') GROUP BY status
+"""
+COUNT_EVENTS = "SELECT coalesce(max(position), 0) FROM events"
+IS_THERE = "SELECT 1"
+
+
+class Gateway:
+    """Builds the application. What has to run beside it is started by whoever serves it."""
+
+    def __init__(
+        self,
+        services: Services,
+        credentials: Credentials,
+        *,
+        cookie: str,
+        secure_cookie: bool,
+        browser_days: float,
+        max_sockets: int,
+        limits: SocketLimits,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.services = services
+        self.credentials = credentials
+        self.sockets = Sockets(credentials.still_valid, most=max_sockets)
+        self.dispatcher = Dispatcher(services)
+        self.metrics = Metrics(frozenset(self.dispatcher.methods))
+        self._cookie = cookie
+        self._secure_cookie = secure_cookie
+        self._browser_days = browser_days
+        self._limits = limits
+        self._is_ready = is_ready
+        self._logins = LoginLimiter()
+
+    def beside(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        """What has to run for as long as the application does."""
+        return self.services.hub.run, self.sockets.run
+
+    def app(self) -> FastAPI:
+        app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+        app.add_api_route("/", self.page, methods=["GET"])
+        app.add_api_route("/login", self.login, methods=["POST"])
+        app.add_api_route("/logout", self.logout, methods=["POST"])
+        app.add_api_route("/whoami", self.whoami, methods=["GET"])
+        app.add_api_route("/healthz", self.healthz, methods=["GET"])
+        app.add_api_route("/readyz", self.readyz, methods=["GET"])
+        app.add_api_route("/metrics", self.show_metrics, methods=["GET"])
+        app.add_api_route("/export/session/{name}", self.export_session, methods=["GET"])
+        app.add_api_route("/export/events.jsonl", self.export_events, methods=["GET"])
+        app.add_api_websocket_route("/ws", self.socket)
+        app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
+        app.add_exception_handler(InterlockError, _told)
+        return app
+
+    # -- coming in --
+
+    async def page(self) -> Response:
+        return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+    async def login(self, request: Request) -> Response:
+        seconds = self._logins.try_one()
+        if seconds:
+            self.metrics.login("too_many")
+            wait = str(int(seconds) + 1)
+            return PlainTextResponse("too many tries; wait a moment", 429, {"Retry-After": wait})
+        code = await _code_in(request)
+        try:
+            session = await self.credentials.redeem_code(code, browser_days=self._browser_days)
+        except LoginRefused as error:
+            self.metrics.login("refused")
+            return PlainTextResponse(str(error), 401)
+        self._logins.succeeded()
+        self.metrics.login("ok")
+        response = Response(status_code=204)
+        response.set_cookie(
+            self._cookie,
+            session.secret,
+            max_age=int(self._browser_days * 86_400),
+            path="/",
+            secure=self._secure_cookie,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def logout(self, request: Request) -> Response:
+        secret = request.cookies.get(self._cookie, "")
+        who = await self.credentials.check_cookie(secret)
+        if who is not None:
+            await self.credentials.end_browser(secret, who=who.name)
+        response = Response(status_code=204)
+        response.delete_cookie(self._cookie, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def whoami(self, request: Request) -> Response:
+        who = await self._who(request)
+        return _unknown() if who is None else Response(orjson.dumps({"who": who.name}), media_type=JSON)
+
+    async def _who(self, connection: HTTPConnection) -> Who | None:
+        """By the token where one is given, else by the cookie."""
+        given = connection.headers.get("authorization")
+        if given is not None:
+            scheme, _, secret = given.partition(" ")
+            if scheme.lower() != "bearer":
+                return None
+            return await self.credentials.check_bearer(secret.strip())
+        return await self.credentials.check_cookie(connection.cookies.get(self._cookie, ""))
+
+    # -- the socket --
+
+    async def socket(self, socket: WebSocket) -> None:
+        who = await self._who(socket)
+        if who is None:
+            await socket.send_denial_response(_unknown())
+            return
+        if self.sockets.is_full or self.sockets.is_stopping:
+            await socket.send_denial_response(PlainTextResponse("no room for another socket", 503))
+            return
+        await socket.accept()
+        connection = Connection(
+            socket, who, limits=self._limits, metrics=self.metrics, handle=self.dispatcher
+        )
+        try:
+            await self.sockets.serve(connection)
+        finally:
+            for session_id in tuple(connection.subscriptions):
+                await self.services.hub.leave(session_id, connection)
+
+    # -- what is asked by machines --
+
+    async def healthz(self) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(self) -> Response:
+        try:
+            await self.services.database.read(lambda db: db.query(IS_THERE))
+        except InterlockError:
+            return PlainTextResponse("not ready", 503)
+        is_ready = self._is_ready() and not self.sockets.is_stopping
+        return PlainTextResponse("ok") if is_ready else PlainTextResponse("not ready", 503)
+
+    async def show_metrics(self, request: Request) -> Response:
+        if await self._who(request) is None:
+            return _unknown()
+
+        def read(connection: StoreConnection) -> tuple[dict[str, int], int]:
+            tasks = {str(status): int(count) for status, count in connection.query(COUNT_TASKS)}
+            return tasks, int(connection.query(COUNT_EVENTS)[0][0])
+
+        tasks, events = await self.services.database.read(read)
+        text = self.metrics.text(sockets=len(self.sockets), tasks=tasks, events=events)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    # -- downloads --
+
+    async def export_session(self, request: Request, name: str) -> Response:
+        if await self._who(request) is None:
+            return _unknown()
+        session_id = name.removesuffix(".jsonl")
+        await self.services.sessions.get(session_id)
+        return await self._download(lambda db: export_lines(db, session_id), f"{session_id}.jsonl")
+
+    async def export_events(self, request: Request, session_id: str | None = None) -> Response:
+        if await self._who(request) is None:
+            return _unknown()
+        if session_id is not None:
+            await self.services.sessions.get(session_id)
+        return await self._download(
+            lambda db: export_events(db, session_id), f"{session_id or 'interlock'}-events.jsonl"
+        )
+
+    async def _download(
+        self, lines: Callable[[StoreConnection], Iterator[bytes]], name: str
+    ) -> StreamingResponse:
+        """Written aside first: somebody who reads slowly must not hold the store's snapshot."""
+
+        def write(connection: StoreConnection) -> IO[bytes]:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when it was sent
+            try:
+                for line in lines(connection):
+                    file.write(line)
+            except BaseException:
+                file.close()
+                raise
+            file.seek(0)
+            return file
+
+        file = await self.services.database.read(write)
+        return StreamingResponse(
+            _chunks(file),
+            media_type="application/x-ndjson",
+            headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        )
+
+
+JSON = "application/json"
+
+
+def script_hashes() -> tuple[str, ...]:
+    """Of the one script that stands in the page itself, the import map: for the content policy."""
+    page = (STATIC / "index.html").read_bytes()
+    begin, end = b'<script type="importmap">', b"</script>"
+    inside = page.split(begin, 1)[1].split(end, 1)[0] if begin in page else b""
+    return (f"sha256-{b64encode(sha256(inside).digest()).decode()}",)
+
+
+async def _code_in(request: Request) -> str:
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            given = orjson.loads(await request.body())
+    except (TimeoutError, orjson.JSONDecodeError):
+        return ""
+    code = given.get("code") if isinstance(given, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _unknown() -> Response:
+    return PlainTextResponse("log in first: interlock token link, or a token", 401)
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    if isinstance(error, SessionNotFound):
+        return PlainTextResponse(str(error), 404)
+    if isinstance(error, PersonError):
+        return PlainTextResponse(str(error), 400)
+    return PlainTextResponse("something went wrong here; the server's log has it", 500)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    try:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk
+    finally:
+        file.close()

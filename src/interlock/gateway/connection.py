@@ -1,0 +1,248 @@
+"""One socket: takes requests, several at a time, and sends frames from a bounded queue.
+
+A client that sends too fast is told, and then cut off; so is one that reads too slowly. Nothing a client
+does makes this process keep more than a fixed amount for it.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from interlock.gateway.auth import Who
+from interlock.gateway.metrics import Metrics
+from interlock.gateway.protocol import (
+    Close,
+    Code,
+    Frame,
+    FrameType,
+    Request,
+    RequestError,
+    RequestId,
+    error_frame,
+    make_frame,
+    read_request,
+    told_error,
+)
+
+_log = structlog.get_logger(__name__)
+
+MAX_UNDER_WAY = 64
+MAX_SUBSCRIPTIONS = 256
+MAX_REMEMBERED_TASKS = 1024
+# How many requests beyond the rate are answered before the socket is closed.
+MAX_WARNINGS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLimits:
+    queue_bytes: int = 4 * 1024 * 1024
+    requests_per_second: float = 50
+
+
+class Connection:
+    """It is a follower of sessions (`hub.py`) and the caller of methods (`methods/`)."""
+
+    def __init__(
+        self,
+        socket: WebSocket,
+        who: Who,
+        *,
+        limits: SocketLimits,
+        metrics: Metrics,
+        handle: "Handle",
+    ) -> None:
+        self.who = who
+        self.subscriptions: set[str] = set()
+        self._socket = socket
+        self._limits = limits
+        self._metrics = metrics
+        self._handle = handle
+        self._bucket = Bucket(limits.requests_per_second)
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._asked: dict[str, RequestId] = {}
+        self._queue: deque[str] = deque()
+        self._queued_bytes = 0
+        self._some = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closing: Close | None = None
+        # Since when a frame waits to be taken by the kernel.
+        self._sending_since: float | None = None
+
+    # -- sending --
+
+    def tell(self, frame: Frame) -> None:
+        request_id = self._asked.get(frame.task_id) if self._asked and frame.task_id else None
+        self._send(frame.plain if request_id is None else frame.with_id(request_id))
+
+    async def ready(self) -> None:
+        await self._room.wait()
+
+    def expect(self, task_id: str, request_id: RequestId) -> None:
+        """Frames of this task belong to that request from now on."""
+        if len(self._asked) >= MAX_REMEMBERED_TASKS:
+            del self._asked[next(iter(self._asked))]
+        self._asked[task_id] = request_id
+
+    def close(self, why: Close) -> None:
+        if self._closing is None:
+            self._closing = why
+            self._metrics.closed(why.name)
+            self._some.set()
+            self._room.set()
+
+    def is_stuck(self, seconds: float) -> bool:
+        """It takes nothing of what it is sent."""
+        since = self._sending_since
+        return since is not None and time.monotonic() - since > seconds
+
+    def _send(self, text: str) -> None:
+        if self._closing is not None:
+            return
+        self._queued_bytes += len(text)
+        if self._queued_bytes > self._limits.queue_bytes:
+            self._queue.clear()
+            self.close(Close.too_slow)
+            return
+        self._queue.append(text)
+        if self._queued_bytes > self._limits.queue_bytes // 4:
+            self._room.clear()
+        self._some.set()
+
+    # -- its life --
+
+    async def run(self) -> None:
+        """Until either side ends it. Whatever of it still runs then is stopped."""
+        sending = asyncio.create_task(self._send_all())
+        receiving = asyncio.create_task(self._receive_all())
+        try:
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tasks = {sending, receiving, *self._under_way}
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in (sending, receiving):
+            if not task.cancelled() and (fault := task.exception()) is not None:
+                _log.error("socket_failed", exc_info=fault)
+
+    async def _receive_all(self) -> None:
+        while True:
+            try:
+                message = await self._socket.receive()
+            except (WebSocketDisconnect, RuntimeError):
+                return
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            self._take(text if text is not None else message.get("bytes") or b"")
+            # Many small frames at once must not keep everybody else waiting.
+            await asyncio.sleep(0)
+
+    def _take(self, text: str | bytes) -> None:
+        try:
+            request = read_request(text)
+        except RequestError as error:
+            # What makes no sense counts as well.
+            if self._admitted(error.request_id):
+                self._answer_error(error.request_id, error.code.value, str(error), "unread")
+            return
+        if not self._admitted(request.id):
+            return
+        if len(self._under_way) >= MAX_UNDER_WAY:
+            sentence = f"{MAX_UNDER_WAY} requests are under way already; wait for some"
+            self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
+            return
+        task = asyncio.create_task(self._carry_out(request))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def _admitted(self, request_id: RequestId) -> bool:
+        if self._bucket.take():
+            return True
+        if self._bucket.refused > MAX_WARNINGS:
+            self.close(Close.too_fast)
+        else:
+            sentence = f"more than {self._limits.requests_per_second} requests a second; slow down"
+            self._answer_error(request_id, Code.RATE_LIMITED.value, sentence, "unread")
+        return False
+
+    async def _carry_out(self, request: Request) -> None:
+        try:
+            result = await self._handle(self, request)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, one request failed and the rest goes on
+            told = told_error(error)
+            if told is None:
+                _report(request, error)
+                told = (Code.INTERNAL_ERROR.value, "something went wrong here; the server's log has it")
+            self._answer_error(request.id, *told, request.method)
+        else:
+            self._metrics.answered(request.method, "ok")
+            self._send(make_frame(FrameType.response, result).with_id(request.id))
+
+    def _answer_error(self, request_id: RequestId, code: str, message: str, method: str) -> None:
+        self._metrics.answered(method, code)
+        self._send(error_frame(code, message).with_id(request_id))
+
+    async def _send_all(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._queue:
+                text = self._queue.popleft()
+                self._sending_since = time.monotonic()
+                try:
+                    await self._socket.send({"type": "websocket.send", "text": text})
+                except (WebSocketDisconnect, RuntimeError, OSError):
+                    return
+                self._sent(text)
+            if self._closing is not None:
+                with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
+                    async with asyncio.timeout(1):
+                        await self._socket.close(self._closing.number, self._closing.name)
+                return
+
+    def _sent(self, text: str) -> None:
+        self._sending_since = None
+        self._metrics.sent()
+        self._queued_bytes -= len(text)
+        if self._queued_bytes <= self._limits.queue_bytes // 8:
+            self._room.set()
+
+
+Handle = Callable[[Connection, Request], Awaitable[object]]
+
+
+class Bucket:
+    """So many a second, and twice as many at once after a rest."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = 2 * per_second
+        self._left = self._most
+        self._at = time.monotonic()
+        self.refused = 0
+
+    def take(self) -> bool:
+        now = time.monotonic()
+        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        if self._left < 1:
+            self.refused += 1
+            return False
+        self._left -= 1
+        if self._left > self._per_second:
+            self.refused = 0
+        return True
+
+
+def _report(request: Request, error: Exception) -> None:
+    _log.error("request_failed", method=request.method, exc_info=error)

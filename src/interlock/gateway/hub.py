@@ -1,0 +1,315 @@
+"""Brings what happens in sessions to the sockets that follow them.
+
+Each session that somebody follows has one channel. It reads the log once for all its followers, in the
+order of the numbers, and tells the text of a running answer in between as it comes. A newcomer is first
+told what is stored, from where it wants to begin; when it has reached the channel's own number it joins,
+without a moment in between in which something could be missed or told twice.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import structlog
+
+from interlock.agent.events import AgentEvent, TextDelta
+from interlock.events.log import EventLog
+from interlock.gateway.frames import (
+    LAST,
+    Told,
+    frames_of,
+    live_frame,
+    read_head,
+    read_heads,
+    read_told,
+    turn_under_way,
+)
+from interlock.gateway.protocol import Frame
+from interlock.infra.errors import StoreError
+from interlock.session.messages import must_be_there
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+from interlock.worker.live import Live, RunningPieces
+from interlock.worker.rows import Task
+
+_log = structlog.get_logger(__name__)
+
+PAGE = 200
+# What other processes write to the same store rings no bell here: it is looked for.
+LOOK_SECONDS = 0.5
+# After the store could not be read.
+PAUSE_SECONDS = 1.0
+MAX_HEADS = 500
+
+NEWEST = "SELECT coalesce(max(position), 0) FROM events"
+
+
+class Follower(Protocol):
+    def tell(self, frame: Frame) -> None:
+        """It never waits. A follower that cannot keep up is ended by itself, and leaves."""
+
+    async def ready(self) -> None:
+        """Until there is room for more: for those who have much to catch up on."""
+
+
+class Hub:
+    """On one event loop. `run` looks for what other processes wrote."""
+
+    def __init__(self, database: Database, log: EventLog, live: Live) -> None:
+        self._database = database
+        self._log = log
+        self._live = live
+        self._channels: dict[str, Channel] = {}
+        self._looked_at = 0
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def grown(streams: set[str]) -> None:
+            # In the writer's thread. Whether anybody follows one of them is only looked at roughly here.
+            if not streams.isdisjoint(self._channels.keys()):
+                loop.call_soon_threadsafe(self._wake, streams)
+
+        stop_listening = self._log.listen(grown)
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                try:
+                    if self._channels:
+                        await self._look()
+                except StoreError as error:
+                    _log.warning("log_not_looked_at", error=str(error))
+        finally:
+            stop_listening()
+            await self._end_all()
+
+    async def follow(
+        self, session_id: str, follower: Follower, *, after: int | None = None, last: int | None = None
+    ) -> tuple[int, int]:
+        """Tell what comes after `after`, at most the `last` newest numbers of what is there.
+
+        `after` None is now: nothing of before. It returns when the follower has joined, and gives where it
+        began and where that was.
+        """
+        channel = self._channels.get(session_id)
+        if channel is None:
+            channel = self._channels[session_id] = Channel(session_id, self._database, self._live)
+        channel.wanted += 1
+        try:
+            head = await channel.begin()
+            begin = head if after is None else min(after, head)
+            if last is not None:
+                begin = max(begin, head - last)
+            joined = await channel.bring(follower, begin)
+        finally:
+            channel.wanted -= 1
+            await self._let_go(channel)
+        return begin, joined
+
+    async def leave(self, session_id: str, follower: Follower) -> None:
+        channel = self._channels.get(session_id)
+        if channel is not None:
+            channel.followers.discard(follower)
+            await self._let_go(channel)
+
+    def follows(self, session_id: str, follower: Follower) -> bool:
+        channel = self._channels.get(session_id)
+        return channel is not None and follower in channel.followers
+
+    def _wake(self, streams: Iterable[str]) -> None:
+        for stream in streams:
+            if (channel := self._channels.get(stream)) is not None:
+                channel.wake()
+
+    async def _look(self) -> None:
+        rows = await self._database.glance(NEWEST)
+        if rows[0][0] != self._looked_at:
+            self._looked_at = rows[0][0]
+            names = tuple(self._channels)
+            for begin in range(0, len(names), MAX_HEADS):
+                await self._look_at(names[begin : begin + MAX_HEADS])
+
+    async def _look_at(self, names: Sequence[str]) -> None:
+        heads = await self._database.read(lambda db: read_heads(db, names))
+        grown = [name for name, seq in heads if name in self._channels and seq > self._channels[name].seq]
+        self._wake(grown)
+
+    async def _let_go(self, channel: "Channel") -> None:
+        if (
+            not channel.followers
+            and not channel.wanted
+            and self._channels.get(channel.session_id) is channel
+        ):
+            del self._channels[channel.session_id]
+            await channel.end()
+
+    async def _end_all(self) -> None:
+        for channel in tuple(self._channels.values()):
+            await channel.end()
+        self._channels.clear()
+
+
+class Channel:
+    """One session for all who follow it. `seq` is the number up to which they were told everything."""
+
+    def __init__(self, session_id: str, database: Database, live: Live) -> None:
+        self.session_id = session_id
+        self.followers: set[Follower] = set()
+        # Those that are about to join.
+        self.wanted = 0
+        self.seq = 0
+        self._database = database
+        self._live = live
+        self._wake = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._begun: asyncio.Future[int] | None = None
+        # The turn that the log says is under way: text of a later one waits until the log has come to it,
+        # and that of one which is stored is not told again.
+        self._turn: tuple[str, int] | None = None
+        self._open = OpenText()
+
+    async def begin(self) -> int:
+        """Find out where the session is; once, however many ask. Gives the number it is at."""
+        if self._begun is None:
+            self._begun = asyncio.ensure_future(self._find_beginning())
+        await asyncio.shield(self._begun)
+        return self.seq
+
+    async def _find_beginning(self) -> int:
+        self._live.attach(self.session_id, self)
+        running = self._live.running_pieces(self.session_id)
+
+        def read(connection: Connection) -> tuple[int, int | None]:
+            must_be_there(connection, self.session_id)
+            head = read_head(connection, self.session_id)
+            if running is None:
+                return head, None
+            return head, turn_under_way(connection, self.session_id, running.task_id)
+
+        self.seq, turn = await self._database.read(read)
+        if running is not None and turn is not None:
+            self._turn = (running.task_id, turn)
+        self._reading = asyncio.create_task(self._read_on())
+        self.wake()
+        return self.seq
+
+    async def end(self) -> None:
+        self._live.detach(self.session_id, self)
+        for task in (self._begun, self._reading):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    # -- what wakes it --
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def tell(self, _task: Task, event: AgentEvent) -> bool:
+        """What the agent tells: text is new here, everything else comes by the log."""
+        if isinstance(event, TextDelta):
+            self._wake.set()
+        return True
+
+    # -- telling --
+
+    async def bring(self, follower: Follower, seq: int) -> int:
+        """Tell a newcomer what is stored until it is where everybody is, and let it join."""
+        while seq < self.seq:
+            page = await self._read(seq, self.seq)
+            if not page:
+                raise StoreError(f"the log of session {self.session_id} ends before its head")
+            for told in page:
+                for frame in frames_of(told):
+                    follower.tell(frame)
+            seq = page[-1].seq
+            await follower.ready()
+        if (running := self._open.whole(self.session_id)) is not None:
+            follower.tell(running)
+        self.followers.add(follower)
+        return seq
+
+    async def _read_on(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._tell_stored()
+            except StoreError as error:
+                _log.warning("session_not_read", session_id=self.session_id, error=str(error))
+                await asyncio.sleep(PAUSE_SECONDS)
+                self._wake.set()
+            self._tell_text()
+
+    async def _tell_stored(self) -> None:
+        while page := await self._read(self.seq, LAST):
+            for told in page:
+                shown = self._note(told)
+                for frame in frames_of(told, shown):
+                    self._tell_all(frame)
+                self.seq = told.seq
+            if len(page) < PAGE:
+                return
+
+    def _note(self, told: Told) -> str:
+        """Keep in mind which turn runs. Gives what was shown of a text that is stored now."""
+        task = told.header.task
+        if told.kind == "turn.started" and task is not None:
+            self._turn = (task, int(told.payload.get("turn", 0)))
+        is_answer = told.message is not None and told.message.role == "assistant"
+        if is_answer or told.kind in {"task.finished", "task.cancelled"}:
+            self._turn = None
+            return self._open.close()
+        return ""
+
+    def _tell_text(self) -> None:
+        running = self._live.running_pieces(self.session_id)
+        if running is None or running.place != self._turn:
+            return
+        frame = self._open.more(self.session_id, running)
+        if frame is not None:
+            self._tell_all(frame)
+
+    def _tell_all(self, frame: Frame) -> None:
+        for follower in tuple(self.followers):
+            follower.tell(frame)
+
+    async def _read(self, after: int, through: int) -> list[Told]:
+        return await self._database.read(
+            lambda db: read_told(db, self.session_id, after=after, through=through, limit=PAGE)
+        )
+
+
+class OpenText:
+    """What of the running answer was told to the followers, before it is stored."""
+
+    def __init__(self) -> None:
+        self._of: RunningPieces | None = None
+        self._pieces = 0
+        self._chars = 0
+
+    def more(self, session_id: str, running: RunningPieces) -> Frame | None:
+        """What has come since; None where nothing has."""
+        if running is not self._of:
+            self._of, self._pieces, self._chars = running, 0, 0
+        text = "".join(running.pieces[self._pieces :])
+        if not text:
+            return None
+        frame = live_frame(session_id, running.task_id, self._chars, text)
+        self._pieces, self._chars = len(running.pieces), self._chars + len(text)
+        return frame
+
+    def whole(self, session_id: str) -> Frame | None:
+        """All of it that the others were told, for one who joins them."""
+        if self._of is None or not self._chars:
+            return None
+        return live_frame(session_id, self._of.task_id, 0, self._text())
+
+    def close(self) -> str:
+        """It is stored, or nobody goes on with it. Gives what was told of it."""
+        text = self._text()
+        self._of, self._pieces, self._chars = None, 0, 0
+        return text
+
+    def _text(self) -> str:
+        return "" if self._of is None else "".join(self._of.pieces[: self._pieces])

@@ -1,0 +1,71 @@
+"""What a method is: a name, what it takes, and a function."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Protocol, TypeVar
+
+from pydantic import Field
+
+from interlock.gateway.auth import Who
+from interlock.gateway.protocol import Frame, Params, RequestId
+from interlock.gateway.services import Json, Services
+from interlock.session.models import Session
+
+Given = TypeVar("Given", bound=Params)
+
+Identity = Annotated[str, Field(min_length=1, max_length=64)]
+Count = Annotated[int, Field(ge=1, le=1000)]
+Seq = Annotated[int, Field(ge=0, lt=2**62)]
+
+
+class Caller(Protocol):
+    """The socket that a request came by."""
+
+    who: Who
+    subscriptions: set[str]
+
+    def tell(self, frame: Frame) -> None: ...
+
+    async def ready(self) -> None: ...
+
+    def expect(self, task_id: str, request_id: RequestId) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Given]):
+    services: Services
+    caller: Caller
+    request_id: RequestId
+    params: Given
+
+    @property
+    def who(self) -> str:
+        return self.caller.who.name
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    name: str
+    params: type[Params]
+    run: Callable[[Call[Any]], Awaitable[Json]]
+    # What comes from the log has no secrets in it; everything else is looked through once more.
+    is_stored: bool = False
+    # Only there when the operator opened modes.
+    needs_modes: bool = False
+
+
+def session_json(services: Services, session: Session) -> Json:
+    return {
+        "id": session.id,
+        "kind": session.kind,
+        "title": session.title,
+        "mode": services.sessions.mode_of(session).value,
+        "stored_mode": session.stored_mode,
+        "opened_by": session.opened_by,
+        "created_us": session.created_us,
+        "updated_us": session.updated_us,
+        "last_seq": session.last_seq,
+        "archived": session.archived,
+        "agent": session.agent,
+        "model": session.model,
+    }

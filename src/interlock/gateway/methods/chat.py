@@ -1,0 +1,129 @@
+"""Talking: a message becomes a task, and its frames come back under the request's id."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from pydantic import Field
+
+from interlock.gateway.connection import MAX_SUBSCRIPTIONS
+from interlock.gateway.methods.base import Call, Count, Identity, Method, Seq
+from interlock.gateway.protocol import Params
+from interlock.gateway.services import Json
+from interlock.infra.errors import PersonError, WrongTaskStatus
+from interlock.session.transcript import read_messages
+from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.tasks import new_task_id
+
+MAX_CONTENT_CHARS = 200_000
+
+
+class ChatSend(Params):
+    session_id: Identity
+    content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
+    task_id: Identity | None = None
+
+
+class ChatCancel(Params):
+    session_id: Identity
+    task_id: Identity | None = None
+
+
+class ChatHistory(Params):
+    session_id: Identity
+    after_seq: Seq = 0
+    limit: Count = 200
+
+
+class AskUserAnswer(Params):
+    question_id: Identity
+    answer: dict[str, object]
+
+
+async def send(call: Call[ChatSend]) -> Json:
+    params, services = call.params, call.services
+    task_id = params.task_id or new_task_id()
+    call.caller.expect(task_id, call.request_id)
+    await follow_from_now(call, params.session_id)
+    task = await services.tasks.put(params.session_id, params.content, who=call.who, task_id=task_id)
+    return {"task": asdict(task)}
+
+
+async def cancel(call: Call[ChatCancel]) -> Json:
+    tasks, params = call.services.tasks, call.params
+    if params.task_id is not None:
+        task = await tasks.get(params.task_id)
+        if task.session_id != params.session_id:
+            raise PersonError(f"task_id: {params.task_id} is not a task of this session")
+    else:
+        task = await _at_work(call)
+    return {"task": asdict(await tasks.cancel(task.id, who=call.who))}
+
+
+async def _at_work(call: Call[ChatCancel]) -> Task:
+    """What runs or waits, else the next one."""
+    found = await call.services.tasks.list_tasks(session_id=call.params.session_id)
+    unfinished = [task for task in reversed(found) if not task.status.is_end]
+    for task in unfinished:
+        if task.status in {TaskStatus.running, TaskStatus.waiting}:
+            return task
+    if not unfinished:
+        await call.services.sessions.get(call.params.session_id)
+        raise WrongTaskStatus("nothing is under way in this session")
+    return unfinished[0]
+
+
+async def history(call: Call[ChatHistory]) -> Json:
+    params = call.params
+    said = await call.services.database.read(
+        lambda db: read_messages(db, params.session_id, params.after_seq, params.limit + 1)
+    )
+    shown = said[: params.limit]
+    return {"messages": [asdict(message) for message in shown], "has_more": len(said) > len(shown)}
+
+
+async def answer(call: Call[AskUserAnswer]) -> Json:
+    questions = call.services.questions
+    question = await questions.get(call.params.question_id)
+    if question.task is not None:
+        call.caller.expect(question.task, call.request_id)
+        await follow_from_now(call, question.session_id)
+    answered = await questions.answer(question.id, call.params.answer, who=call.who)
+    return {"question": asdict(answered)}
+
+
+async def follow_from_now(
+    call: "Call[ChatSend] | Call[AskUserAnswer] | Call[TasksRetry]", session_id: str
+) -> None:
+    """Whoever sets a task going is told what comes of it."""
+    hub, caller = call.services.hub, call.caller
+    if hub.follows(session_id, caller):
+        return
+    refuse_too_many(caller.subscriptions)
+    await hub.follow(session_id, caller, after=None, last=None)
+    caller.subscriptions.add(session_id)
+
+
+def refuse_too_many(subscriptions: set[str]) -> None:
+    if len(subscriptions) >= MAX_SUBSCRIPTIONS:
+        raise PersonError(f"one socket follows at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some")
+
+
+class TasksRetry(Params):
+    task_id: Identity
+
+
+async def retry(call: Call[TasksRetry]) -> Json:
+    tasks, as_task = call.services.tasks, new_task_id()
+    before = await tasks.get(call.params.task_id)
+    call.caller.expect(as_task, call.request_id)
+    await follow_from_now(call, before.session_id)
+    return {"task": asdict(await tasks.retry(before.id, who=call.who, as_task=as_task))}
+
+
+METHODS = (
+    Method("chat.send", ChatSend, send),
+    Method("chat.cancel", ChatCancel, cancel),
+    Method("chat.history", ChatHistory, history, is_stored=True),
+    Method("ask_user.answer", AskUserAnswer, answer),
+    Method("tasks.retry", TasksRetry, retry),
+)

@@ -1,0 +1,69 @@
+"""What this process counts, for Prometheus. Names and labels never carry what people said."""
+
+from collections.abc import Callable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from interlock.agent.events import AgentEvent, ToolDenied, ToolResultInfo, TurnCompleted
+
+PREFIX = "interlock"
+
+
+class Metrics:
+    """One registry for each gateway, so that two in one process do not mix."""
+
+    def __init__(self, methods: frozenset[str] = frozenset()) -> None:
+        self._methods = methods
+        self._registry = CollectorRegistry()
+        self._requests = self._counter("requests", "Requests over sockets.", "method", "code")
+        self._frames = self._counter("frames_sent", "Frames sent to sockets.")
+        self._closed = self._counter("sockets_closed", "Sockets closed from this side.", "reason")
+        self._logins = self._counter("logins", "Codes that were given.", "outcome")
+        self._turns = self._counter("turns", "Turns of models worked on here.")
+        self._tokens = self._counter("tokens", "Tokens of these turns.", "direction")
+        self._calls = self._counter("tool_calls", "Tool calls worked on here.", "tool", "outcome")
+        self._sockets = self._gauge("sockets", "Open sockets.")
+        self._tasks = self._gauge("tasks", "Tasks that have not ended, in the store.", "status")
+        self._events = self._gauge("events", "Events in the log.")
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(name, about, labels, namespace=PREFIX, registry=self._registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, namespace=PREFIX, registry=self._registry)
+
+    def answered(self, method: str, code: str) -> None:
+        # What a client calls a method must not become a label.
+        self._requests.labels(method if method in self._methods else "unknown", code).inc()
+
+    def sent(self) -> None:
+        self._frames.inc()
+
+    def closed(self, reason: str) -> None:
+        self._closed.labels(reason).inc()
+
+    def login(self, outcome: str) -> None:
+        self._logins.labels(outcome).inc()
+
+    def told(self, event: AgentEvent, name_of: Callable[[str], str]) -> None:
+        """Something the agent does in this process."""
+        match event:
+            case TurnCompleted():
+                self._turns.inc()
+                self._tokens.labels("input").inc(event.input_tokens)
+                self._tokens.labels("output").inc(event.output_tokens)
+            case ToolDenied():
+                self._calls.labels(name_of(event.tool_name), "denied").inc()
+            case ToolResultInfo():
+                outcome = "ok" if event.result.get("ok") else "failed"
+                self._calls.labels(name_of(event.tool_name), outcome).inc()
+            case _:
+                pass
+
+    def text(self, *, sockets: int, tasks: Mapping[str, int], events: int) -> bytes:
+        self._sockets.set(sockets)
+        self._tasks.clear()
+        for status, count in tasks.items():
+            self._tasks.labels(status).set(count)
+        self._events.set(events)
+        return generate_latest(self._registry)

@@ -1,0 +1,171 @@
+"""The frames that go over a socket, and the errors in them. docs/protocol.md tells the same in words.
+
+A client sends requests; what the server sends is built here and nowhere else. A frame is encoded once,
+without the `id` that differs from socket to socket; each socket puts its own in front.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from interlock.infra.errors import InterlockError, PersonError
+from interlock.infra.text import quotable
+from interlock.models.provider import ModelError
+
+RequestId = str | int | None
+
+MAX_ID_CHARS = 128
+MAX_SHOWN_CHARS = 80
+
+
+class FrameType(StrEnum):
+    """What the server sends."""
+
+    stream_chunk = "stream_chunk"
+    tool_call = "tool_call"
+    tool_result = "tool_result"
+    tool_denied = "tool_denied"
+    ask_user = "ask_user"
+    response = "response"
+    error = "error"
+    event = "event"
+
+
+class Code(StrEnum):
+    """The codes of this layer; an error of a lower one brings its own (`infra/errors.py`)."""
+
+    PARSE_ERROR = "PARSE_ERROR"
+    METHOD_NOT_FOUND = "METHOD_NOT_FOUND"
+    INVALID_PARAMS = "INVALID_PARAMS"
+    RATE_LIMITED = "RATE_LIMITED"
+    LLM_ERROR = "LLM_ERROR"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    CANCELLED = "CANCELLED"
+    TASK_FAILED = "TASK_FAILED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+class Close(StrEnum):
+    """Why a socket is closed from this side, and the number that says so."""
+
+    too_fast = "1008"
+    too_slow = "1013"
+    stopping = "1012"
+    revoked = "4401"
+
+    @property
+    def number(self) -> int:
+        return int(self.value)
+
+
+class Params(BaseModel):
+    """What a method takes. A field that nobody knows is refused, and nothing is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class NoParams(Params):
+    pass
+
+
+class RequestError(Exception):
+    """A request cannot be carried out; told to whoever sent it."""
+
+    def __init__(self, code: Code, message: str, request_id: RequestId = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.request_id = request_id
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: RequestId
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame, encoded. `task_id` says whose stream it belongs to, so that its id can be put in front."""
+
+    body: str
+    task_id: str | None = None
+    # The frame with a null id: what most sockets are sent.
+    plain: str = field(default="")
+
+    def with_id(self, request_id: RequestId) -> str:
+        if request_id is None:
+            return self.plain
+        return f'{{"id":{orjson.dumps(request_id).decode()},{self.body}'
+
+
+def make_frame(
+    kind: FrameType,
+    data: Any,
+    *,
+    session_id: str | None = None,
+    seq: int | None = None,
+    task_id: str | None = None,
+) -> Frame:
+    shell = {"type": kind.value, "session_id": session_id, "seq": seq, "data": data}
+    body = orjson.dumps(shell).decode()[1:]
+    return Frame(body, task_id, f'{{"id":null,{body}')
+
+
+def read_request(text: str | bytes) -> Request:
+    """A request, or a `RequestError` that says what is wrong with it."""
+    try:
+        given = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise RequestError(Code.PARSE_ERROR, "the frame is not JSON") from None
+    if not isinstance(given, dict):
+        raise RequestError(Code.PARSE_ERROR, "the frame is not an object")
+    request_id = _read_id(given.get("id"))
+    method, params = given.get("method"), given.get("params")
+    if given.get("type") != "request" or not isinstance(method, str):
+        raise RequestError(
+            Code.PARSE_ERROR, 'a frame is {"type": "request", "id", "method", "params"}', request_id
+        )
+    if params is not None and not isinstance(params, dict):
+        raise RequestError(Code.INVALID_PARAMS, "params is an object", request_id)
+    return Request(request_id, method, params or {})
+
+
+def _read_id(given: Any) -> RequestId:
+    if isinstance(given, bool) or not isinstance(given, str | int | None):
+        raise RequestError(Code.PARSE_ERROR, "id is a string or a number")
+    if isinstance(given, str) and len(given) > MAX_ID_CHARS:
+        raise RequestError(Code.PARSE_ERROR, f"id has at most {MAX_ID_CHARS} characters")
+    return given
+
+
+def read_params(model: type[Params], given: dict[str, Any], request_id: RequestId) -> Params:
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        faults = [
+            f"{quotable('.'.join(str(step) for step in each['loc']), MAX_SHOWN_CHARS)}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False, include_context=False)
+        ]
+        raise RequestError(Code.INVALID_PARAMS, "; ".join(faults[:5]), request_id) from None
+
+
+def error_frame(code: str, message: str) -> Frame:
+    return make_frame(FrameType.error, {"code": code, "message": message})
+
+
+def told_error(error: Exception) -> tuple[str, str] | None:
+    """The code and the sentence that a person is told; None where it is a fault of our own."""
+    if isinstance(error, RequestError):
+        return error.code.value, str(error)
+    if isinstance(error, PersonError | ModelError):
+        return _code_of(error), str(error)
+    return None
+
+
+def _code_of(error: InterlockError) -> str:
+    # To a person at a socket a command that was not understood is a request that does not fit.
+    return Code.INVALID_PARAMS.value if error.code == "BAD_USAGE" else error.code

@@ -1,0 +1,125 @@
+"""The gateway of an office: what the page and scripts reach over sockets."""
+
+from importlib.metadata import version
+from typing import Any
+
+from interlock.agent.budget import PriceTable
+from interlock.config.modes import ToolMode
+from interlock.gates.policy import ToolPolicy
+from interlock.gateway.app import Gateway, script_hashes
+from interlock.gateway.auth import Credentials
+from interlock.gateway.connection import SocketLimits
+from interlock.gateway.doors import DoorPolicy, Doors
+from interlock.gateway.hub import Hub
+from interlock.gateway.services import About, Services
+from interlock.gateway.serving import Address, Server, listening_socket
+from interlock.models.choose import DEMO
+from interlock.models.provider import Usage
+from interlock.session.settings_store import StoredSettings
+from interlock.tools.registry import ToolRegistry
+from interlock.wiring import views
+from interlock.wiring.office import Office
+from interlock.wiring.runtime import Runtime
+from interlock.wiring.situation import ceiling
+
+__all__ = [
+    "Address",
+    "Gateway",
+    "Server",
+    "listening_socket",
+    "open_credentials",
+    "open_gateway",
+    "open_server",
+]
+
+
+def open_credentials(runtime: Runtime) -> Credentials:
+    return Credentials(runtime.database, runtime.log, runtime.redactor)
+
+
+def open_gateway(office: Office, *, port: int) -> Gateway:
+    runtime, given = office.runtime, office.runtime.settings.gateway
+    gateway = Gateway(
+        _services(office),
+        open_credentials(runtime),
+        # Cookies know no ports: two Interlocks on one machine must not take each other's.
+        cookie=f"interlock_{port}",
+        secure_cookie=given.tls_cert is not None,
+        browser_days=given.browser_days,
+        max_sockets=given.max_sockets,
+        limits=SocketLimits(queue_bytes=given.queue_bytes, requests_per_second=given.requests_per_second),
+    )
+    name_of = _known_names(runtime.registry)
+    office.live.hear(lambda event: gateway.metrics.told(event, name_of))
+    return gateway
+
+
+def open_server(gateway: Gateway, runtime: Runtime, address: Address) -> Server:
+    given = runtime.settings.gateway
+    doors = Doors(gateway.app(), DoorPolicy.of(given, address.port, script_hashes=script_hashes()))
+    return Server(
+        gateway,
+        doors,
+        address,
+        max_frame_bytes=given.max_frame_bytes,
+        max_sockets=given.max_sockets,
+    )
+
+
+def _services(office: Office) -> Services:
+    runtime = office.runtime
+    prices = PriceTable.of(runtime.settings.control.prices, free=(DEMO,))
+
+    async def matrix(agent: ToolPolicy, settings: StoredSettings | None) -> dict[str, Any]:
+        return await views.matrix(runtime, agent=agent, settings=settings)
+
+    async def explain(tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy) -> dict[str, Any]:
+        return await views.explain(runtime, tool, mode, args, agent=agent)
+
+    async def undo(task_id: str, who: str) -> dict[str, Any]:
+        report = await runtime.undo.take_back(task_id, who=who)
+        return {
+            "undo_id": report.undo_id,
+            "restored": [outcome.now_at for outcome in report.outcomes if outcome.reason is None],
+            "left": [[outcome.now_at, outcome.reason] for outcome in report.outcomes if outcome.reason],
+        }
+
+    return Services(
+        about=_about(runtime),
+        database=runtime.database,
+        log=runtime.log,
+        redactor=runtime.redactor,
+        hub=Hub(runtime.database, runtime.log, office.live),
+        sessions=runtime.sessions,
+        mode_switch=runtime.mode_switch,
+        stored_settings=runtime.stored_settings,
+        questions=runtime.questions,
+        tasks=office.tasks,
+        agents=office.agents,
+        models=office.models,
+        matrix=matrix,
+        explain=explain,
+        undo=undo,
+        cost_of=lambda model, given, taken: prices.spent({model: Usage(given, taken)}).cost,
+    )
+
+
+def _about(runtime: Runtime) -> About:
+    backend = runtime.sandbox.backend
+    return About(
+        version=version("interlock-runtime"),
+        open_modes=runtime.situation.open_modes,
+        sandbox={
+            "name": backend.name if backend is not None else "none",
+            "confines": runtime.sandbox.is_confined,
+        },
+        roots=tuple(str(root) for root in runtime.situation.capabilities.roots),
+        retention_days=getattr(runtime.settings, "retention_days", None),
+        ceiling=ceiling(runtime.settings),
+    )
+
+
+def _known_names(registry: ToolRegistry) -> Any:
+    """What a model calls a tool must not become the name of a figure."""
+    known = frozenset(entry.tool.name for entry in registry)
+    return lambda name: name if name in known else "unknown"
