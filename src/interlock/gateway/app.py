@@ -233,7 +233,7 @@ def script_hashes() -> tuple[str, ...]:
     page = (STATIC / "index.html").read_bytes()
     begin, end = b'<script type="importmap">', b"</script>"
     inside = page.split(begin, 1)[1].split(end, 1)[0] if begin in page else b""
-    return (f"sha256-{b64encode(sha256(inside).digest()).decode()}",)
+    return (b64encode(sha256(inside).digest()).decode(),)
 
 
 async def _code_in(request: Request) -> str:
