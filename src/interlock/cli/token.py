@@ -1,0 +1,143 @@
+"""`interlock token`: who may come in over the network."""
+
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter, validators
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import AsJson, local_time, note, print_json, print_line, print_table
+from interlock.cli.runtime import opened_runtime
+from interlock.infra.errors import PersonError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.config.gateway import GatewaySettings
+    from interlock.gateway.auth import Credentials
+
+app = App(
+    name="token", help="Make, list and revoke tokens; make a link for a browser.", help_format="plaintext"
+)
+
+Port = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=65535))]
+
+
+@app.command
+async def add(name: str, *, json: AsJson = False) -> int:
+    """Make a token for a script and print it. It is shown this once.
+
+    Parameters
+    ----------
+    name
+        Who it is, as the log will name them: letters, digits, dots, dashes, underscores.
+    """
+    from interlock.wiring import local_person
+
+    async with _opened_credentials() as (credentials, _):
+        made = await credentials.add_token(name, who=local_person())
+    if json:
+        print_json(asdict(made))
+    else:
+        print_line(made.secret)
+    note(f"{made.id} is {made.name}; keep the token, it is not shown again")
+    note("use it as  Authorization: Bearer TOKEN")
+    return Exit.ok
+
+
+@app.command(name="list")
+async def list_tokens(*, json: AsJson = False) -> int:
+    """List what lets somebody in: tokens, browsers, and links that nobody opened yet."""
+    async with _opened_credentials() as (credentials, _):
+        found = await credentials.list()
+    if json:
+        print_json([asdict(one) for one in found])
+    elif not found:
+        note("nobody can come in; interlock token add NAME and interlock token link change that")
+    else:
+        rows = [
+            [
+                one.id,
+                one.kind.value,
+                one.name,
+                local_time(one.created_us),
+                *map(_when, (one.used_us, one.expires_us)),
+            ]
+            for one in found
+        ]
+        print_table(["id", "kind", "who", "made", "last used", "ends"], rows)
+    return Exit.ok
+
+
+@app.command
+async def revoke(token: str, *, json: AsJson = False) -> int:
+    """End a token, a browser or a link for good. Open connections are closed within two seconds.
+
+    Parameters
+    ----------
+    token
+        The id that the list shows, or a token's name.
+    """
+    from interlock.wiring import local_person
+
+    async with _opened_credentials() as (credentials, _):
+        revoked = await credentials.revoke(token, who=local_person())
+    if json:
+        print_json({"id": revoked.id, "kind": revoked.kind.value, "name": revoked.name})
+    else:
+        print_line(f"revoked   {revoked.id}  ({revoked.kind.value}, {revoked.name})")
+    return Exit.ok
+
+
+@app.command
+async def link(*, port: Port | None = None, json: AsJson = False) -> int:
+    """Print a link that logs one browser in, as whoever runs this. It works once, within ten minutes.
+
+    Parameters
+    ----------
+    port
+        The port that the server printed, if it is not that of GATEWAY_PORT.
+    """
+    from interlock.wiring import local_person
+
+    async with _opened_credentials() as (credentials, gateway):
+        base = link_base(gateway, port or gateway.port)
+        address = f"{base}/#code={await credentials.issue_code(who=local_person())}"
+    if json:
+        print_json({"link": address})
+    else:
+        print_line(address)
+    note("it works once, within ten minutes; interlock serve must be running")
+    return Exit.ok
+
+
+def link_base(gateway: "GatewaySettings", port: int) -> str:
+    """The address that a browser here reaches it by, without anything behind the port."""
+    from interlock.gateway.doors import EVERYWHERE
+
+    if gateway.host in EVERYWHERE and gateway.allowed_hosts:
+        # As the operator wrote it: any other port would be another name. A proxy may have another scheme.
+        public = gateway.allowed_hosts[0]
+        named = [
+            origin for origin in gateway.allowed_origins if origin.lower().endswith(f"//{public.lower()}")
+        ]
+        return named[0] if named else f"{gateway.scheme}://{public}"
+    if not port:
+        raise PersonError(
+            "GATEWAY_PORT is 0, any free port: say --port with the one that the server printed"
+        )
+    host = "127.0.0.1" if gateway.host in EVERYWHERE else gateway.host
+    return f"{gateway.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+@asynccontextmanager
+async def _opened_credentials() -> "AsyncIterator[tuple[Credentials, GatewaySettings]]":
+    from interlock.wiring.serving import open_credentials
+
+    async with opened_runtime() as runtime:
+        yield open_credentials(runtime), runtime.settings.gateway
+
+
+def _when(time_us: int | None) -> str:
+    return "never" if time_us is None else local_time(time_us)
