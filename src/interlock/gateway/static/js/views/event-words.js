@@ -1,0 +1,96 @@
+/** Events in words. Whatever a page of another version does not know is told by its kind and its fields. */
+import { formatDuration, formatNumber, hasText, t } from '../texts.js';
+import { joined, layerName } from './parts.js';
+
+const LONG = 160;
+
+export function short(value, most = LONG) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+  const line = text.replaceAll(/\s+/g, ' ').trim();
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line;
+}
+
+/** The arguments of a call on one line: path=src/a.py find=Hello */
+export function argumentsLine(value) {
+  if (!value || typeof value !== 'object') return short(value ?? '');
+  return short(Object.entries(value).map(([name, each]) => `${name}=${short(each, 60)}`).join(' '));
+}
+
+const WORDS = {
+  'task.queued': (p) => [t('event.task'), t('event.task.by', { who: p.who })],
+  'task.started': (p) => [t('event.attempt', { n: formatNumber(p.attempt) }), p.worker],
+  'task.waiting': () => [t('event.task.waiting'), ''],
+  'agent.started': (p) => [p.agent ? t('event.agent_named', { agent: p.agent }) : t('event.agent'), p.model],
+  'turn.started': (p) => [t('event.turn', { n: formatNumber(p.turn) }), p.tool_choice === 'required' ? t('event.turn.required') : ''],
+  'tool_call.started': (p) => [p.tool_name, argumentsLine(p.arguments)],
+  'tool_call.denied': (p) => [p.tool_name, t('event.denied', { code: p.error_code, layer: layerName(p.layer) })],
+  'tool_call.failed': (p) => [p.tool_name, `${p.error_code}: ${short(p.error ?? '')}`],
+  'message.appended': (p) => [t(`event.message.${p.role}`), ''],
+  'control.limit_reached': (p) => [t('event.limit', { limit: p.limit }), short(p.sentence ?? '')],
+  'progress.stalled': (p) => [t('event.stalled', { tool: p.tool_name, n: p.times }), ''],
+  'retry.scheduled': (p) => [t('event.retry', { n: formatNumber(p.attempt) }),
+    t('event.retry.in', { time: formatDuration(p.delay_seconds * 1000), kind: p.error_class })],
+  'retry.exhausted': (p) => [t('event.retry.exhausted', { n: p.attempts }), short(p.error ?? '')],
+  'circuit.opened': (p) => [t('event.circuit.opened'), t('event.circuit.why', { n: p.failures, kind: p.error_class })],
+  'context.compacted': (p) => [t('event.compacted'), t('event.compacted.by', { before: formatNumber(p.tokens_before), after: formatNumber(p.tokens_after) })],
+  'session.created': (p) => [t('event.session.created'), `${p.mode} · ${p.opened_by}`],
+  'session.mode_changed': (p) => [t('event.mode_changed'), `${p.from_mode} → ${p.to_mode} · ${p.who}`],
+  'session.model_changed': (p) => [t('event.model_changed'), `${p.from_model || t('event.usual')} → ${p.to_model || t('event.usual')} · ${p.who}`],
+  'session.renamed': (p) => [t('event.renamed'), short(p.title)],
+  'session.archived': (p) => [t(p.archived ? 'event.archived' : 'event.unarchived'), p.who],
+  'session.deleted': (p) => [t('event.deleted'), p.who],
+  'undo.started': (p) => [t('event.undo'), p.who],
+  'undo.finished': (p) => [t('event.undone', { n: p.restored?.length ?? 0 }), (p.restored ?? []).join(', ')],
+  'settings.changed': (p) => [t('event.settings', { version: p.version, who: p.who }), settingsLine(p.changes)],
+  'sandbox.probed': (p) => [t(p.holds ? 'event.sandbox.holds' : 'event.sandbox.fails', { backend: p.backend }), triesLine(p.rows)],
+  'authority.compiled': (p) => [t('event.authority', { mode: p.mode }),
+    p.allowed?.length ? t('event.authority.tools', { n: p.allowed.length, tools: short(p.allowed.join(', ')) }) : t('event.authority.none')],
+  'auth.login': (p) => [t('event.login', { name: p.name }), p.who],
+  'auth.login_refused': (p) => [t('event.login_refused'), p.reason],
+  'auth.logout': (p) => [t('event.logout', { name: p.name }), p.who],
+  'auth.token_added': (p) => [t('event.token_added', { name: p.name }), p.who],
+  'auth.token_revoked': (p) => [t('event.token_revoked', { name: p.name }), p.who],
+  'auth.code_issued': (p) => [t('event.code_issued'), p.who],
+  'log.checkpoint': (p) => [t('event.checkpoint'), t('event.checkpoint.heads', { n: p.heads?.length ?? 0 })],
+};
+
+/** @returns {[string, string]} what it is, and more about it */
+export function wordsOf(event) {
+  const payload = event.payload;
+  if (payload === null || payload === undefined) return [kindName(event.kind), t('event.erased')];
+  const words = WORDS[event.kind];
+  if (words) return words(payload);
+  return [kindName(event.kind), argumentsLine(payload)];
+}
+
+export function kindName(kind) {
+  return hasText(`event.kind.${kind}`) ? t(`event.kind.${kind}`) : kind;
+}
+
+/** What a row is about, from all its events. @param {import('./spans.js').Row} row @returns {[string, string]} */
+export function rowWords(row) {
+  const [title, more] = wordsOf(row.events[0]);
+  const find = (kind) => row.events.find((event) => event.kind === kind)?.payload;
+  const asked = find('ask_user.asked');
+  if (asked) return [title, short(asked.question?.message ?? asked.question?.title ?? asked.question ?? '')];
+  const denied = row.events.length > 1 && find('tool_call.denied');
+  if (denied) return [title, t('event.denied', { code: denied.error_code, layer: layerName(denied.layer) })];
+  const failed = row.events.length > 1 && (find('tool_call.failed') ?? find('agent.failed'));
+  if (failed) return [title, short(`${failed.error_code ?? failed.error_class}: ${failed.error ?? ''} ${more}`)];
+  const ended = find('task.finished');
+  if (ended?.reason) return [title, short(ended.reason)];
+  return [title, more];
+}
+
+function settingsLine(changes) {
+  const said = (value) => (value === null ? t('settings.no_limit')
+    : typeof value === 'boolean' ? t(value ? 'settings.on' : 'settings.off')
+      : Array.isArray(value) ? joined(value.map(String)) || t('settings.none') : String(value));
+  return Object.entries(changes ?? {})
+    .map(([path, [from, to]]) => `${path.replace(/^tools\./, '')}: ${said(from)} → ${said(to)}`).join('; ');
+}
+
+function triesLine(rows) {
+  const held = (rows ?? []).filter(([, holds]) => holds).length;
+  return t('event.sandbox.tries', { held, n: rows?.length ?? 0 });
+}

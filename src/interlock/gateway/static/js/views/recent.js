@@ -1,0 +1,57 @@
+/** The newest tasks of all sessions, each a way into its timeline. */
+import { html, nothing } from 'lit';
+import { api } from '../api.js';
+import { View } from '../base.js';
+import { formatDuration, t } from '../texts.js';
+import { debounced, empty, loading, problem, time } from './parts.js';
+
+const NEWEST = 20;
+const BADGE = { done: 'ok', failed: 'error', waiting: 'warn', running: 'info', queued: 'info' };
+
+class Recent extends View {
+  static properties = {
+    sessions: { attribute: false },
+    tasks: { state: true },
+    failed: { state: true },
+  };
+
+  #refresh = debounced(() => this.#load(), 1000);
+
+  connectedCallback() {
+    super.connectedCallback();
+    this.until(api.onState((state) => state === 'open' && this.#load()));
+    this.until(api.onFrame((frame) => frame.seq && this.#refresh()));
+    this.until(() => this.#refresh.cancel());
+  }
+
+  async #load() {
+    try {
+      this.tasks = (await api.request('tasks.list', { limit: NEWEST })).tasks;
+      this.failed = null;
+    } catch (error) {
+      this.failed = error;
+    }
+  }
+
+  render() {
+    return html`<section class="v-recent" aria-labelledby="recent-title">
+      <h2 id="recent-title">${t('activity.recent')}</h2>
+      ${this.failed ? problem(this.failed, () => this.#load()) : !this.tasks ? loading()
+        : this.tasks.length ? this.#list() : empty(t('activity.no_tasks'), t('activity.no_tasks_text'))}
+    </section>`;
+  }
+
+  #list() {
+    const titles = new Map((this.sessions ?? []).map((session) => [session.id, session.title]));
+    return html`<ul class="v-tasks">${this.tasks.map((task) => html`<li>
+      <a href="#/activity/${task.session_id}/${task.id}">
+        <span class="badge ${BADGE[task.status] ?? ''}">${t(`activity.status.${task.status}`)}</span>
+        <span class="grow clip">${titles.get(task.session_id) || task.session_id}</span>
+        <code class="small muted">${task.mode ?? ''}</code>
+        <span class="small muted v-number">${task.ended_us && task.started_us ? formatDuration((task.ended_us - task.started_us) / 1000) : nothing}</span>
+        <span class="small muted">${time(task.created_us)}</span>
+      </a></li>`)}</ul>`;
+  }
+}
+
+customElements.define('il-recent', Recent);

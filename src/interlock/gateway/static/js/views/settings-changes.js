@@ -1,0 +1,54 @@
+/** "What this changes": the fields that differ, and the cells of the matrix that turn. */
+import { html, nothing } from 'lit';
+import { t } from '../texts.js';
+import { icon, joined, problem } from './parts.js';
+import { differences } from './policy-words.js';
+import { amount } from './settings-fields.js';
+
+export function renderChanges({ list, wrong, before, after, fault }) {
+  if (fault) return problem(fault);
+  if (Object.keys(wrong).length) return html`<p class="muted" role="status">${t('settings.effect_wrong')}</p>`;
+  if (!list.length) return html`<p class="muted">${t('settings.effect_none')}</p>`;
+  return html`
+    <ul class="v-changes">
+      ${list.map(({ field, from, to }) => html`<li>
+        <span>${t(`settings.f.${field.path}`)}</span>
+        <span class="v-fromto"><del>${said(field.type, from)}</del> ${icon('arrow')}<span class="sr-only">${t('settings.becomes')}</span>
+          <ins>${said(field.type, to)}</ins></span>
+      </li>`)}
+    </ul>
+    <div aria-live="polite">${after && before ? effect(differences(before, after)) : nothing}</div>`;
+}
+
+function said(type, value) {
+  if (type === 'switch') return t(value ? 'settings.on' : 'settings.off');
+  if (type === 'tools') return value?.length ? joined(value) : t('settings.none');
+  if (value === null) return t('settings.no_limit');
+  return type === 'ports' ? value.join(', ') : amount(type, value);
+}
+
+function effect(turned) {
+  if (!turned.length) return html`<p class="hint">${t('settings.effect_no_cell')}</p>`;
+  const lost = turned.filter(({ lost: { open, closed } }) => open.length + closed.length);
+  const gained = turned.filter(({ gained: { open, closed } }) => open.length + closed.length);
+  return html`
+    ${side(lost, 'lost', 'cross')}
+    ${side(gained, 'gained', 'check')}`;
+}
+
+function side(turned, which, sign) {
+  if (!turned.length) return nothing;
+  return html`<h3 class="v-turned-head is-${which}">${icon(sign)}${t(`settings.${which}`, { n: turned.length })}</h3>
+    <ul class="v-turned">
+      ${turned.map((item) => html`<li title=${item[which].message}>
+        <a href="#/authority/${item.tool}"><code>${item.tool}</code></a>
+        <span>${where(item[which], which)}</span>
+      </li>`)}
+    </ul>`;
+}
+
+function where({ open, closed }, which) {
+  const now = open.length ? t(`settings.${which}_in`, { modes: joined(open) }) : '';
+  const then = closed.length ? t(`settings.${which}_closed`, { modes: joined(closed) }) : '';
+  return [now, then].filter(Boolean).join(t('settings.and_also'));
+}

@@ -1,0 +1,126 @@
+/** One field of the settings: its control, its default, and what the operator allows. */
+import { html, nothing } from 'lit';
+import { live } from 'lit/directives/live.js';
+import { formatBytes, formatNumber, t } from '../texts.js';
+import { icon, joined } from './parts.js';
+import { ceilingAt, parsed, valueAt } from './settings-form.js';
+
+/**
+ * @param {import('./settings-form.js').Field & {id: string}} field
+ * @param {{raw: any, stored: any, wrong?: string, tools: any[], set: (value: any) => void}} state
+ */
+export function renderField(field, state) {
+  const draw = { switch: toggle, tools: tools }[field.type] ?? line;
+  const limit = ceilingAt(state.stored.ceiling, field.path);
+  return draw(field, { ...state, limit, initial: valueAt(state.stored.defaults, field.path) });
+}
+
+const label = (field) => t(`settings.f.${field.path}`);
+const hint = (field) => t(`settings.f.${field.path}.hint`);
+
+function toggle(field, { raw, initial, limit, wrong, set }) {
+  const without = limit === false && raw;
+  return html`<div class="v-field">
+    <label class="v-toggle">
+      <input type="checkbox" id=${field.id} .checked=${live(raw)} aria-describedby="${field.id}-hint"
+        aria-invalid=${wrong ? 'true' : nothing} @change=${(event) => set(event.target.checked)} />
+      <span class="v-label">${label(field)}</span>
+      <span class="badge">${t('settings.default', { value: t(initial ? 'settings.on' : 'settings.off') })}</span>
+    </label>
+    <div id="${field.id}-hint" class="v-under">
+      <p class="hint">${hint(field)}</p>
+      ${limit === false ? ceiling(t(without ? 'settings.ceiling.off_but_on' : 'settings.ceiling.off'), without) : nothing}
+      ${mistake(wrong)}
+    </div>
+  </div>`;
+}
+
+function line(field, { raw, initial, limit, wrong, set }) {
+  const { value } = parsed(field.type, raw);
+  const more = value === undefined ? '' : inWords(field.type, value);
+  return html`<div class="v-field">
+    <div class="v-line">
+      <label class="v-label" for=${field.id}>${label(field)}</label>
+      <span class="badge">${defaultText(field.type, initial, limit)}</span>
+    </div>
+    <div class="v-input">
+      <input type="text" id=${field.id} inputmode=${field.type === 'ports' ? 'text' : 'decimal'} autocomplete="off"
+        spellcheck="false" .value=${live(raw)} placeholder=${placeholder(field.type, initial)}
+        aria-describedby="${field.id}-hint" aria-invalid=${wrong ? 'true' : nothing}
+        @input=${(event) => set(event.target.value)} />
+      <output for=${field.id} class="v-words">${more}</output>
+    </div>
+    <div id="${field.id}-hint" class="v-under">
+      <p class="hint">${hint(field)} ${raw.trim() ? '' : t('settings.empty')}</p>
+      ${limitNote(field.type, raw.trim() ? value : initial, limit)}
+      ${mistake(wrong)}
+    </div>
+  </div>`;
+}
+
+function tools(field, { raw, limit, wrong, tools: known, set }) {
+  const locked = new Set(limit ?? []);
+  const names = [...new Set([...known.map((tool) => tool.name), ...raw, ...locked])].sort();
+  const turn = (name) => set(raw.includes(name) ? raw.filter((other) => other !== name) : [...raw, name].sort());
+  return html`<div class="v-field" role="group" aria-labelledby="${field.id}-label" aria-describedby="${field.id}-hint">
+    <div class="v-line">
+      <span class="v-label" id="${field.id}-label">${label(field)}</span>
+      <span class="badge">${t('settings.default', { value: t('settings.none') })}</span>
+    </div>
+    <p class="hint" id="${field.id}-hint">${hint(field)}</p>
+    <div class="v-chips">
+      ${names.map((name, n) => locked.has(name)
+        ? html`<span class="chip v-locked" title=${t('settings.locked')}>${icon('lock')}<code>${name}</code>
+            <span class="sr-only">${t('settings.locked')}</span></span>`
+        : html`<button type="button" class="chip v-deny" id=${n ? nothing : field.id}
+            aria-pressed=${raw.includes(name) ? 'true' : 'false'} @click=${() => turn(name)}
+            >${raw.includes(name) ? icon('cross') : nothing}<code>${name}</code></button>`)}
+    </div>
+    ${locked.size ? ceiling(t('settings.ceiling.denied', { tools: joined([...locked].sort()) })) : nothing}
+    ${mistake(wrong)}
+  </div>`;
+}
+
+function mistake(text) {
+  return text ? html`<p class="field-error" role="alert">${icon('warn')}<span>${text}</span></p>` : nothing;
+}
+
+function ceiling(text, strong = false) {
+  return html`<p class="v-ceiling ${strong ? 'is-strong' : ''}">${icon('lock')}<span>${text}</span></p>`;
+}
+
+function limitNote(type, value, limit) {
+  if (limit === null) return nothing;
+  if (type === 'ports') {
+    const beyond = (value ?? []).filter((port) => !limit.includes(port));
+    if (!limit.length) return ceiling(t('settings.ceiling.no_ports'), Boolean(value?.length));
+    const ports = joined(limit.map(String));
+    return ceiling(t(beyond.length ? 'settings.ceiling.ports_beyond' : 'settings.ceiling.ports', { ports }), beyond.length > 0);
+  }
+  const text = amount(type, limit);
+  const beyond = typeof value === 'number' && value > limit;
+  return ceiling(t(beyond ? 'settings.ceiling.beyond' : 'settings.ceiling.within', { limit: text }), beyond);
+}
+
+/** A number with its unit: "524,288 (512 KiB)". */
+export function amount(type, value) {
+  if (type === 'bytes') return `${formatNumber(value)} (${formatBytes(value)})`;
+  return t('settings.seconds', { n: value });
+}
+
+function inWords(type, value) {
+  if (type === 'bytes') return formatBytes(value);
+  return type === 'seconds' ? t('settings.seconds', { n: value }) : '';
+}
+
+function defaultText(type, initial, limit) {
+  const value = initial === null
+    ? t(limit === null ? 'settings.no_limit' : 'settings.operators')
+    : type === 'ports' ? initial.join(', ') : amount(type, initial);
+  return t('settings.default', { value });
+}
+
+function placeholder(type, initial) {
+  if (initial === null) return type === 'ports' ? '80, 443' : '';
+  return type === 'ports' ? initial.join(', ') : String(initial);
+}

@@ -1,0 +1,128 @@
+/** The fields of Settings → Tools: what stands in them, what it means, and the patch that stores it. */
+
+/** @typedef {{path: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'}} Field */
+
+const field = (path, type) => ({ path: `tools.${path}`, type, id: `setting-${path.replaceAll(/[._]/g, '-')}` });
+
+export const GROUPS = [
+  {
+    id: 'fs',
+    fields: [
+      field('fs.enabled', 'switch'), field('fs.max_read_bytes', 'bytes'), field('fs.max_write_bytes', 'bytes'),
+    ],
+  },
+  { id: 'shell', fields: [field('shell.enabled', 'switch'), field('shell.network', 'switch'), field('shell.ports', 'ports')] },
+  { id: 'memory', fields: [field('memory.enabled', 'switch')] },
+  { id: 'image', fields: [field('image.enabled', 'switch'), field('image.max_bytes', 'bytes')] },
+  { id: 'mcp', fields: [field('mcp.enabled', 'switch')] },
+  { id: 'calls', fields: [field('max_timeout_seconds', 'seconds'), field('denied_tools', 'tools')] },
+];
+/** @type {Field[]} */
+export const FIELDS = GROUPS.flatMap((group) => group.fields);
+
+export function valueAt(document, path) {
+  return path.split('.').reduce((value, step) => value?.[step], document) ?? null;
+}
+
+/** The operator's limit of a field; null where there is none. */
+export function ceilingAt(ceiling, path) {
+  return valueAt(ceiling?.tools ? ceiling : { tools: ceiling }, path);
+}
+
+/** How a stored value stands in its field. */
+export function shown(type, value) {
+  if (type === 'switch') return Boolean(value);
+  if (type === 'tools') return [...(value ?? [])].sort();
+  if (type === 'ports') return (value ?? []).join(', ');
+  return value === null || value === undefined ? '' : String(value);
+}
+
+export function formOf(document) {
+  return Object.fromEntries(FIELDS.map(({ path, type }) => [path, shown(type, valueAt(document, path))]));
+}
+
+const UNITS = { '': 1, b: 1, k: 1024, kb: 1024, kib: 1024, m: 1024 ** 2, mb: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gb: 1024 ** 3, gib: 1024 ** 3 };
+
+/**
+ * What was typed, as the value to store. Empty means: back to the default.
+ * @returns {{value?: unknown, empty?: boolean, wrong?: string}} `wrong` is the key of a text
+ */
+export function parsed(type, raw) {
+  if (type === 'switch' || type === 'tools') return { value: raw };
+  const text = raw.trim();
+  if (!text) return { empty: true };
+  if (type === 'bytes') {
+    const match = /^(\d[\d_, ]*(?:\.\d+)?)\s*([a-z]*)$/i.exec(text);
+    const unit = match && UNITS[match[2].toLowerCase()];
+    if (!unit) return { wrong: 'settings.wrong.bytes' };
+    const value = Number(match[1].replaceAll(/[_, ]/g, '')) * unit;
+    return Number.isSafeInteger(value) ? { value } : { wrong: 'settings.wrong.bytes' };
+  }
+  if (type === 'seconds') {
+    const value = Number(text.replace(/\s*s$/i, ''));
+    return Number.isFinite(value) ? { value } : { wrong: 'settings.wrong.seconds' };
+  }
+  const ports = text.split(/[\s,;，、]+/).filter(Boolean).map(Number);
+  if (!ports.every(Number.isInteger)) return { wrong: 'settings.wrong.ports' };
+  return { value: [...new Set(ports)].sort((a, b) => a - b) };
+}
+
+const same = (a, b) => JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
+
+/**
+ * What differs from the stored settings.
+ * @returns {{field: Field, from: unknown, to: unknown, send: unknown}[]}
+ */
+export function changes(form, stored, defaults) {
+  const list = [];
+  for (const item of FIELDS) {
+    const { value, empty, wrong } = parsed(item.type, form[item.path]);
+    if (wrong) continue;
+    const from = valueAt(stored, item.path);
+    const to = empty ? valueAt(defaults, item.path) : value;
+    if (!same(shown(item.type, from), shown(item.type, to))) {
+      list.push({ field: item, from, to, send: empty || to === null ? '' : to });
+    }
+  }
+  return list;
+}
+
+export function isDefault(form, defaults) {
+  return FIELDS.every(({ path, type }) => {
+    const { value, empty, wrong } = parsed(type, form[path]);
+    return empty || (!wrong && same(shown(type, value), shown(type, valueAt(defaults, path))));
+  });
+}
+
+export function mistakes(form) {
+  const found = {};
+  for (const { path, type } of FIELDS) {
+    const { wrong } = parsed(type, form[path]);
+    if (wrong) found[path] = wrong;
+  }
+  return found;
+}
+
+export function patchOf(list) {
+  const patch = {};
+  for (const { field: { path }, send } of list) {
+    const steps = path.split('.');
+    const last = steps.pop();
+    let inner = patch;
+    for (const step of steps) inner = inner[step] ??= {};
+    inner[last] = send;
+  }
+  return patch;
+}
+
+/** The server's words, each at its field: "tools.fs.max_read_bytes: …; …". The rest is under ''. */
+export function complaints(message) {
+  const found = {};
+  for (const part of String(message).split(/;\s+(?=tools\.)/)) {
+    const match = /^(tools\.[\w.]+):\s*([\s\S]*)$/.exec(part);
+    const known = match && FIELDS.find(({ path }) => match[1] === path || match[1].startsWith(`${path}.`));
+    const key = known?.path ?? '';
+    found[key] = [found[key], known ? match[2] : part].filter(Boolean).join(' ');
+  }
+  return found;
+}

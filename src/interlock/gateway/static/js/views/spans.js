@@ -1,0 +1,153 @@
+/**
+ * From the tree of events to the rows of a timeline: what began and what ended it are one row.
+ *
+ * @typedef {object} Row
+ * @property {string} id  the id of its first event
+ * @property {string} category  what the filter calls it
+ * @property {object[]} events  the events it stands for, the first one first
+ * @property {number} start @property {number} end  microseconds
+ * @property {[number, number]|null} core  the part of a turn in which the model worked
+ * @property {boolean} isPoint @property {boolean} isOpen  nothing has ended it yet
+ * @property {''|'ok'|'denied'|'failed'|'limit'|'waiting'|'unknown'} state
+ * @property {{input: number, output: number}|null} tokens @property {number|null} cost
+ * @property {number} level @property {Row[]} children
+ */
+
+const CATEGORY = {
+  'tool_call.denied': 'denied', 'control.limit_reached': 'limit', 'progress.stalled': 'limit', 'message.appended': 'message',
+};
+const BY_FAMILY = {
+  task: 'task', agent: 'agent', turn: 'turn', tool_call: 'call', ask_user: 'question', retry: 'retry', circuit: 'retry',
+  session: 'session', undo: 'undo',
+};
+/** In the order of the chips. */
+export const CATEGORIES = [
+  'task', 'agent', 'turn', 'call', 'denied', 'question', 'limit', 'retry', 'message', 'session', 'undo', 'other',
+];
+
+const ENDS = {
+  'task.queued': ['task.finished', 'task.cancelled'],
+  'task.started': ['task.finished', 'task.cancelled', 'task.waiting'],
+  'agent.started': ['agent.completed', 'agent.failed'],
+  'turn.started': ['turn.completed'],
+  'tool_call.started': ['tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted'],
+};
+const ABOUT_QUESTION = ['ask_user.asked', 'ask_user.answered', 'ask_user.expired'];
+
+export function categoryOf(kind) {
+  return CATEGORY[kind] ?? BY_FAMILY[kind.split('.')[0]] ?? 'other';
+}
+
+/** @param {object[]} roots of `events.tree` @param {boolean} isRunning @param {number} now @returns {Row[]} */
+export function rowsOf(roots, isRunning, now) {
+  return roots.map((node) => row(node, 0, { isRunning, now }));
+}
+
+function row(node, level, state) {
+  const { own, below } = parted(node);
+  const made = {
+    id: node.event_id,
+    category: categoryOf(node.kind),
+    events: [node, ...own],
+    start: node.time_us,
+    core: null,
+    isPoint: !(node.kind in ENDS),
+    tokens: node.tokens ?? null,
+    cost: node.cost ?? null,
+    level,
+  };
+  const ended = own.findLast((event) => ENDS[node.kind]?.includes(event.kind) && event.kind !== 'task.waiting');
+  made.children = below.map((child) => row(child, level + 1, state));
+  judge(made, node, own, ended);
+  measure(made, node, ended, state);
+  return made;
+}
+
+/** What belongs to the row itself, and what stands below it. */
+function parted(node) {
+  const own = [];
+  const below = [];
+  const takes = (child) =>
+    ENDS[node.kind]?.includes(child.kind) || (node.kind === 'tool_call.started' && ABOUT_QUESTION.includes(child.kind));
+  for (const child of node.children ?? []) {
+    if (takes(child)) {
+      own.push(child);
+      below.push(...(child.children ?? []));
+    } else below.push(child);
+  }
+  if (node.kind !== 'task.queued') return { own, below };
+  // A task that was taken up once is one row; every further time has a row of its own.
+  const starts = below.filter(({ kind }) => kind === 'task.started');
+  if (starts.length !== 1) {
+    for (const start of starts) own.push(...start.children.filter(({ kind }) => ENDS['task.queued'].includes(kind)));
+    return { own, below };
+  }
+  const inner = parted(starts[0]);
+  return {
+    own: [starts[0], ...inner.own, ...own],
+    below: [...below.filter((child) => child !== starts[0]), ...inner.below],
+  };
+}
+
+function judge(made, node, own, ended) {
+  const asked = own.find(({ kind }) => kind === 'ask_user.asked');
+  if (asked) made.category = 'question';
+  const last = ended?.kind ?? (made.isPoint ? node.kind : '');
+  if (last === 'tool_call.denied') made.category = 'denied';
+  made.isOpen = !made.isPoint && !ended;
+  if (last === 'tool_call.denied') made.state = 'denied';
+  else if (last === 'tool_call.interrupted') made.state = 'unknown';
+  else if (/\.(failed|exhausted|cancelled)$/.test(last) || ended?.payload?.status === 'failed') made.state = 'failed';
+  else if (made.category === 'limit') made.state = 'limit';
+  else if (made.isOpen && asked && !own.some(({ kind }) => kind === 'ask_user.answered')) made.state = 'waiting';
+  else made.state = ended ? 'ok' : '';
+}
+
+function measure(made, node, ended, { isRunning, now }) {
+  const latest = Math.max(node.time_us, ...made.events.map(({ time_us: us }) => us), ...made.children.map(({ end }) => end));
+  made.end = made.isPoint ? node.time_us : made.isOpen && isRunning ? Math.max(now, latest) : latest;
+  if (made.isPoint) made.end = Math.max(node.time_us, ...made.children.map(({ end }) => end));
+  made.isOpen &&= isRunning;
+  // Events that were written together share a time; what was measured is nearer to the truth.
+  const measured = ended?.payload?.latency_ms;
+  if (typeof measured === 'number') made.start = Math.min(made.start, ended.time_us - measured * 1000);
+  if (node.kind === 'turn.started') {
+    made.core = ended ? [made.start, ended.time_us] : [made.start, made.end];
+  }
+  if (made.children.length) made.start = Math.min(made.start, ...made.children.map(({ start }) => start));
+  made.duration = made.isPoint ? null : duration(made, node, ended);
+}
+
+function duration(made, node, ended) {
+  if (made.isOpen) return (made.end - made.start) / 1000;
+  if (node.kind === 'turn.started') return (made.end - made.start) / 1000;
+  return node.duration_ms ?? (ended ? (made.end - made.start) / 1000 : null);
+}
+
+/** All rows in the order of reading. @param {Row[]} rows @returns {Row[]} */
+export function flat(rows) {
+  return rows.flatMap((each) => [each, ...flat(each.children)]);
+}
+
+/** How many rows of each category there are. */
+export function counted(rows) {
+  const counts = new Map();
+  for (const { category } of flat(rows)) counts.set(category, (counts.get(category) ?? 0) + 1);
+  return counts;
+}
+
+/**
+ * The rows to show: those that match, and those above them.
+ * @returns {{row: Row, isMatch: boolean, hasChildren: boolean}[]}
+ */
+export function visible(rows, { matches, isFolded }) {
+  const shown = [];
+  for (const each of rows) {
+    const below = visible(each.children, { matches, isFolded });
+    const isMatch = matches(each);
+    if (!isMatch && !below.length) continue;
+    shown.push({ row: each, isMatch, hasChildren: below.length > 0 });
+    if (!isFolded(each)) shown.push(...below);
+  }
+  return shown;
+}
