@@ -117,6 +117,11 @@ def ends(frame: Mapping[str, Any], task_id: str) -> bool:
     return frame["type"] == "error" and data.get("task_id") == task_id
 
 
+def task_of(frames: list[dict[str, Any]]) -> str:
+    """The task that a `chat.send` was answered with."""
+    return next(frame["data"]["task"]["id"] for frame in frames if frame["type"] == "response")
+
+
 def text_of(frames: list[dict[str, Any]]) -> str:
     """The last text that the chunks amount to, put together as a client does."""
     text = ""

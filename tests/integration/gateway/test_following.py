@@ -10,11 +10,11 @@ from interlock.session.models import Role
 from interlock.wiring import open_runtime
 from tests.doubles.openai_answers import Wait, called, said
 from tests.doubles.openai_server import KEY, OpenAIServer
-from tests.integration.gateway.house import ends, text_of
+from tests.integration.gateway.house import ends, task_of, text_of
 
 SCRIPT = json.dumps(
     [
-        'call:current_time {}',
+        "call:current_time {}",
         {"msg": "Let me look.", "tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}]},
         "msg:That is all.",
     ]
@@ -69,7 +69,7 @@ async def test_only_who_asked_sees_the_id(open_house):
     session_id = await new_session(one)
     await other.ask("session.subscribe", session_id=session_id)
     frames = await one.talk(session_id, "go")
-    task_id = frames[0]["data"]["task"]["id"]
+    task_id = task_of(frames)
     end = await other.until_end(task_id)
     assert end["id"] is None
     assert all(frame["id"] is None for frame in other.frames if frame["session_id"] == session_id)

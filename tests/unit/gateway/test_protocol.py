@@ -1,0 +1,98 @@
+"""The page that tells the protocol and the code that speaks it say the same."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+
+from interlock.gateway.methods import ALL
+from interlock.gateway.protocol import (
+    Close,
+    Code,
+    Frame,
+    FrameType,
+    RequestError,
+    make_frame,
+    read_request,
+)
+
+PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading, without its head."""
+    part = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([A-Za-z_.]+\??)`", cell)
+
+
+def test_every_method_is_told_with_what_it_takes():
+    told = {names(row[0])[0]: set(names(row[1])) for row in rows("Methods")}
+    real = {
+        name: {
+            field if about.is_required() else f"{field}?"
+            for field, about in method.params.model_fields.items()
+        }
+        for name, method in ALL.items()
+    }
+    assert told == real
+
+
+def test_every_type_of_frame_is_told():
+    assert [names(row[0])[0] for row in rows("Frames")] != []
+    assert {names(row[0])[0] for row in rows("Frames")} == {kind.value for kind in FrameType}
+
+
+def test_every_code_is_told():
+    told = {name for row in rows("Errors") for name in names(row[0])}
+    assert {code.value for code in Code} <= told
+
+
+def test_every_way_to_be_closed_is_told():
+    assert all(close.value in PAGE for close in Close if close is not Close.stopping)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", Code.PARSE_ERROR),
+        ("{", Code.PARSE_ERROR),
+        ("[]", Code.PARSE_ERROR),
+        ("null", Code.PARSE_ERROR),
+        (b"\xff\xfe", Code.PARSE_ERROR),
+        ('{"type": "request"}', Code.PARSE_ERROR),
+        ('{"type": "request", "id": 1, "method": 5}', Code.PARSE_ERROR),
+        ('{"type": "response", "id": 1, "method": "x"}', Code.PARSE_ERROR),
+        ('{"type": "request", "id": true, "method": "x"}', Code.PARSE_ERROR),
+        ('{"type": "request", "id": [1], "method": "x"}', Code.PARSE_ERROR),
+        ('{"type": "request", "id": 1, "method": "x", "params": []}', Code.INVALID_PARAMS),
+    ],
+)
+def test_what_is_no_request_is_refused(text, code):
+    with pytest.raises(RequestError) as caught:
+        read_request(text)
+    assert caught.value.code is code
+
+
+def test_an_id_that_can_be_read_is_echoed():
+    with pytest.raises(RequestError) as caught:
+        read_request('{"type": "request", "id": "a", "method": null}')
+    assert caught.value.request_id == "a"
+
+
+@pytest.mark.parametrize("identity", [None, "a", 7, 'quote"and\\', "文"])
+def test_a_frame_is_encoded_once_and_carries_any_id(identity):
+    frame = make_frame(FrameType.event, {"kind": "x", "text": '"}'}, session_id="s", seq=3, task_id="t")
+    assert isinstance(frame, Frame)
+    assert orjson.loads(frame.with_id(identity)) == {
+        "id": identity,
+        "type": "event",
+        "session_id": "s",
+        "seq": 3,
+        "data": {"kind": "x", "text": '"}'},
+    }
