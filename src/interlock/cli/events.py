@@ -159,6 +159,27 @@ async def anchor(*, json: AsJson = False) -> int:
     return Exit.ok
 
 
+@app.command
+async def sweep(*, json: AsJson = False) -> int:
+    """Erase what is older than EVENT_RETENTION_DAYS, as `serve` does by itself."""
+    from dataclasses import asdict
+
+    from interlock.infra.errors import PersonError
+
+    async with opened_runtime() as runtime:
+        if runtime.retention is None:
+            raise PersonError("EVENT_RETENTION_DAYS is not set: everything is kept, nothing was erased")
+        swept = await runtime.retention.sweep()
+    if json:
+        print_json(asdict(swept))
+    else:
+        print_line(
+            f"erased {swept.events} payloads and {swept.messages} messages in {swept.streams} streams, "
+            f"from before {local_time(swept.before_us)}"
+        )
+    return Exit.ok
+
+
 def _back_all(limit: int) -> Any:
     from interlock.events.feed import START, Cursor, last_cursors
 

@@ -265,6 +265,9 @@ class Settings(SettingsGroup):
     context_tokens: Annotated[int, Field(ge=2_000, le=10_000_000)] = Field(
         default=100_000, validation_alias="MODEL_CONTEXT_TOKENS"
     )
+    retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        default=None, validation_alias="EVENT_RETENTION_DAYS"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
 
     model_config = SettingsConfigDict(populate_by_name=True, validate_default=True)

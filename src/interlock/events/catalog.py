@@ -115,6 +115,19 @@ class LogCheckpoint(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogErased(Event):
+    """Payloads of the stream `of` were erased: the numbers in `ranges`, from first to last."""
+
+    kind = "log.erased"
+    outside = ()
+    of: str
+    before_us: int
+    events: int
+    messages: int
+    ranges: list[list[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallEvent(Event):
     """What every event about a tool call carries."""
 
@@ -265,6 +278,7 @@ KINDS: dict[str, type[Event]] = {
         SettingsChanged,
         AuthorityCompiled,
         LogCheckpoint,
+        LogErased,
         ToolCallStarted,
         ToolCallCompleted,
         ToolCallFailed,

@@ -11,12 +11,11 @@ from interlock.events.catalog import (
     AuthorityCompiled,
     LogCheckpoint,
     MessageAppended,
-    SessionDeleted,
     SettingsChanged,
-    decode,
 )
 from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
+from interlock.events.erasures import ErasedNumbers, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
@@ -29,7 +28,6 @@ ORDER BY 1
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
-ERASURES = "SELECT payload FROM events WHERE stream = ? AND kind = 'session.deleted'"
 UNTOLD_MESSAGES = """
 SELECT m.seq FROM messages m LEFT JOIN events e
     ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
@@ -70,25 +68,27 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
     streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
     if only and not connection.query(KNOWN, (only, only)):
         raise SessionNotFound(f"there is nothing in the log about {only}")
+    erasures = Erasures(connection)
     for stream in streams:
         report.streams += 1
-        report.faults.extend(_first_fault(connection, stream, report))
+        report.faults.extend(_first_fault(connection, stream, report, erasures))
     if anchor is not None:
         report.faults.extend(_faults_of_anchor(connection, anchor))
     return report
 
 
-def _first_fault(connection: Connection, stream: str, report: Report) -> list[Fault]:
+def _first_fault(connection: Connection, stream: str, report: Report, erasures: Erasures) -> list[Fault]:
     try:
-        return list(islice(_faults_of(connection, stream, report), 1))
+        return list(islice(_faults_of(connection, stream, report, erasures.of(stream)), 1))
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
         return [Fault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
 
 
-def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[Fault]:
-    erased_through = _erased_through(connection, stream)
+def _faults_of(
+    connection: Connection, stream: str, report: Report, erased: ErasedNumbers
+) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
     questions = ToldQuestions()
     for stored in whole_stream(connection, stream):
@@ -97,7 +97,7 @@ def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[
         if header.seq != expected_seq:
             yield Fault(stream, expected_seq, "missing", f"the next event there is #{header.seq}")
         report.events += 1
-        yield from _faults_of_event(stored, chained, erased_through)
+        yield from _faults_of_event(stored, chained, erased)
         yield from _faults_of_content(connection, stored, report)
         if stored.payload is not None and header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
@@ -111,23 +111,14 @@ def _faults_of(connection: Connection, stream: str, report: Report) -> Iterator[
         yield Fault(stream, seq, what, detail)
 
 
-def _erased_through(connection: Connection, stream: str) -> int:
-    erased = 0
-    for (payload,) in connection.query(ERASURES, (stream,)):
-        event = decode(SessionDeleted.kind, payload) if payload else None
-        if isinstance(event, SessionDeleted):
-            erased = max(erased, event.erased_through_seq)
-    return erased
-
-
-def _faults_of_event(stored: StoredEvent, chained: bytes, erased_through: int) -> Iterator[Fault]:
+def _faults_of_event(stored: StoredEvent, chained: bytes, erased: ErasedNumbers) -> Iterator[Fault]:
     header = stored.header
     if stored.prev_hash != chained:
         yield Fault(header.stream, header.seq, "broken", "it does not follow from the event before")
     if link(stored.prev_hash, header.encoded(), stored.payload_hash) != stored.hash:
         yield Fault(header.stream, header.seq, "broken", "its hash does not match its header")
     if stored.payload is None:
-        if header.seq > erased_through:
+        if header.seq not in erased:
             yield Fault(
                 header.stream,
                 header.seq,

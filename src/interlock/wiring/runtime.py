@@ -13,6 +13,7 @@ from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
 from interlock.events.log import EventLog
+from interlock.events.retention import Retention
 from interlock.gates.authority import Authority, AuthorityCache, Situation
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.gates.runner import ToolRunner
@@ -70,6 +71,8 @@ class Runtime:
     runner: ToolRunner
     sandbox: Choice
     situation: Situation
+    # None: what was said and done is kept for ever.
+    retention: Retention | None = None
     # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
     _compiled: dict[tuple[Any, ...], "_Compiled"] = field(default_factory=dict)
 
@@ -190,7 +193,13 @@ def open_runtime(
         runner=ToolRunner(registry, log, redactor),
         sandbox=sandbox,
         situation=situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
+        retention=_retention(settings, database, log),
     )
+
+
+def _retention(settings: Settings, database: Database, log: EventLog) -> Retention | None:
+    days = settings.retention_days
+    return None if days is None else Retention(log, database, days)
 
 
 def _images(settings: Settings, redactor: Redactor, desk: WritingDesk) -> ImageServices:
