@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap run test test-full lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap chromium run test test-full lint format bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,14 +43,10 @@ setup: .venv/.installed ## make .venv from the locks and install Interlock into 
 
 setup-dev: .venv/.installed-dev
 
-# Every mode is open in the playground, so that /mode can be tried there.
-OPEN := SESSION_OPEN_MODES=chat,plan,coding
-CHAT := $(OPEN) $(BIN)/interlock chat --mode chat --root playground
-
-run: setup ## show which tool works in which mode, then talk in the playground
+# Every mode is open in the playground, so that the switch can be tried there.
+run: setup ## start Interlock on the folder playground/ and print the link to open
 	@test -d playground || cp -r examples/playground playground
-	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(OPEN) $(BIN)/interlock policy matrix
-	@if [ -t 0 ]; then $(CHAT); else echo 'no terminal here; to talk with it: $(CHAT)'; fi
+	@TOOL_ALLOWED_ROOTS="$(CURDIR)/playground" $(BIN)/interlock serve --open chat,plan,coding
 
 # The second sandbox is tested where it can be had; Debian has it as a package.
 bubblewrap:
@@ -58,13 +54,19 @@ bubblewrap:
 	  { apt-get install -y -qq bubblewrap || { apt-get update -qq && apt-get install -y -qq bubblewrap; }; } >/dev/null 2>&1; } || \
 	  echo "bubblewrap is missing and could not be installed: its tests are skipped"
 
+# The page is tested in a real browser.
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || \
+	  echo "chromium is missing and could not be installed: the page's tests are skipped"
+
 # One process per core, a file's tests in one of them.
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
 
-test: setup-dev bubblewrap ## the whole test suite
+test: setup-dev bubblewrap chromium ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
 
-test-full: setup-dev bubblewrap ## the whole test suite and the long matrix
+test-full: setup-dev bubblewrap chromium ## the whole test suite and the long matrix
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
 
 lint: setup-dev ## ruff, mypy, import-linter

@@ -133,7 +133,7 @@ def link_base(gateway: "GatewaySettings", port: int) -> str:
 
 @asynccontextmanager
 async def _opened_credentials() -> "AsyncIterator[tuple[Credentials, GatewaySettings]]":
-    from interlock.wiring.serving import open_credentials
+    from interlock.wiring.access import open_credentials
 
     async with opened_runtime() as runtime:
         yield open_credentials(runtime), runtime.settings.gateway

@@ -7,7 +7,6 @@ from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
 from interlock.gates.policy import ToolPolicy
 from interlock.gateway.app import Gateway, script_hashes
-from interlock.gateway.auth import Credentials
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.doors import DoorPolicy, Doors
 from interlock.gateway.hub import Hub
@@ -18,6 +17,7 @@ from interlock.models.provider import Usage
 from interlock.session.settings_store import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import views
+from interlock.wiring.access import open_credentials
 from interlock.wiring.office import Office
 from interlock.wiring.runtime import Runtime
 from interlock.wiring.situation import ceiling
@@ -27,14 +27,9 @@ __all__ = [
     "Gateway",
     "Server",
     "listening_socket",
-    "open_credentials",
     "open_gateway",
     "open_server",
 ]
-
-
-def open_credentials(runtime: Runtime) -> Credentials:
-    return Credentials(runtime.database, runtime.log, runtime.redactor)
 
 
 def open_gateway(office: Office, *, port: int) -> Gateway:
@@ -44,7 +39,9 @@ def open_gateway(office: Office, *, port: int) -> Gateway:
         open_credentials(runtime),
         # Cookies know no ports: two Interlocks on one machine must not take each other's.
         cookie=f"interlock_{port}",
-        secure_cookie=given.tls_cert is not None,
+        # Behind a proxy that encrypts, the page's address says so.
+        secure_cookie=given.tls_cert is not None
+        or any(origin.startswith("https://") for origin in given.allowed_origins),
         browser_days=given.browser_days,
         max_sockets=given.max_sockets,
         limits=SocketLimits(queue_bytes=given.queue_bytes, requests_per_second=given.requests_per_second),
