@@ -175,7 +175,7 @@ class Api {
     }
     const sessionId = params?.session_id;
     if (method === 'session.subscribe') {
-      const before = params.after_seq ?? Math.max(0, (frame.data?.from_seq ?? 1) - 1);
+      const before = params.after_seq ?? frame.data?.from_seq ?? 0;
       this.#followed.set(sessionId, Math.max(before, this.#followed.get(sessionId) ?? 0));
     } else if (method === 'session.unsubscribe' || method === 'session.delete') {
       this.#followed.delete(sessionId);

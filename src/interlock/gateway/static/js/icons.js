@@ -59,3 +59,16 @@ export function logo() {
     <circle class="logo-way-end" cx="25" cy="16" r="2.4" />
   </svg>`;
 }
+
+const GATES = {
+  open: svg`<path d="M9 4v5M9 15v5M15 4v5M15 15v5"/><path class="way" d="M3 12h18"/>`,
+  shut: svg`<path d="M9 4v5M9 15v5M15 4v16"/><path class="way" d="M3 12h8"/>`,
+  between: svg`<path d="M9 4v5M9 15v5M15 4v5M15 15v5"/><path class="way" d="M3 12h9"/>`,
+  broken: svg`<path d="M9 4v5M9 15v5M15 4v5M15 15v5"/><path class="way" d="M3 12h12M18 10l3 4M21 10l-3 4"/>`,
+};
+const GATE_OF = { ok: 'open', running: 'between', asked: 'between', waiting: 'between', denied: 'shut' };
+
+/** How far a call came: through both gates, or to the second. @param {string} status */
+export function gate(status) {
+  return html`<svg class="icon gate ${status}" viewBox="0 0 24 24" aria-hidden="true">${GATES[GATE_OF[status] ?? 'broken']}</svg>`;
+}

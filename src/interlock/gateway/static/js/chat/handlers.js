@@ -26,6 +26,8 @@ function newTask(id) {
     who: '',
     queuedUs: null,
     startedUs: null,
+    lastUs: null,
+    undoneBy: '',
     tokens: { input: 0, output: 0 },
     blocks: [],
   };
@@ -199,7 +201,10 @@ function ended(state, data) {
 
 function event(state, data, seq) {
   const handler = EVENTS[data.kind];
-  return handler ? handler(state, { payload: {}, ...data, payload: data.payload ?? {} }, seq) : state;
+  const next = handler ? handler(state, { ...data, payload: data.payload ?? {} }, seq) : state;
+  const at = data.task_id ? findTask(next, data.task_id) : -1;
+  if (at < 0) return next;
+  return { ...next, entries: next.entries.with(at, { ...next.entries[at], lastUs: data.time_us }) };
 }
 
 const onTask = (change) => (state, data) => withTask(state, data.task_id ?? data.payload.task_id, (task) => change(task, data));
@@ -292,5 +297,7 @@ const EVENTS = {
   'context.compacted': taskNote,
   'session.mode_changed': sessionNote,
   'session.model_changed': sessionNote,
+  'undo.started': (state, { payload }) =>
+    findTask(state, payload.of) < 0 ? state : withTask(state, payload.of, (task) => ({ ...task, undoneBy: payload.undo_id })),
   'undo.finished': sessionNote,
 };

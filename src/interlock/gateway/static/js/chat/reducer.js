@@ -10,7 +10,7 @@
  * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
- *   startedUs: number|null, tokens: {input: number, output: number},
+ *   startedUs: number|null, lastUs: number|null, undoneBy: string, tokens: {input: number, output: number},
  *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
@@ -19,9 +19,9 @@
  */
 import { handlers } from './handlers.js';
 
-/** @param {string} sessionId @returns {State} */
-export function emptyState(sessionId) {
-  return { sessionId, fromSeq: 0, lastSeq: 0, entries: [], loose: [], stable: null };
+/** `fromSeq` is the number after which the frames begin. @param {string} sessionId @returns {State} */
+export function emptyState(sessionId, fromSeq = 0) {
+  return { sessionId, fromSeq, lastSeq: 0, entries: [], loose: [], stable: null };
 }
 
 /** @param {State} state @param {import('../api.js').Frame} frame @returns {State} */
@@ -32,9 +32,7 @@ export function reduce(state, frame) {
   const base = state.stable ? state : { ...state, stable: state };
   const next = handlers[frame.type]?.(base, frame.data ?? {}, seq) ?? base;
   if (typeof seq !== 'number') return next;
-  const numbered = { ...next, fromSeq: next.fromSeq || seq, lastSeq: seq };
-  numbered.stable = null;
-  return numbered;
+  return { ...next, lastSeq: seq, stable: null };
 }
 
 /**
@@ -83,6 +81,8 @@ function joinedTask(first, rest) {
     who: first.who || rest.who,
     queuedUs: first.queuedUs ?? rest.queuedUs,
     startedUs: first.startedUs ?? rest.startedUs,
+    lastUs: rest.lastUs ?? first.lastUs,
+    undoneBy: rest.undoneBy || first.undoneBy,
     mode: rest.mode || first.mode,
     tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
     blocks,

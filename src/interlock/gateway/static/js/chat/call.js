@@ -1,0 +1,180 @@
+/** One card for one tool call, from the moment it is asked for. A refusal turns the same card into a refusal. */
+import { html, nothing } from 'lit';
+import { api } from '../api.js';
+import { View } from '../base.js';
+import { copyButton } from '../copying.js';
+import { gate, icon } from '../icons.js';
+import { formatBytes, formatDuration, formatNumber, t } from '../texts.js';
+import { phrase } from './phrases.js';
+import './question.js';
+
+const FIRST_LINES = 6;
+const PAGE_LINES = 200;
+const TICK_MS = 100;
+
+class Call extends View {
+  static properties = {
+    call: { attribute: false },
+    ended: { type: Boolean },
+    lines: { state: true },
+    now: { state: true },
+  };
+
+  #ticking = 0;
+
+  constructor() {
+    super();
+    this.lines = FIRST_LINES;
+  }
+
+  disconnectedCallback() {
+    super.disconnectedCallback();
+    clearInterval(this.#ticking);
+    this.#ticking = 0;
+  }
+
+  /** A call whose task has ended does not run any more, whatever was told of it last. */
+  get #status() {
+    const { status, question } = this.call;
+    if (question?.status === 'open' && !this.ended) return 'waiting';
+    return this.ended && (status === 'running' || status === 'asked') ? 'interrupted' : status;
+  }
+
+  willUpdate() {
+    const runs = this.#status === 'running';
+    if (runs && !this.#ticking) this.#ticking = setInterval(() => (this.now = Date.now()), TICK_MS);
+    if (!runs && this.#ticking) {
+      clearInterval(this.#ticking);
+      this.#ticking = 0;
+    }
+  }
+
+  render() {
+    const { call } = this;
+    const status = this.#status;
+    if (call.question?.document) return this.#question(call, status);
+    return html`<article class="call ${status}" data-call-id=${call.callId} aria-label="${t(`status.${status}`)}: ${call.tool}">
+      <header>
+        ${gate(status)}
+        <span class="call-name">${call.tool}</span>
+        <span class="call-words">${phrase(call.tool, call.arguments)}</span>
+        <span class="call-state">${this.#time()}<span class="badge ${BADGES[status]}">${t(`status.${status}`)}</span></span>
+      </header>
+      ${status === 'denied' ? this.#denial() : this.#result()} ${this.#arguments()}
+    </article>`;
+  }
+
+  #question(call, status) {
+    return html`<il-question
+      .question=${call.question}
+      .callId=${call.callId}
+      .status=${status}
+      ?ended=${this.ended}
+    ></il-question>`;
+  }
+
+  #time() {
+    const { startedUs, latencyMs } = this.call;
+    if (this.#status === 'running' && startedUs) {
+      const spent = Math.max(0, (this.now ?? Date.now()) - startedUs / 1000);
+      return html`<span class="call-time">${formatDuration(Math.floor(spent / TICK_MS) * TICK_MS || TICK_MS)}</span>`;
+    }
+    if (latencyMs === null || this.#status === 'denied') return nothing;
+    return html`<span class="call-time">${formatDuration(latencyMs)}</span>`;
+  }
+
+  #arguments() {
+    const args = this.call.arguments;
+    const isEmpty = args === null || (typeof args === 'object' && !Object.keys(args).length);
+    if (isEmpty) return nothing;
+    const text = typeof args === 'string' ? args : JSON.stringify(args, null, 2);
+    return html`<details class="fold">
+      <summary>${t('call.arguments')}</summary>
+      <div class="fold-body">${copyButton(() => text)}<pre tabindex="0" aria-label=${t('call.arguments')}>${text}</pre></div>
+    </details>`;
+  }
+
+  // -- refused --
+
+  #denial() {
+    const { denial } = this.call;
+    return html`<dl class="denial">
+      <dt>${t('denial.what')}</dt>
+      <dd><code>${denial.tool_name}</code></dd>
+      <dt>${t('denial.mode')}</dt>
+      <dd><code>${denial.mode}</code></dd>
+      <dt>${t('denial.why')}</dt>
+      <dd>${denial.message} <code class="error-code">${denial.error_code}</code></dd>
+      <dt>${t('denial.next')}</dt>
+      <dd>${denial.next_action}</dd>
+    </dl>
+    <div class="call-actions">
+      ${denial.error_code === 'MODE_DENIED' && api.info?.can_switch_modes
+        ? html`<button type="button" class="btn tiny" @click=${this.#switch}>${t('denial.switch')}</button>`
+        : nothing}
+      <a class="btn tiny ghost" href="#/authority/${encodeURIComponent(denial.tool_name)}">${icon('authority')}${t('denial.authority', { tool: denial.tool_name })}</a>
+    </div>`;
+  }
+
+  #switch() {
+    this.dispatchEvent(new CustomEvent('switch-mode', { bubbles: true }));
+  }
+
+  // -- what came of it --
+
+  #result() {
+    const { result } = this.call;
+    if (this.#status === 'interrupted' && !result) return html`<p class="call-message">${t('call.interrupted')}</p>`;
+    if (!result) return nothing;
+    return html`${result.ok === true ? nothing : this.#failure(result)} ${this.#output(result)} ${this.#about(result)}`;
+  }
+
+  #failure(result) {
+    return html`<div class="call-message failed-message">
+      <p>${icon('error')} ${result.message || t('call.failed')} ${result.error_code ? html`<code class="error-code">${result.error_code}</code>` : nothing}</p>
+      ${result.next_action ? html`<p class="hint">${t('call.next', { step: result.next_action })}</p>` : nothing}
+    </div>`;
+  }
+
+  #output(result) {
+    const parts = ['stdout', 'stderr'].filter((name) => typeof result[name] === 'string' && result[name].trim());
+    if (!parts.length) return result.ok === true ? html`<p class="call-message muted">${t('call.no_output')}</p>` : nothing;
+    return parts.map((name) => this.#stream(name, result[name].replace(/\n+$/, ''), parts.length > 1 || name === 'stderr'));
+  }
+
+  #stream(name, text, labelled) {
+    const all = text.split('\n');
+    const shown = all.slice(0, this.lines);
+    const more = all.length - shown.length;
+    return html`<div class="output ${name}">
+      ${labelled ? html`<span class="output-name">${name}</span>` : nothing}
+      <pre tabindex="0" aria-label=${t('call.result')}>${shown.join('\n')}</pre>
+      <div class="output-tools">
+        ${more > 0
+          ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines = this.lines === FIRST_LINES ? PAGE_LINES : this.lines + PAGE_LINES)}>
+              ${icon('chevron')}${t('call.more_lines', { n: Math.min(more, this.lines === FIRST_LINES ? PAGE_LINES - FIRST_LINES : PAGE_LINES), all: formatNumber(all.length) })}
+            </button>`
+          : all.length > FIRST_LINES
+            ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines = FIRST_LINES)}>${t('call.fewer')}</button>`
+            : nothing}
+        ${all.length > 1 ? copyButton(() => text) : nothing}
+      </div>
+    </div>`;
+  }
+
+  #about(result) {
+    const facts = [];
+    if (typeof result.exit_code === 'number' && (result.exit_code !== 0 || this.call.tool.startsWith('bash'))) {
+      facts.push(t('call.exit', { code: result.exit_code }));
+    }
+    if (result.truncated_lines) facts.push(t('call.cut_lines', { n: formatNumber(result.truncated_lines) }));
+    if (result.truncated_bytes) facts.push(t('call.cut_bytes', { size: formatBytes(result.truncated_bytes) }));
+    if (result.next_page_cursor) facts.push(t('call.next_page'));
+    if (this.call.sandbox === 'off') facts.push(t('call.no_sandbox'));
+    return facts.length ? html`<p class="call-facts">${facts.map((fact) => html`<span>${fact}</span>`)}</p>` : nothing;
+  }
+}
+
+const BADGES = { ok: 'ok', denied: 'denied', failed: 'error', interrupted: 'warn', running: 'info', asked: '', waiting: 'info' };
+
+customElements.define('il-call', Call);

@@ -1,0 +1,320 @@
+/** The chat of one session, or of one that begins with the first message. */
+import { html, nothing } from 'lit';
+import { repeat } from 'lit/directives/repeat.js';
+import { api } from '../api.js';
+import { View } from '../base.js';
+import { errorText, tellError } from '../dialog.js';
+import { icon } from '../icons.js';
+import { announce, kept, modelNames, store } from '../store.js';
+import { t } from '../texts.js';
+import { ChatSession } from './controller.js';
+import { emptyView } from './empty.js';
+import { headView } from './head.js';
+import { openModeDialog } from './mode.js';
+import { activeTask, answerOf, tasksBefore } from './reducer.js';
+import { noteView, taskView } from './task.js';
+import { undoTask } from './undo.js';
+import './composer.js';
+
+const NEAR_PX = 60;
+const TITLE_CHARS = 60;
+
+class Chat extends View {
+  static properties = {
+    sessionId: { attribute: false },
+    menuButton: { attribute: false },
+    state: { state: true },
+    busy: { state: true },
+    unseen: { state: true },
+    choice: { state: true },
+    starting: { state: true },
+  };
+
+  /** @type {ChatSession|null} */
+  #chat = null;
+  #sticks = true;
+  #height = 0;
+
+  constructor() {
+    super();
+    this.busy = {};
+    this.choice = {};
+    this.state = api.state;
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    this.until(api.onState((state) => (this.state = state)));
+    this.until(store.onChange(() => this.requestUpdate()));
+    this.until(() => this.#leave());
+    this.addEventListener('switch-mode', this.#openMode);
+  }
+
+  willUpdate(changed) {
+    if (!changed.has('sessionId') || this.#chat?.id === this.sessionId) return;
+    this.#leave();
+    this.unseen = 0;
+    this.#sticks = true;
+    if (this.sessionId) this.#enter(this.sessionId);
+    else if (!store.agents.length) store.loadAgents();
+  }
+
+  #enter(id) {
+    this.#chat = new ChatSession(
+      id,
+      () => this.requestUpdate(),
+      (task) => this.#tellEnd(task),
+    );
+  }
+
+  #leave() {
+    this.#chat?.close();
+    this.#chat = null;
+  }
+
+  /** Said once, when it is whole: not each word of it. */
+  #tellEnd(task) {
+    const refused = task.blocks.filter((block) => block.status === 'denied');
+    const words = refused.map((block) => `${t('status.denied')}: ${block.denial.message}`);
+    if (task.status === 'done') words.push(answerOf(task));
+    else words.push(`${t(`task.${task.status}`)} ${task.reason}`);
+    announce(words.join('. '));
+    if (!this.#sticks) this.unseen = (this.unseen ?? 0) + 1;
+  }
+
+  // -- looks --
+
+  render() {
+    const chat = this.#chat;
+    return html`<div class="chat">
+      ${headView({ host: this, chat, choice: this.choice, menuButton: this.menuButton, openMode: this.#openMode })}
+      <div class="stream" @scroll=${this.#scrolled} @toggle=${this.#keepPlace}>
+        <div class="column">${chat ? this.#stream(chat) : this.#beginning()}</div>
+      </div>
+      ${this.#jump()} ${this.#sandboxWarning()} ${this.#composer(chat)}
+    </div>`;
+  }
+
+  #beginning() {
+    return emptyView({
+      isFirst: store.sessions?.length === 0 && !kept.get('tour'),
+      off: this.state !== 'open' || this.starting,
+      dismiss: () => {
+        kept.set('tour', 'seen');
+        this.requestUpdate();
+      },
+      send: (text) => this.#begin(text),
+    });
+  }
+
+  #stream(chat) {
+    if (chat.phase === 'gone') {
+      return html`<div class="empty stack"><h2>${t('chat.gone')}</h2><p>${t('chat.gone_text')}</p><p><a class="btn" href="#/chat">${t('sessions.new')}</a></p></div>`;
+    }
+    if (chat.phase === 'failed') {
+      return html`<div class="notice error" role="alert">${icon('error')}<p class="grow">${errorText(chat.problem)}</p><button class="btn tiny" @click=${() => chat.retryLoad()}>${t('common.retry')}</button></div>`;
+    }
+    const { state, pending } = chat;
+    if (chat.phase === 'loading' && !state.entries.length && !pending.length) {
+      return html`<p class="empty" role="status"><span class="spinner"></span> ${t('common.loading')}</p>`;
+    }
+    if (!state.entries.length && !pending.length) {
+      return emptyView({ isFirst: false, off: this.state !== 'open', dismiss() {}, send: (text) => this.#send(text) });
+    }
+    return html`${state.fromSeq > 0 ? this.#earlier(chat) : nothing}
+      ${repeat(
+        state.entries,
+        (entry) => entry.id ?? entry.key,
+        (entry) => (entry.type === 'task' ? taskView(entry, this.#context(chat, entry)) : noteView(entry)),
+      )}
+      ${pending.map((message) => this.#pending(chat, message))}`;
+  }
+
+  #context(chat, task) {
+    return {
+      sessionId: chat.id,
+      before: task.status === 'queued' ? tasksBefore(chat.state, task.id) : 0,
+      busy: this.busy,
+      retry: (id) => this.#doing(id, 'retry', () => chat.retry(id)),
+      cancel: (id) => this.#doing(id, 'cancel', () => chat.cancel(id)),
+      undo: (which) => this.#doing(which.id, 'undo', () => undoTask(which, (id) => chat.undo(id))),
+    };
+  }
+
+  async #doing(id, what, act) {
+    this.busy = { ...this.busy, [id]: what };
+    try {
+      await act();
+    } catch (error) {
+      if (error.code !== 'TASK_STATUS') tellError(error);
+    }
+    const { [id]: _, ...others } = this.busy;
+    this.busy = others;
+  }
+
+  #earlier(chat) {
+    return html`<div class="earlier">
+      <button type="button" class="btn tiny" ?disabled=${chat.loadingEarlier || this.state !== 'open'} @click=${() => chat.loadEarlier()}>
+        ${chat.loadingEarlier ? t('common.loading') : t('chat.earlier')}
+      </button>
+    </div>`;
+  }
+
+  #pending(chat, message) {
+    const { error } = message;
+    const waits = error?.code === 'DISCONNECTED';
+    return html`<section class="task pending">
+      <div class="said"><div class="said-head"><span class="said-who">${t('task.you')}</span></div><div class="said-text">${message.content}</div></div>
+      <div class="rail">
+        ${error && !waits
+          ? html`<div class="task-end notice error" role="alert">${icon('error')}<p class="grow">${t('chat.not_sent')} ${errorText(error)}</p>
+              <button type="button" class="btn tiny" @click=${() => chat.resend(message)}>${t('common.retry')}</button>
+              <button type="button" class="btn tiny" @click=${() => this.#takeBack(chat, message)}>${t('chat.take_back')}</button></div>`
+          : html`<div class="task-foot" role="status"><span class="spinner" aria-hidden="true"></span><span>${t(waits ? 'chat.will_send' : 'chat.sending')}</span></div>`}
+      </div>
+    </section>`;
+  }
+
+  #takeBack(chat, message) {
+    chat.dropPending(message);
+    this.querySelector('il-composer').fill(message.content);
+  }
+
+  #jump() {
+    if (this.#sticks || !this.#chat) return nothing;
+    return html`<button type="button" class="jump btn" @click=${() => this.#toEnd()}>
+      ${icon('down')}${this.unseen ? t('chat.new_messages') : t('chat.to_end')}
+    </button>`;
+  }
+
+  #sandboxWarning() {
+    const { sandbox } = api.info ?? {};
+    if (!sandbox || sandbox.confines !== false || sandbox.name !== 'off') return nothing;
+    return html`<div class="sandbox-warning notice warn" role="note">${icon('warn')}<p>${t('sandbox.off')}</p></div>`;
+  }
+
+  #composer(chat) {
+    const active = chat && activeTask(chat.state);
+    const waiting = active?.status === 'waiting';
+    let reason = '';
+    if (this.state !== 'open') reason = t('composer.offline');
+    else if (chat?.phase === 'gone') reason = t('chat.gone');
+    const hint = waiting ? t('composer.closes_question') : active ? t('composer.queues') : '';
+    return html`<il-composer
+      .draftKey=${this.sessionId || 'new'}
+      .reason=${reason}
+      .hint=${hint}
+      ?running=${Boolean(active) && !waiting}
+      ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
+      @message=${(event) => (chat ? this.#send(event.detail) : this.#begin(event.detail))}
+      @stop=${() => this.#doing(active.id, 'cancel', () => chat.cancel(active.id))}
+    ></il-composer>`;
+  }
+
+  // -- doing --
+
+  #send(text) {
+    this.#sticks = true;
+    this.#chat?.send(text);
+  }
+
+  /** The session begins with its first message, so that nobody collects empty ones. */
+  async #begin(text) {
+    if (this.starting) return;
+    this.starting = true;
+    try {
+      const params = { title: titleFrom(text), ...chosen(this.choice) };
+      const { session } = await api.request('session.create', params);
+      kept.set('tour', 'seen');
+      this.choice = {};
+      store.put(session);
+      this.#enter(session.id);
+      location.hash = `#/chat/${session.id}`;
+      this.#send(text);
+    } catch (error) {
+      this.querySelector('il-composer').fill(text);
+      tellError(error);
+    }
+    this.starting = false;
+  }
+
+  #openMode = () => {
+    const chat = this.#chat;
+    openModeDialog({
+      mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
+      sessionId: chat?.id ?? '',
+      apply: async (mode) => {
+        if (chat) await chat.setMode(mode);
+        else this.choice = { ...this.choice, mode };
+      },
+    });
+  };
+
+  choose(change) {
+    this.choice = { ...this.choice, ...change };
+  }
+
+  async chooseModel(model) {
+    if (!this.#chat) return this.choose({ model });
+    try {
+      await this.#chat.setModel(model);
+    } catch (error) {
+      tellError(error);
+    }
+    return undefined;
+  }
+
+  // -- the place in the stream --
+
+  get #scroller() {
+    return this.querySelector('.stream');
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    const sticks = scrollHeight - scrollTop - clientHeight < NEAR_PX;
+    if (sticks === this.#sticks) return;
+    this.#sticks = sticks;
+    if (sticks) this.unseen = 0;
+    this.requestUpdate();
+  }
+
+  /** Something was folded in or out by hand: the reader stays where he is. */
+  #keepPlace = () => {
+    if (this.#scroller.scrollHeight !== this.#height) this.#scrolled();
+  };
+
+  #toEnd() {
+    this.#sticks = true;
+    this.unseen = 0;
+    this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.requestUpdate();
+  }
+
+  async updated() {
+    const scroller = this.#scroller;
+    const chat = this.#chat;
+    const wasEarlier = this.#first !== undefined && chat && chat.state.fromSeq < this.#first;
+    this.#first = chat?.state.fromSeq;
+    if (wasEarlier) scroller.scrollTop += scroller.scrollHeight - this.#height;
+    else if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
+    this.#height = scroller.scrollHeight;
+    // Cards render a moment later than the stream.
+    if (this.#sticks) requestAnimationFrame(() => this.#sticks && (scroller.scrollTop = scroller.scrollHeight));
+  }
+
+  #first;
+}
+
+function titleFrom(text) {
+  const line = text.trim().split('\n', 1)[0].trim();
+  const letters = [...line];
+  return letters.length > TITLE_CHARS ? `${letters.slice(0, TITLE_CHARS).join('').trimEnd()}…` : line;
+}
+
+function chosen({ mode, agent, model }) {
+  const names = modelNames();
+  return { ...(mode && { mode }), ...(agent && { agent }), ...(model && names.includes(model) && { model }) };
+}
+
+customElements.define('il-chat', Chat);

@@ -1,0 +1,125 @@
+/** One task in the stream: what was asked, what was done, what came of it. */
+import { html, nothing } from 'lit';
+import { guard } from 'lit/directives/guard.js';
+import { repeat } from 'lit/directives/repeat.js';
+import { copyButton } from '../copying.js';
+import { icon } from '../icons.js';
+import { markdown } from '../markdown.js';
+import { formatDuration, formatMoment, formatNumber, formatTime, hasText, language, t } from '../texts.js';
+import { answerOf, changedFiles, hasEnded } from './reducer.js';
+import './call.js';
+
+/**
+ * @param {import('./reducer.js').TaskEntry} task
+ * @param {{sessionId: string, before: number, busy: Record<string, string>, retry(id: string): void,
+ *   undo(task: object): void, cancel(id: string): void}} context
+ */
+export function taskView(task, context) {
+  return html`<section class="task ${task.status}" data-task-id=${task.id} aria-label=${t('task.label')}>
+    ${task.message ? messageView(task) : nothing}
+    <div class="rail">
+      ${repeat(
+        task.blocks,
+        (block) => block.key,
+        (block) => guard([block, hasEnded(task), language()], () => blockView(block, task)),
+      )}
+      ${footView(task, context)}
+    </div>
+  </section>`;
+}
+
+function messageView(task) {
+  const { message, who } = task;
+  return html`<div class="said">
+    <div class="said-head">
+      <span class="said-who">${who || t('task.you')}</span>
+      <time title=${formatMoment(message.timeUs)}>${formatTime(message.timeUs)}</time>
+    </div>
+    <div class="said-text">${message.content}</div>
+  </div>`;
+}
+
+function blockView(block, task) {
+  if (block.type === 'text') {
+    return html`<div class="md answer-text ${block.open && !hasEnded(task) ? 'streaming' : ''}">${markdown(block.text)}</div>`;
+  }
+  if (block.type === 'call') return html`<il-call .call=${block} ?ended=${hasEnded(task)}></il-call>`;
+  return noteView(block);
+}
+
+/** What the log tells about the work itself, where a person wants to know it. */
+export function noteView({ kind, payload }) {
+  const key = `note.${kind}`;
+  if (!hasText(key)) return nothing;
+  const isBad = kind === 'control.limit_reached' || kind === 'retry.exhausted' || kind === 'progress.stalled';
+  const values = { ...payload, usual: t('model.usual') };
+  if (kind === 'session.model_changed') values.to_model ||= t('model.usual');
+  const text = payload.sentence || t(key, values);
+  return html`<p class="note ${isBad ? 'bad' : ''}">${icon(isBad ? 'warn' : 'info')}<span>${text}</span></p>`;
+}
+
+// -- how it stands ---------------------------------------------------------------------------------------
+
+function footView(task, context) {
+  switch (task.status) {
+    case 'queued':
+      return html`<div class="task-foot" role="status">
+        ${icon('clock')}<span class="grow">${context.before ? t('task.queued_behind', { n: context.before }) : t('task.queued')}</span>
+        ${cancelButton(task, context)}
+      </div>`;
+    case 'running':
+      return html`<div class="task-foot working" role="status"><span class="spinner" aria-hidden="true"></span><span class="grow">${t('task.running')}</span></div>`;
+    case 'waiting':
+      return html`<div class="task-foot waiting" role="status">${icon('question')}<span class="grow">${t('task.waiting')}</span>${cancelButton(task, context)}</div>`;
+    case 'failed':
+      return html`<div class="task-end notice error" role="alert">
+          ${icon('error')}
+          <div class="grow">
+            <p><strong>${t('task.failed')}</strong> ${task.reason}</p>
+            ${hasText(`task.help.${task.code}`) ? html`<p class="hint">${t(`task.help.${task.code}`)}</p>` : nothing}
+          </div>
+          ${retryButton(task, context)}
+        </div>
+        ${aboutView(task, context)}`;
+    case 'cancelled':
+      return html`<div class="task-end notice">${icon('stop')}<p class="grow">${t('task.cancelled')}${task.reason ? ` (${task.reason})` : ''}</p>${retryButton(task, context)}</div>
+        ${aboutView(task, context)}`;
+    default:
+      return aboutView(task, context);
+  }
+}
+
+function cancelButton(task, { cancel, busy }) {
+  return html`<button type="button" class="btn tiny" ?disabled=${busy[task.id] === 'cancel'} @click=${() => cancel(task.id)}>${icon('stop')}${t('task.cancel')}</button>`;
+}
+
+function retryButton(task, { retry, busy }) {
+  return html`<button type="button" class="btn tiny" ?disabled=${busy[task.id] === 'retry'} @click=${() => retry(task.id)}>${icon('retry')}${t('common.retry')}</button>`;
+}
+
+function aboutView(task, context) {
+  const calls = task.blocks.filter((block) => block.type === 'call');
+  const refused = calls.filter((call) => call.status === 'denied').length;
+  const spent = task.startedUs && task.lastUs ? (task.lastUs - task.startedUs) / 1000 : null;
+  const tokens = task.tokens.input + task.tokens.output;
+  const answer = answerOf(task);
+  return html`<div class="task-about">
+    <span class="facts">
+      ${task.status === 'done' ? html`<span class="done-mark">${icon('check')}${t('task.done')}</span>` : nothing}
+      ${spent ? html`<span>${formatDuration(spent)}</span>` : nothing}
+      ${calls.length ? html`<span>${t('task.calls', { n: calls.length })}</span>` : nothing}
+      ${refused ? html`<span class="refused">${icon('denied')}${t('task.refused', { n: refused })}</span>` : nothing}
+      ${tokens ? html`<span>${t('task.tokens', { n: formatNumber(tokens) })}</span>` : nothing}
+    </span>
+    <span class="row">
+      ${undoButton(task, context)} ${answer ? copyButton(() => answer) : nothing}
+      <a class="btn tiny ghost" href="#/activity/${context.sessionId}/${task.id}">${icon('activity')}${t('task.timeline')}</a>
+    </span>
+  </div>`;
+}
+
+function undoButton(task, { undo, busy }) {
+  if (!changedFiles(task)) return nothing;
+  if (task.undoneBy) return html`<span class="badge">${icon('undo')}${t('undo.done')}</span>`;
+  return html`<button type="button" class="btn tiny ghost" ?disabled=${busy[task.id] === 'undo'} @click=${() => undo(task)}>${icon('undo')}${t('undo.button')}</button>`;
+}

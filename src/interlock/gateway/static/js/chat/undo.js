@@ -1,0 +1,38 @@
+/** Taking back what a task did to files, and telling what was and what was not. */
+import { html, nothing } from 'lit';
+import { confirmed, openDialog, tellError } from '../dialog.js';
+import { icon } from '../icons.js';
+import { t } from '../texts.js';
+
+/** @param {object} task @param {(id: string) => Promise<{restored: any[], left: any[]}>} undo */
+export async function undoTask(task, undo) {
+  const sure = await confirmed({
+    title: t('undo.title'),
+    text: html`<p>${t('undo.what')}</p><p class="hint">${t('undo.safe')}</p>`,
+    confirm: t('undo.button'),
+  });
+  if (!sure) return;
+  try {
+    await report(await undo(task.id));
+  } catch (error) {
+    await (error.code === 'NOTHING_TO_UNDO' ? report({ restored: [], left: [] }) : tellError(error));
+  }
+}
+
+const pathOf = (entry) => (typeof entry === 'string' ? entry : entry.path);
+
+function report({ restored = [], left = [] }) {
+  return openDialog(
+    t('undo.title'),
+    (close) => html`<div class="dialog-body stack undo-report">
+        ${restored.length
+          ? html`<section><h3>${icon('check')} ${t('undo.restored', { n: restored.length })}</h3><ul>${restored.map((entry) => html`<li><code>${pathOf(entry)}</code></li>`)}</ul></section>`
+          : nothing}
+        ${left.length
+          ? html`<section><h3>${icon('warn')} ${t('undo.left', { n: left.length })}</h3><ul>${left.map((entry) => html`<li><code>${pathOf(entry)}</code>${entry.reason ? html`<p class="hint">${entry.reason}</p>` : nothing}</li>`)}</ul></section>`
+          : nothing}
+        ${restored.length || left.length ? nothing : html`<p>${t('undo.nothing')}</p>`}
+      </div>
+      <div class="dialog-foot"><button type="button" class="btn primary" autofocus @click=${() => close()}>${t('common.close')}</button></div>`,
+  );
+}

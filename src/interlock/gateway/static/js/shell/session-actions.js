@@ -1,0 +1,63 @@
+/** What can be done with a whole session; the same in the side bar and in the head of the chat. */
+import { html } from 'lit';
+import { api } from '../api.js';
+import { confirmed, tellError } from '../dialog.js';
+import { kept, store } from '../store.js';
+import { t } from '../texts.js';
+
+/** @param {any} session */
+export function titleOf(session) {
+  return session?.title || t('sessions.untitled');
+}
+
+/** @param {any} session @param {() => void} rename @returns {import('../menu.js').MenuItem[]} */
+export function sessionItems(session, rename) {
+  return [
+    { label: t('sessions.rename'), icon: 'rename', run: rename },
+    { label: t('sessions.export'), icon: 'download', run: () => exportSession(session) },
+    session.archived
+      ? { label: t('sessions.unarchive'), icon: 'unarchive', run: () => archive(session, false) }
+      : { label: t('sessions.archive'), icon: 'archive', run: () => archive(session, true) },
+    { label: t('sessions.delete'), icon: 'trash', danger: true, run: () => erase(session) },
+  ];
+}
+
+async function exportSession(session) {
+  try {
+    const { url } = await api.request('session.export', { session_id: session.id });
+    const link = document.createElement('a');
+    link.href = url;
+    link.download = '';
+    document.body.append(link);
+    link.click();
+    link.remove();
+  } catch (error) {
+    tellError(error);
+  }
+}
+
+async function archive(session, archived) {
+  try {
+    store.put((await api.request('session.archive', { session_id: session.id, archived })).session);
+  } catch (error) {
+    tellError(error);
+  }
+}
+
+async function erase(session) {
+  const sure = await confirmed({
+    title: t('delete.title', { title: titleOf(session) }),
+    text: html`<p>${t('delete.what')}</p><p>${t('delete.stays')}</p>`,
+    confirm: t('sessions.delete'),
+    danger: true,
+  });
+  if (!sure) return;
+  try {
+    await api.request('session.delete', { session_id: session.id });
+    kept.set(`draft.${session.id}`, '');
+    store.drop(session.id);
+    if (location.hash === `#/chat/${session.id}`) location.hash = '#/chat';
+  } catch (error) {
+    tellError(error);
+  }
+}

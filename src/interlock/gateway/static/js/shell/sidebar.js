@@ -1,0 +1,215 @@
+/** The side bar: the views, the sessions, and this browser's own choices. */
+import { html, nothing } from 'lit';
+import { repeat } from 'lit/directives/repeat.js';
+import { api } from '../api.js';
+import { View } from '../base.js';
+import { icon, logo } from '../icons.js';
+import { store } from '../store.js';
+import { LANGUAGES, formatMoment, formatTime, language, setLanguage, t } from '../texts.js';
+import { THEMES, setTheme, theme } from '../theme.js';
+import { leave } from './login.js';
+import { sessionItems, titleOf } from './session-actions.js';
+import '../menu.js';
+
+const NAV = ['chat', 'authority', 'activity', 'settings'];
+const THEME_ICONS = { auto: 'auto', light: 'sun', dark: 'moon' };
+const TYPING_MS = 250;
+
+class Sidebar extends View {
+  static properties = {
+    route: { attribute: false },
+    state: {},
+    query: { state: true },
+    matches: { state: true },
+    renaming: { state: true },
+    showArchived: { state: true },
+  };
+
+  #timer = 0;
+
+  constructor() {
+    super();
+    this.query = '';
+    this.matches = null;
+    this.renaming = '';
+    this.showArchived = false;
+  }
+
+  connectedCallback() {
+    super.connectedCallback();
+    this.until(store.onChange(() => this.requestUpdate()));
+  }
+
+  render() {
+    return html`<nav class="side" aria-label=${t('nav.label')}>
+      <a class="brand" href="#/chat">${logo()}<span>Interlock</span></a>
+      <ul class="nav">
+        ${NAV.map(
+          (name) => html`<li>
+            <a href="#/${name}" aria-current=${this.route.name === name ? 'page' : nothing}>${icon(name)}${t(`nav.${name}`)}</a>
+          </li>`,
+        )}
+      </ul>
+      <div class="side-tools">
+        <a class="btn new-session" href="#/chat" @click=${() => this.#leave()}>${icon('plus')}${t('sessions.new')}</a>
+        <div class="search">
+          ${icon('search')}
+          <input
+            type="search"
+            .value=${this.query}
+            placeholder=${t('sessions.search')}
+            aria-label=${t('sessions.search')}
+            @input=${this.#typed}
+            @keydown=${(event) => event.key === 'Escape' && this.#clear()}
+          />
+        </div>
+      </div>
+      <div class="sessions">${this.query.trim() ? this.#found() : this.#all()}</div>
+      ${this.#foot()}
+    </nav>`;
+  }
+
+  #all() {
+    if (store.sessions === null) return html`<p class="side-empty" role="status">${t('common.loading')}</p>`;
+    const shown = store.sessions.filter((session) => !session.archived);
+    const archived = store.sessions.filter((session) => session.archived);
+    return html`${shown.length ? this.#list(shown) : html`<p class="side-empty">${t('sessions.none')}</p>`}
+    ${archived.length
+      ? html`<button
+            type="button"
+            class="archived-toggle"
+            aria-expanded=${this.showArchived}
+            @click=${() => (this.showArchived = !this.showArchived)}
+          >
+            ${icon('archive')}${t('sessions.archived', { n: archived.length })}${icon('chevron')}
+          </button>
+          ${this.showArchived ? this.#list(archived) : nothing}`
+      : nothing}`;
+  }
+
+  #list(sessions) {
+    return html`<ul>
+      ${repeat(
+        sessions,
+        (session) => session.id,
+        (session) => this.#session(session),
+      )}
+    </ul>`;
+  }
+
+  #session(session, snippet = '') {
+    const isHere = this.route.name === 'chat' && this.route.parts[0] === session.id;
+    if (this.renaming === session.id) return html`<li class="session">${this.#renameField(session)}</li>`;
+    return html`<li class="session ${isHere ? 'here' : ''}">
+      <a href="#/chat/${session.id}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
+        <span class="session-title clip">${titleOf(session)}</span>
+        <span class="session-about clip" title=${formatMoment(session.updated_us)}>
+          ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}`}
+        </span>
+      </a>
+      <il-menu
+        label=${t('sessions.menu', { title: titleOf(session) })}
+        .items=${sessionItems(session, () => this.#rename(session.id))}
+      ></il-menu>
+    </li>`;
+  }
+
+  #renameField(session) {
+    const done = async (event) => {
+      const title = event.target.value.trim();
+      this.renaming = '';
+      if (!title || title === session.title) return;
+      try {
+        store.put((await api.request('session.rename', { session_id: session.id, title })).session);
+      } catch {
+        store.refresh();
+      }
+    };
+    const key = (event) => {
+      if (event.isComposing) return;
+      if (event.key === 'Enter') event.target.blur();
+      if (event.key !== 'Escape') return;
+      event.target.value = session.title;
+      event.target.blur();
+    };
+    return html`<input
+      class="rename"
+      type="text"
+      maxlength="200"
+      .value=${session.title}
+      aria-label=${t('sessions.rename')}
+      @blur=${done}
+      @keydown=${key}
+    />`;
+  }
+
+  async #rename(id) {
+    this.renaming = id;
+    await this.updateComplete;
+    const field = this.querySelector('.rename');
+    field?.focus();
+    field?.select();
+  }
+
+  // -- searching --
+
+  #typed(event) {
+    this.query = event.target.value;
+    clearTimeout(this.#timer);
+    const query = this.query.trim();
+    if (!query) this.matches = null;
+    else this.#timer = setTimeout(() => this.#search(query), TYPING_MS);
+  }
+
+  #clear() {
+    this.query = '';
+    this.matches = null;
+  }
+
+  async #search(query) {
+    try {
+      const { matches } = await api.request('session.search', { query: query.slice(0, 200), limit: 30 });
+      if (query === this.query.trim()) this.matches = matches;
+    } catch (error) {
+      this.matches = { error };
+    }
+  }
+
+  #found() {
+    if (this.matches === null) return html`<p class="side-empty" role="status">${t('sessions.searching')}</p>`;
+    if (this.matches.error) return html`<p class="side-empty" role="alert">${t('common.error', { message: this.matches.error.message })}</p>`;
+    if (!this.matches.length) return html`<p class="side-empty" role="status">${t('sessions.not_found', { query: this.query.trim() })}</p>`;
+    return html`<p class="sr-only" role="status">${t('sessions.found', { n: this.matches.length })}</p>
+      <ul>${this.matches.map((match) => this.#session(match.session, match.snippet))}</ul>`;
+  }
+
+  // -- the foot --
+
+  #foot() {
+    const shown = this.state === 'open' ? 'open' : 'closed';
+    const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+    const other = Object.keys(LANGUAGES).find((code) => code !== language());
+    return html`<div class="side-foot">
+      <span class="connection ${shown}" title=${api.info ? `Interlock ${api.info.version}` : ''}>
+        <span class="lamp" aria-hidden="true"></span>
+        <span class="clip">${t(`shell.state.${this.state}`)}${this.state === 'open' && api.info?.who ? ` · ${api.info.who}` : ''}</span>
+      </span>
+      <button type="button" class="icon-btn" title=${t(`theme.${theme()}`)} aria-label=${t('theme.label', { now: t(`theme.${theme()}`), next: t(`theme.${next}`) })} @click=${() => this.#theme(next)}>
+        ${icon(THEME_ICONS[theme()])}
+      </button>
+      <button type="button" class="btn tiny ghost language" lang=${other === 'zh' ? 'zh-CN' : 'en'} title=${LANGUAGES[other]} @click=${() => setLanguage(other)}>${LANGUAGES[other]}</button>
+      <button type="button" class="icon-btn" title=${t('shell.logout')} aria-label=${t('shell.logout')} @click=${leave}>${icon('logout')}</button>
+    </div>`;
+  }
+
+  #theme(name) {
+    setTheme(name);
+    this.requestUpdate();
+  }
+
+  #leave() {
+    this.dispatchEvent(new CustomEvent('leave'));
+  }
+}
+
+customElements.define('il-sidebar', Sidebar);

@@ -1,0 +1,22 @@
+import { kept } from './store.js';
+
+export const THEMES = ['auto', 'light', 'dark'];
+
+/** @returns {'auto'|'light'|'dark'} */
+export function theme() {
+  const chosen = kept.get('theme');
+  return THEMES.includes(chosen) ? chosen : 'auto';
+}
+
+/** @param {'auto'|'light'|'dark'} name */
+export function setTheme(name) {
+  kept.set('theme', name === 'auto' ? '' : name);
+  applyTheme();
+}
+
+/** The stylesheet follows the system unless something else was chosen. */
+export function applyTheme() {
+  const name = theme();
+  if (name === 'auto') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = name;
+}
