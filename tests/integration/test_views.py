@@ -91,3 +91,12 @@ async def test_no_secret_is_quoted_in_an_explanation(runtime):
     told = await explain(runtime, SECRET, ToolMode.chat_safe)
     assert SECRET not in str(told)
     assert "***REDACTED***" in told["message"]
+
+
+async def test_what_is_old_is_erased_only_where_the_operator_said_so(runtime, monkeypatch):
+    assert runtime.retention is None
+    monkeypatch.setenv("EVENT_RETENTION_DAYS", "7")
+    again = open_runtime(Settings())
+    assert again.retention is not None
+    assert (await again.retention.sweep()).events == 0
+    await again.close()

@@ -1,0 +1,43 @@
+"""A sweep in a process of its own, to be killed by the tests.
+
+    python -m tests.integration.retention_process URL DAYS BATCH
+
+It tells every erasure as a JSON line, unbuffered, right after its commit.
+"""
+
+import asyncio
+import json
+import os
+import sys
+
+from interlock.events import retention
+from interlock.events.log import EventLog
+from interlock.events.retention import Retention
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import StoreConfig, open_database
+
+
+def tell(**facts: object) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+class TellingLog(EventLog):
+    async def transact(self, stream, work, *, token=None):
+        told = await super().transact(stream, work, token=token)
+        tell(events=told.events if told else 0)
+        return told
+
+
+async def sweep(url: str, days: str, batch: str) -> None:
+    retention.BATCH = int(batch)
+    database = open_database(StoreConfig(url, busy_timeout_seconds=30))
+    log = TellingLog(database, Redactor())
+    tell(ready=True)
+    swept = await Retention(log, database, int(days)).sweep()
+    tell(done=swept.events)
+    log.close()
+    database.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(sweep(*sys.argv[1:]))
