@@ -237,7 +237,7 @@ class Settings extends View {
       ${this.newer ? this.#conflict() : nothing}
       <form class="v-settings" novalidate @submit=${this.#save}>
         <div class="v-settings-fields">${GROUPS.map((group) => this.#group(group, wrong))}</div>
-        <aside class="v-settings-side card" aria-labelledby="settings-effect">
+        <aside class="v-settings-side card ${list.length || this.said ? '' : 'is-idle'}" aria-labelledby="settings-effect">
           <h2 id="settings-effect">${t('settings.effect')}</h2>
           ${renderChanges({ list, wrong, before: this.matrix, after: this.preview, fault: this.fault })}
           ${this.#actions(list, wrong)}

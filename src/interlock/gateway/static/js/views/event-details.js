@@ -3,7 +3,7 @@ import { html, nothing } from 'lit';
 import { api } from '../api.js';
 import { View } from '../base.js';
 import { formatDuration, formatMoment, formatNumber, t } from '../texts.js';
-import { kindName, rowWords } from './event-words.js';
+import { rowWords } from './event-words.js';
 import { hash, icon, layerName } from './parts.js';
 
 const REFUSALS = ['tool_call.denied', 'tool_call.failed'];
@@ -91,7 +91,7 @@ class EventDetails extends View {
     const id = event.event_id ?? event.id;
     const known = event.hash ? event : this.hashes.get(id);
     return html`<details class="v-event" ?open=${n === 0}>
-      <summary><code>${event.kind}</code> <span class="muted">#${event.seq} · ${kindName(event.kind) === event.kind ? '' : kindName(event.kind)}</span></summary>
+      <summary><code>${event.kind}</code> <span class="muted">#${event.seq}</span></summary>
       ${event.payload === null
         ? html`<p class="hint">${t('activity.erased')}</p>`
         : html`<pre class="v-payload" tabindex="0" aria-label=${t('activity.payload')}>${JSON.stringify(event.payload, null, 2)}</pre>`}

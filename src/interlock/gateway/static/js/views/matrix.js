@@ -63,8 +63,14 @@ class Matrix extends View {
   updated(changed) {
     if (this.shown) this.#place();
     if (this.marked && (changed.has('marked') || changed.get('matrix') === undefined && changed.has('matrix'))) {
-      this.querySelector('tr.is-marked')?.scrollIntoView({ block: 'center' });
+      this.#scrollTo(this.querySelector('tr.is-marked'));
     }
+  }
+
+  /** Within the table only: the page stays where it is. */
+  #scrollTo(row) {
+    const box = this.querySelector('.v-matrix-box');
+    if (row) box.scrollTop = row.offsetTop - (box.clientHeight - row.offsetHeight) / 2;
   }
 
   #place() {

@@ -36,13 +36,20 @@ function effect(turned) {
     ${side(gained, 'gained', 'check')}`;
 }
 
+/** Tools that turn in the same modes are told together. */
 function side(turned, which, sign) {
   if (!turned.length) return nothing;
+  const groups = new Map();
+  for (const item of turned) {
+    const key = where(item[which], which);
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
   return html`<h3 class="v-turned-head is-${which}">${icon(sign)}${t(`settings.${which}`, { n: turned.length })}</h3>
     <ul class="v-turned">
-      ${turned.map((item) => html`<li title=${item[which].message}>
-        <a href="#/authority/${item.tool}"><code>${item.tool}</code></a>
-        <span>${where(item[which], which)}</span>
+      ${[...groups].map(([words, items]) => html`<li>
+        <span>${words}</span>
+        <ul class="v-turned-tools">${items.map((item) => html`<li><a href="#/authority/${item.tool}"
+          title=${item[which].message}><code>${item.tool}</code></a></li>`)}</ul>
       </li>`)}
     </ul>`;
 }

@@ -56,14 +56,14 @@ export function parsed(type, raw) {
     const unit = match && UNITS[match[2].toLowerCase()];
     if (!unit) return { wrong: 'settings.wrong.bytes' };
     const value = Number(match[1].replaceAll(/[_, ]/g, '')) * unit;
-    return Number.isSafeInteger(value) ? { value } : { wrong: 'settings.wrong.bytes' };
+    return Number.isSafeInteger(value) && value > 0 ? { value } : { wrong: 'settings.wrong.bytes' };
   }
   if (type === 'seconds') {
     const value = Number(text.replace(/\s*s$/i, ''));
-    return Number.isFinite(value) ? { value } : { wrong: 'settings.wrong.seconds' };
+    return Number.isFinite(value) && value > 0 ? { value } : { wrong: 'settings.wrong.seconds' };
   }
   const ports = text.split(/[\s,;，、]+/).filter(Boolean).map(Number);
-  if (!ports.every(Number.isInteger)) return { wrong: 'settings.wrong.ports' };
+  if (!ports.every((port) => Number.isInteger(port) && port > 0 && port < 65_536)) return { wrong: 'settings.wrong.ports' };
   return { value: [...new Set(ports)].sort((a, b) => a - b) };
 }
 

@@ -104,9 +104,11 @@ function judge(made, node, own, ended) {
 }
 
 function measure(made, node, ended, { isRunning, now }) {
-  const latest = Math.max(node.time_us, ...made.events.map(({ time_us: us }) => us), ...made.children.map(({ end }) => end));
-  made.end = made.isPoint ? node.time_us : made.isOpen && isRunning ? Math.max(now, latest) : latest;
-  if (made.isPoint) made.end = Math.max(node.time_us, ...made.children.map(({ end }) => end));
+  const latest = Math.max(node.time_us, ...made.events.map(({ time_us: us }) => us), ...made.children.map(({ reach }) => reach));
+  made.end = made.isOpen && isRunning && !parked(made) ? Math.max(now, latest) : latest;
+  // While a question is open nobody works: what stands above it does not reach over the waiting.
+  const asked = made.events.find(({ kind }) => kind === 'ask_user.asked');
+  made.reach = asked ? asked.time_us : made.category === 'message' ? -Infinity : made.end;
   made.isOpen &&= isRunning;
   // Events that were written together share a time; what was measured is nearer to the truth.
   const measured = ended?.payload?.latency_ms;
@@ -115,13 +117,19 @@ function measure(made, node, ended, { isRunning, now }) {
     made.core = ended ? [made.start, ended.time_us] : [made.start, made.end];
   }
   if (made.children.length) made.start = Math.min(made.start, ...made.children.map(({ start }) => start));
+  if (made.category === 'question' && made.isOpen) made.end = Math.max(now, made.end);
   made.duration = made.isPoint ? null : duration(made, node, ended);
+}
+
+/** A task, agent or turn that was left because a question waits for its answer. */
+function parked(made) {
+  return made.children.some((child) => (child.category === 'question' && child.state === 'waiting') || parked(child));
 }
 
 function duration(made, node, ended) {
   if (made.isOpen) return (made.end - made.start) / 1000;
   if (node.kind === 'turn.started') return (made.end - made.start) / 1000;
-  return node.duration_ms ?? (ended ? (made.end - made.start) / 1000 : null);
+  return node.duration_ms ?? (made.end - made.start) / 1000;
 }
 
 /** All rows in the order of reading. @param {Row[]} rows @returns {Row[]} */
