@@ -28,7 +28,7 @@ from interlock.infra.text import storable
 from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
 from interlock.session.messages import MessageDraft, draft_message, must_be_there
-from interlock.session.models import Message, Role, Session, SessionKind
+from interlock.session.models import Message, Role, Session, SessionKind, session_of
 from interlock.session.transcript import read_messages
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
@@ -141,7 +141,7 @@ class SessionManager:
         rows = await self._database.read(lambda db: db.query(READ_SESSION, (session_id,)))
         if not rows:
             raise SessionNotFound(f"there is no session {session_id}")
-        return _session(rows[0])
+        return session_of(rows[0])
 
     async def list_sessions(
         self, *, include_archived: bool = False, limit: int = 100, offset: int = 0
@@ -150,7 +150,7 @@ class SessionManager:
         rows = await self._database.read(
             lambda db: db.query(LIST_SESSIONS, (1 if include_archived else 0, limit, offset))
         )
-        return [_session(row) for row in rows]
+        return [session_of(row) for row in rows]
 
     async def rename(self, session_id: str, title: str, *, who: str) -> None:
         safe_title = self._title(title)
@@ -302,12 +302,3 @@ class SessionManager:
 
     def _title(self, title: str) -> str:
         return self._redactor.text(storable(" ".join(title.split())))[:MAX_TITLE]
-
-
-def _session(row: Row) -> Session:
-    identity, kind, title, mode, opened_by, created_us, updated_us, seq, archived_us, agent, model = row
-    return Session(
-        *(identity, kind, title, mode, opened_by),
-        *(created_us, updated_us, seq, archived_us is not None),
-        *(agent, model),
-    )
