@@ -10,7 +10,7 @@ const SHAPES = {
   search: svg`<circle cx="11" cy="11" r="6"/><path d="m20 20-4.5-4.5"/>`,
   menu: svg`<path d="M4 7h16M4 12h16M4 17h16"/>`,
   close: svg`<path d="m6 6 12 12M18 6 6 18"/>`,
-  more: svg`<path d="M5 12h.01M12 12h.01M19 12h.01"/>`,
+  more: svg`<g fill="currentColor" stroke="none"><circle cx="5.5" cy="12" r="1.7"/><circle cx="12" cy="12" r="1.7"/><circle cx="18.5" cy="12" r="1.7"/></g>`,
   check: svg`<path d="m5 12.5 4.5 4.5L19 7.5"/>`,
   denied: svg`<circle cx="12" cy="12" r="8.5"/><path d="M7 12h10"/>`,
   warn: svg`<path d="M12 4 2.8 20h18.4z"/><path d="M12 10v4.5M12 17.3v.01"/>`,

@@ -100,7 +100,7 @@ class Call extends View {
     const { denial } = this.call;
     return html`<dl class="denial">
       <dt>${t('denial.what')}</dt>
-      <dd><code>${denial.tool_name}</code></dd>
+      <dd class="short"><code>${denial.tool_name}</code></dd>
       <dt>${t('denial.mode')}</dt>
       <dd><code>${denial.mode}</code></dd>
       <dt>${t('denial.why')}</dt>
@@ -146,25 +146,29 @@ class Call extends View {
     const all = text.split('\n');
     const shown = all.slice(0, this.lines);
     const more = all.length - shown.length;
+    const step = this.lines === FIRST_LINES ? PAGE_LINES - FIRST_LINES : PAGE_LINES;
     return html`<div class="output ${name}">
       ${labelled ? html`<span class="output-name">${name}</span>` : nothing}
       <pre tabindex="0" aria-label=${t('call.result')}>${shown.join('\n')}</pre>
-      <div class="output-tools">
-        ${more > 0
-          ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines = this.lines === FIRST_LINES ? PAGE_LINES : this.lines + PAGE_LINES)}>
-              ${icon('chevron')}${t('call.more_lines', { n: Math.min(more, this.lines === FIRST_LINES ? PAGE_LINES - FIRST_LINES : PAGE_LINES), all: formatNumber(all.length) })}
-            </button>`
-          : all.length > FIRST_LINES
-            ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines = FIRST_LINES)}>${t('call.fewer')}</button>`
-            : nothing}
-        ${all.length > 1 ? copyButton(() => text) : nothing}
-      </div>
+      ${all.length > 1 ? copyButton(() => text) : nothing}
+      ${all.length > FIRST_LINES
+        ? html`<div class="output-tools">
+            ${more > 0
+              ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines += step)}>
+                  ${icon('chevron')}${t('call.more_lines', { n: Math.min(more, step), all: formatNumber(all.length) })}
+                </button>`
+              : nothing}
+            ${this.lines > FIRST_LINES
+              ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines = FIRST_LINES)}>${t('call.fewer')}</button>`
+              : nothing}
+          </div>`
+        : nothing}
     </div>`;
   }
 
   #about(result) {
     const facts = [];
-    if (typeof result.exit_code === 'number' && (result.exit_code !== 0 || this.call.tool.startsWith('bash'))) {
+    if (typeof result.exit_code === 'number' && this.call.tool.startsWith('bash')) {
       facts.push(t('call.exit', { code: result.exit_code }));
     }
     if (result.truncated_lines) facts.push(t('call.cut_lines', { n: formatNumber(result.truncated_lines) }));

@@ -18,6 +18,7 @@ import './composer.js';
 
 const NEAR_PX = 60;
 const TITLE_CHARS = 60;
+const SHELL_TOOLS = new Set(['bash', 'bash_readonly']);
 
 class Chat extends View {
   static properties = {
@@ -34,6 +35,13 @@ class Chat extends View {
   #chat = null;
   #sticks = true;
   #height = 0;
+  #first = undefined;
+  #seen = 0;
+  #shell = { mode: '', isOffered: false };
+  // Cards render a moment later than the stream, and fold in and out by themselves.
+  #grows = new ResizeObserver(() => {
+    if (this.#sticks) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+  });
 
   constructor() {
     super();
@@ -48,12 +56,21 @@ class Chat extends View {
     this.until(store.onChange(() => this.requestUpdate()));
     this.until(() => this.#leave());
     this.addEventListener('switch-mode', this.#openMode);
+    this.addEventListener('answered', () => this.#toEnd());
+    this.until(() => this.#grows.disconnect());
+  }
+
+  firstUpdated() {
+    this.#grows.observe(this.querySelector('.column'));
   }
 
   willUpdate(changed) {
+    const { lastSeq = 0 } = this.#chat?.state ?? {};
+    if (!this.#sticks && this.#chat?.phase === 'ready' && lastSeq > this.#seen) this.unseen = true;
+    this.#seen = lastSeq;
     if (!changed.has('sessionId') || this.#chat?.id === this.sessionId) return;
     this.#leave();
-    this.unseen = 0;
+    this.unseen = false;
     this.#sticks = true;
     if (this.sessionId) this.#enter(this.sessionId);
     else if (!store.agents.length) store.loadAgents();
@@ -79,7 +96,6 @@ class Chat extends View {
     if (task.status === 'done') words.push(answerOf(task));
     else words.push(`${t(`task.${task.status}`)} ${task.reason}`);
     announce(words.join('. '));
-    if (!this.#sticks) this.unseen = (this.unseen ?? 0) + 1;
   }
 
   // -- looks --
@@ -182,15 +198,31 @@ class Chat extends View {
 
   #jump() {
     if (this.#sticks || !this.#chat) return nothing;
-    return html`<button type="button" class="jump btn" @click=${() => this.#toEnd()}>
-      ${icon('down')}${this.unseen ? t('chat.new_messages') : t('chat.to_end')}
+    const label = t(this.unseen ? 'chat.new_messages' : 'chat.to_end');
+    return html`<button type="button" class="jump btn ${this.unseen ? 'with-words' : ''}" title=${label} aria-label=${label} @click=${() => this.#toEnd()}>
+      ${icon('down')}${this.unseen ? label : nothing}
     </button>`;
   }
 
+  /** Where nothing confines commands, and this session may run some, it is said. */
   #sandboxWarning() {
-    const { sandbox } = api.info ?? {};
-    if (!sandbox || sandbox.confines !== false || sandbox.name !== 'off') return nothing;
+    if (api.info?.sandbox?.confines !== false || !this.#shell.isOffered) return nothing;
     return html`<div class="sandbox-warning notice warn" role="note">${icon('warn')}<p>${t('sandbox.off')}</p></div>`;
+  }
+
+  async #checkShell() {
+    const mode = this.#chat?.mode ?? '';
+    if (api.info?.sandbox?.confines !== false || mode === this.#shell.mode) return;
+    this.#shell = { mode, isOffered: false };
+    if (!mode) return;
+    try {
+      const { tools } = await api.request('policy.matrix', { session_id: this.sessionId });
+      const isOffered = tools.some((tool) => SHELL_TOOLS.has(tool.name) && tool.modes?.[mode]?.allowed);
+      if (mode === this.#shell.mode) this.#shell = { mode, isOffered };
+      this.requestUpdate();
+    } catch {
+      this.#shell = { mode: '', isOffered: false };
+    }
   }
 
   #composer(chat) {
@@ -275,7 +307,7 @@ class Chat extends View {
     const sticks = scrollHeight - scrollTop - clientHeight < NEAR_PX;
     if (sticks === this.#sticks) return;
     this.#sticks = sticks;
-    if (sticks) this.unseen = 0;
+    if (sticks) this.unseen = false;
     this.requestUpdate();
   }
 
@@ -286,12 +318,12 @@ class Chat extends View {
 
   #toEnd() {
     this.#sticks = true;
-    this.unseen = 0;
+    this.unseen = false;
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.requestUpdate();
   }
 
-  async updated() {
+  updated() {
     const scroller = this.#scroller;
     const chat = this.#chat;
     const wasEarlier = this.#first !== undefined && chat && chat.state.fromSeq < this.#first;
@@ -299,11 +331,8 @@ class Chat extends View {
     if (wasEarlier) scroller.scrollTop += scroller.scrollHeight - this.#height;
     else if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
     this.#height = scroller.scrollHeight;
-    // Cards render a moment later than the stream.
-    if (this.#sticks) requestAnimationFrame(() => this.#sticks && (scroller.scrollTop = scroller.scrollHeight));
+    this.#checkShell();
   }
-
-  #first;
 }
 
 function titleFrom(text) {

@@ -107,6 +107,7 @@ class Question extends View {
     try {
       const { question } = await api.request('ask_user.answer', { question_id: this.question.id, answer });
       announce(t('question.answered'));
+      this.dispatchEvent(new CustomEvent('answered', { bubbles: true }));
       // The event says the same; this is only sooner.
       if (question?.answer) this.question = { ...this.question, status: 'answered', answer: question.answer, who: question.closed_by };
     } catch (error) {

@@ -2,6 +2,7 @@
 import { html, nothing } from 'lit';
 import { guard } from 'lit/directives/guard.js';
 import { repeat } from 'lit/directives/repeat.js';
+import { api } from '../api.js';
 import { copyButton } from '../copying.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
@@ -32,7 +33,7 @@ function messageView(task) {
   const { message, who } = task;
   return html`<div class="said">
     <div class="said-head">
-      <span class="said-who">${who || t('task.you')}</span>
+      <span class="said-who">${!who || who === api.info?.who ? t('task.you') : who}</span>
       <time title=${formatMoment(message.timeUs)}>${formatTime(message.timeUs)}</time>
     </div>
     <div class="said-text">${message.content}</div>
@@ -52,8 +53,10 @@ export function noteView({ kind, payload }) {
   const key = `note.${kind}`;
   if (!hasText(key)) return nothing;
   const isBad = kind === 'control.limit_reached' || kind === 'retry.exhausted' || kind === 'progress.stalled';
-  const values = { ...payload, usual: t('model.usual') };
+  const values = { ...payload };
+  if (payload.who && payload.who === api.info?.who) values.who = t('task.you');
   if (kind === 'session.model_changed') values.to_model ||= t('model.usual');
+  if (kind === 'undo.finished') values.n = payload.restored?.length ?? 0;
   const text = payload.sentence || t(key, values);
   return html`<p class="note ${isBad ? 'bad' : ''}">${icon(isBad ? 'warn' : 'info')}<span>${text}</span></p>`;
 }

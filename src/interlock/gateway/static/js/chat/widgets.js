@@ -1,6 +1,7 @@
 /** The six kinds of questions: what can be filled in, and the answer to read. `q` is the <il-question> element. */
 import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
+import { api } from '../api.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
 import { t } from '../texts.js';
@@ -203,7 +204,7 @@ function commentField(q, label) {
 export function answerView({ document, answer, who }) {
   return html`${document.type === 'plan_review' ? plan(document) : nothing}
     <div class="answer">
-      <p class="answer-who">${icon('check')} ${who ? t('question.answered_by', { who }) : t('question.answered')}</p>
+      <p class="answer-who">${icon('check')} ${who && who !== api.info?.who ? t('question.answered_by', { who }) : t('question.you_answered')}</p>
       <dl>${answerRows(document, answer ?? {}).map(([name, value]) => html`${name ? html`<dt>${name}</dt>` : nothing}<dd>${value}</dd>`)}</dl>
     </div>`;
 }

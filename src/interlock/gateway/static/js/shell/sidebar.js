@@ -190,9 +190,9 @@ class Sidebar extends View {
     const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
     const other = Object.keys(LANGUAGES).find((code) => code !== language());
     return html`<div class="side-foot">
-      <span class="connection ${shown}" title=${api.info ? `Interlock ${api.info.version}` : ''}>
+      <span class="connection ${shown}" title=${api.info ? `${api.info.who} · Interlock ${api.info.version}` : ''}>
         <span class="lamp" aria-hidden="true"></span>
-        <span class="clip">${t(`shell.state.${this.state}`)}${this.state === 'open' && api.info?.who ? ` · ${api.info.who}` : ''}</span>
+        <span class="clip">${t(`shell.state.${this.state}`)}</span>
       </span>
       <button type="button" class="icon-btn" title=${t(`theme.${theme()}`)} aria-label=${t('theme.label', { now: t(`theme.${theme()}`), next: t(`theme.${next}`) })} @click=${() => this.#theme(next)}>
         ${icon(THEME_ICONS[theme()])}
