@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import orjson
 import structlog
 
 from interlock.agent.events import AgentEvent, TextDelta
@@ -22,7 +23,6 @@ from interlock.gateway.frames import (
     read_head,
     read_heads,
     read_told,
-    turn_under_way,
 )
 from interlock.gateway.protocol import Frame
 from interlock.infra.errors import StoreError
@@ -42,6 +42,16 @@ PAUSE_SECONDS = 1.0
 MAX_HEADS = 500
 
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
+# The turn whose text may be coming: the last one to begin, if it has neither ended nor been answered.
+OPEN_TURN = """
+SELECT e.task, e.kind, e.payload FROM events e
+WHERE e.stream = ? AND (
+    e.kind IN ('turn.started', 'turn.completed', 'task.finished', 'task.cancelled')
+    OR EXISTS (
+        SELECT 1 FROM messages m WHERE m.session_id = e.stream AND m.seq = e.seq AND m.role = 'assistant')
+)
+ORDER BY e.seq DESC LIMIT 1
+"""
 
 
 class Follower(Protocol):
@@ -177,18 +187,12 @@ class Channel:
 
     async def _find_beginning(self) -> int:
         self._live.attach(self.session_id, self)
-        running = self._live.running_pieces(self.session_id)
 
-        def read(connection: Connection) -> tuple[int, int | None]:
+        def read(connection: Connection) -> tuple[int, tuple[str, int] | None]:
             must_be_there(connection, self.session_id)
-            head = read_head(connection, self.session_id)
-            if running is None:
-                return head, None
-            return head, turn_under_way(connection, self.session_id, running.task_id)
+            return read_head(connection, self.session_id), _open_turn(connection, self.session_id)
 
-        self.seq, turn = await self._database.read(read)
-        if running is not None and turn is not None:
-            self._turn = (running.task_id, turn)
+        self.seq, self._turn = await self._database.read(read)
         self._reading = asyncio.create_task(self._read_on())
         self.wake()
         return self.seq
@@ -278,6 +282,13 @@ class Channel:
         return await self._database.read(
             lambda db: read_told(db, self.session_id, after=after, through=through, limit=PAGE)
         )
+
+
+def _open_turn(connection: Connection, session_id: str) -> tuple[str, int] | None:
+    for task, kind, payload in connection.query(OPEN_TURN, (session_id,)):
+        if kind == "turn.started" and task is not None and payload is not None:
+            return str(task), int(orjson.loads(payload).get("turn", 0))
+    return None
 
 
 class OpenText:
