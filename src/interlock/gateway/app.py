@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 import orjson
+import structlog
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.requests import HTTPConnection
@@ -24,6 +25,8 @@ from interlock.gateway.sockets import Sockets
 from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
 from interlock.session.export import export_lines
 from interlock.store.driver import Connection as StoreConnection
+
+_log = structlog.get_logger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 # A client that has not sent its few bytes by then does not mean to.
@@ -63,6 +66,8 @@ class Gateway:
         self._limits = limits
         self._is_ready = is_ready
         self._logins = LoginLimiter()
+        # One at a time: each reads much of the store.
+        self._exporting = asyncio.Lock()
 
     def beside(self) -> tuple[Callable[[], Awaitable[None]], ...]:
         """What has to run for as long as the application does."""
@@ -81,7 +86,7 @@ class Gateway:
         app.add_api_route("/export/events.jsonl", self.export_events, methods=["GET"])
         app.add_api_websocket_route("/ws", self.socket)
         app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
-        app.add_exception_handler(InterlockError, _told)
+        app.add_exception_handler(InterlockError, self._told)
         return app
 
     # -- coming in --
@@ -217,12 +222,21 @@ class Gateway:
             file.seek(0)
             return file
 
-        file = await self.services.database.read(write)
+        async with self._exporting:
+            file = await self.services.database.read(write)
         return StreamingResponse(
             _chunks(file),
             media_type="application/x-ndjson",
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
+
+    async def _told(self, _request: Request, error: Exception) -> Response:
+        """It may quote what was asked for, and so a secret that should not have been."""
+        if isinstance(error, PersonError):
+            status = 404 if isinstance(error, SessionNotFound) else 400
+            return PlainTextResponse(self.services.redactor.text(str(error)), status)
+        _log.error("request_failed", exc_info=error)
+        return PlainTextResponse("something went wrong here; the server's log has it", 500)
 
 
 JSON = "application/json"
@@ -248,14 +262,6 @@ async def _code_in(request: Request) -> str:
 
 def _unknown() -> Response:
     return PlainTextResponse("log in first: interlock token link, or a token", 401)
-
-
-async def _told(_request: Request, error: Exception) -> Response:
-    if isinstance(error, SessionNotFound):
-        return PlainTextResponse(str(error), 404)
-    if isinstance(error, PersonError):
-        return PlainTextResponse(str(error), 400)
-    return PlainTextResponse("something went wrong here; the server's log has it", 500)
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

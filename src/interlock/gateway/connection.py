@@ -6,6 +6,7 @@ does makes this process keep more than a fixed amount for it.
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -37,12 +38,18 @@ MAX_SUBSCRIPTIONS = 256
 MAX_REMEMBERED_TASKS = 1024
 # How many requests beyond the rate are answered before the socket is closed.
 MAX_WARNINGS = 200
+# An answer may be so large, however short the queue.
+MIN_ANSWER_BYTES = 1024 * 1024
+# What a socket that is being closed may still take to be sent.
+CLOSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
     queue_bytes: int = 4 * 1024 * 1024
     requests_per_second: float = 50
+    # Of all requests under way together, as they were sent.
+    request_chars: int = 4 * 1024 * 1024
 
 
 class Connection:
@@ -64,7 +71,7 @@ class Connection:
         self._metrics = metrics
         self._handle = handle
         self._bucket = Bucket(limits.requests_per_second)
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[asyncio.Task[None], int] = {}
         self._asked: dict[str, RequestId] = {}
         self._queue: deque[str] = deque()
         self._queued_bytes = 0
@@ -72,6 +79,7 @@ class Connection:
         self._room = asyncio.Event()
         self._room.set()
         self._closing: Close | None = None
+        self._is_closing = asyncio.Event()
         # Since when a frame waits to be taken by the kernel.
         self._sending_since: float | None = None
 
@@ -93,6 +101,7 @@ class Connection:
     def close(self, why: Close) -> None:
         if self._closing is None:
             self._closing = why
+            self._is_closing.set()
             self._metrics.closed(why.name)
             self._some.set()
             self._room.set()
@@ -105,11 +114,13 @@ class Connection:
     def _send(self, text: str) -> None:
         if self._closing is not None:
             return
-        self._queued_bytes += len(text)
-        if self._queued_bytes > self._limits.queue_bytes:
+        # What it takes in memory: one character that is not ASCII can make a text four times as large.
+        size = sys.getsizeof(text)
+        if self._queued_bytes and self._queued_bytes + size > self._limits.queue_bytes:
             self._queue.clear()
             self.close(Close.too_slow)
             return
+        self._queued_bytes += size
         self._queue.append(text)
         if self._queued_bytes > self._limits.queue_bytes // 4:
             self._room.clear()
@@ -119,18 +130,22 @@ class Connection:
 
     async def run(self) -> None:
         """Until either side ends it. Whatever of it still runs then is stopped."""
-        sending = asyncio.create_task(self._send_all())
-        receiving = asyncio.create_task(self._receive_all())
+        parts = [asyncio.create_task(each()) for each in (self._send_all, self._receive_all, self._give_up)]
         try:
-            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tasks = {sending, receiving, *self._under_way}
+            tasks = {*parts, *self._under_way}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        for task in (sending, receiving):
+        for task in parts:
             if not task.cancelled() and (fault := task.exception()) is not None:
                 _log.error("socket_failed", exc_info=fault)
+
+    async def _give_up(self) -> None:
+        """A client that reads slowly does not put off its own end."""
+        await self._is_closing.wait()
+        await asyncio.sleep(CLOSE_SECONDS)
 
     async def _receive_all(self) -> None:
         while True:
@@ -141,7 +156,8 @@ class Connection:
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            self._take(text if text is not None else message.get("bytes") or b"")
+            if self._closing is None:
+                self._take(text if text is not None else message.get("bytes") or b"")
             # Many small frames at once must not keep everybody else waiting.
             await asyncio.sleep(0)
 
@@ -151,7 +167,7 @@ class Connection:
         except RequestError as error:
             # What makes no sense counts as well.
             if self._admitted(error.request_id):
-                self._answer_error(error.request_id, error.code.value, str(error), "unread")
+                self._answer_error(error.request_id, error.code, str(error), "unread")
             return
         if not self._admitted(request.id):
             return
@@ -159,9 +175,13 @@ class Connection:
             sentence = f"{MAX_UNDER_WAY} requests are under way already; wait for some"
             self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
             return
+        if sum(self._under_way.values(), len(text)) > self._limits.request_chars and self._under_way:
+            sentence = "the requests under way are too large together; wait for some"
+            self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
+            return
         task = asyncio.create_task(self._carry_out(request))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._under_way[task] = len(text)
+        task.add_done_callback(self._under_way.pop)
 
     def _admitted(self, request_id: RequestId) -> bool:
         if self._bucket.take():
@@ -174,10 +194,12 @@ class Connection:
         return False
 
     async def _carry_out(self, request: Request) -> None:
+        # Who does not read gets nothing more done.
+        await self._room.wait()
         try:
             result = await self._handle(self, request)
-        except asyncio.CancelledError:
-            raise
+            answer = make_frame(FrameType.response, result).with_id(request.id)
+            self._refuse_too_large(answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, one request failed and the rest goes on
             told = told_error(error)
             if told is None:
@@ -186,7 +208,13 @@ class Connection:
             self._answer_error(request.id, *told, request.method)
         else:
             self._metrics.answered(request.method, "ok")
-            self._send(make_frame(FrameType.response, result).with_id(request.id))
+            self._send(answer)
+
+    def _refuse_too_large(self, answer: str) -> None:
+        """Else the client would be cut off for not reading what it could not have read yet."""
+        if sys.getsizeof(answer) > max(self._limits.queue_bytes, MIN_ANSWER_BYTES):
+            sentence = "the answer is too large for one frame; ask for less with limit, or export"
+            raise RequestError(Code.INVALID_PARAMS, sentence)
 
     def _answer_error(self, request_id: RequestId, code: str, message: str, method: str) -> None:
         self._metrics.answered(method, code)
@@ -213,7 +241,7 @@ class Connection:
     def _sent(self, text: str) -> None:
         self._sending_since = None
         self._metrics.sent()
-        self._queued_bytes -= len(text)
+        self._queued_bytes -= sys.getsizeof(text)
         if self._queued_bytes <= self._limits.queue_bytes // 8:
             self._room.set()
 
@@ -226,7 +254,7 @@ class Bucket:
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
-        self._most = 2 * per_second
+        self._most = max(1.0, 2 * per_second)
         self._left = self._most
         self._at = time.monotonic()
         self.refused = 0
@@ -239,7 +267,7 @@ class Bucket:
             self.refused += 1
             return False
         self._left -= 1
-        if self._left > self._per_second:
+        if self._left > self._most / 2 or self._most < 2:
             self.refused = 0
         return True
 

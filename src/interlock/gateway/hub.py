@@ -226,8 +226,9 @@ class Channel:
             for told in page:
                 for frame in frames_of(told):
                     follower.tell(frame)
-            seq = page[-1].seq
-            await follower.ready()
+                seq = told.seq
+                # One by one: a page of long messages is more than may wait for anybody.
+                await follower.ready()
         if (running := self._open.whole(self.session_id)) is not None:
             follower.tell(running)
         self.followers.add(follower)
@@ -239,11 +240,17 @@ class Channel:
             self._wake.clear()
             try:
                 await self._tell_stored()
+                self._tell_text()
             except StoreError as error:
                 _log.warning("session_not_read", session_id=self.session_id, error=str(error))
-                await asyncio.sleep(PAUSE_SECONDS)
-                self._wake.set()
-            self._tell_text()
+                await self._pause()
+            except Exception as error:  # noqa: BLE001 - else all who follow would wait for ever, and nobody know
+                _log.error("session_not_told", session_id=self.session_id, exc_info=error)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(PAUSE_SECONDS)
+        self._wake.set()
 
     async def _tell_stored(self) -> None:
         while page := await self._read(self.seq, LAST):

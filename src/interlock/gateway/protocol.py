@@ -12,13 +12,14 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.infra.errors import InterlockError, PersonError
-from interlock.infra.text import quotable
+from interlock.infra.text import json_value, quotable
 from interlock.models.provider import ModelError
 
 RequestId = str | int | None
 
 MAX_ID_CHARS = 128
 MAX_SHOWN_CHARS = 80
+MAX_DEPTH = 64
 
 
 class FrameType(StrEnum):
@@ -74,7 +75,7 @@ class NoParams(Params):
 class RequestError(Exception):
     """A request cannot be carried out; told to whoever sent it."""
 
-    def __init__(self, code: Code, message: str, request_id: RequestId = None) -> None:
+    def __init__(self, code: str, message: str, request_id: RequestId = None) -> None:
         super().__init__(message)
         self.code = code
         self.request_id = request_id
@@ -111,7 +112,11 @@ def make_frame(
     task_id: str | None = None,
 ) -> Frame:
     shell = {"type": kind.value, "session_id": session_id, "seq": seq, "data": data}
-    body = orjson.dumps(shell).decode()[1:]
+    try:
+        body = orjson.dumps(shell).decode()[1:]
+    except orjson.JSONEncodeError:
+        # Nested too deeply, or a number beyond all others: told as text from there on.
+        body = orjson.dumps(json_value(shell)).decode()[1:]
     return Frame(body, task_id, f'{{"id":null,{body}')
 
 
@@ -121,6 +126,8 @@ def read_request(text: str | bytes) -> Request:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise RequestError(Code.PARSE_ERROR, "the frame is not JSON") from None
+    if _is_deep(given):
+        raise RequestError(Code.PARSE_ERROR, f"the frame is nested more than {MAX_DEPTH} deep")
     if not isinstance(given, dict):
         raise RequestError(Code.PARSE_ERROR, "the frame is not an object")
     request_id = _read_id(given.get("id"))
@@ -132,6 +139,16 @@ def read_request(text: str | bytes) -> Request:
     if params is not None and not isinstance(params, dict):
         raise RequestError(Code.INVALID_PARAMS, "params is an object", request_id)
     return Request(request_id, method, params or {})
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        if not nested:
+            return False
+        level = [item for each in nested for item in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _read_id(given: Any) -> RequestId:
@@ -160,7 +177,7 @@ def error_frame(code: str, message: str) -> Frame:
 def told_error(error: Exception) -> tuple[str, str] | None:
     """The code and the sentence that a person is told; None where it is a fault of our own."""
     if isinstance(error, RequestError):
-        return error.code.value, str(error)
+        return error.code, str(error)
     if isinstance(error, PersonError | ModelError):
         return _code_of(error), str(error)
     return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,19 +12,22 @@ from typing import Any
 
 import structlog
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from interlock.gateway.app import Gateway
+from interlock.gateway.wire import (
+    MORE_CONNECTIONS,
+    REQUEST_SECONDS,
+    BoundedSocketProtocol,
+    ImpatientProtocol,
+)
 from interlock.infra.errors import ConfigurationError
 
 _log = structlog.get_logger(__name__)
 
-# Somebody who connects and asks for nothing by then is sent away.
-REQUEST_SECONDS = 10.0
 PING_SECONDS = 20.0
-# What may be connected beside sockets: pages, downloads, watchdogs.
-MORE_CONNECTIONS = 256
 STOP_SECONDS = 5
+# The store, the log, children and whatever else this process has open.
+OTHER_FILES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +40,6 @@ class Address:
     @property
     def scheme(self) -> str:
         return "http" if self.tls_cert is None else "https"
-
-
-class ImpatientProtocol(H11Protocol):
-    """HTTP as uvicorn speaks it, but not for ever with someone who says nothing."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._patience = self.loop.call_later(REQUEST_SECONDS, self._lose_patience)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._patience.cancel()
-        super().connection_lost(exc)
-
-    def _lose_patience(self) -> None:
-        # uvicorn has none before the first request, whatever its types say.
-        has_asked = getattr(self, "cycle", None) is not None or self.transport.get_protocol() is not self
-        if not has_asked:
-            self.transport.close()
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
@@ -82,7 +68,7 @@ class Server:
         config = uvicorn.Config(
             app,
             http=ImpatientProtocol,
-            ws="websockets-sansio",
+            ws=BoundedSocketProtocol,
             ws_per_message_deflate=False,
             ws_max_size=max_frame_bytes,
             ws_ping_interval=PING_SECONDS,
@@ -104,6 +90,7 @@ class Server:
         except (ssl.SSLError, OSError) as error:
             raise ConfigurationError(f"GATEWAY_TLS_CERT, GATEWAY_TLS_KEY: {error}") from None
         self._uvicorn = _Quiet(config)
+        self._open_files = max_sockets + MORE_CONNECTIONS + OTHER_FILES
 
     async def run(
         self,
@@ -112,6 +99,7 @@ class Server:
         stop: asyncio.Event,
     ) -> None:
         """Until `stop` is set. If something beside it ends by itself, so does all of it, with its fault."""
+        allow_open_files(self._open_files)
         tasks = [asyncio.ensure_future(run()) for run in beside]
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[listening]))
         stopping = asyncio.create_task(stop.wait())
@@ -124,9 +112,19 @@ class Server:
                 task.result()
         finally:
             stopping.cancel()
-            for task in tasks:
+            for task in (serving, *tasks):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(serving, *tasks, return_exceptions=True)
+
+
+def allow_open_files(wanted: int) -> None:
+    """Every socket is one; what is usual on many systems is less than what may be connected here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        _log.warning("few_open_files", wanted=wanted, allowed=most)
 
 
 class _Quiet(uvicorn.Server):
@@ -135,3 +133,19 @@ class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does it; but it would wait a minute for somebody who does not go on with TLS."""
+        loop, config = asyncio.get_running_loop(), self.config
+        patience = REQUEST_SECONDS if config.ssl else None
+
+        def made() -> asyncio.Protocol:
+            return ImpatientProtocol(config, self.server_state, self.lifespan.state)
+
+        self.servers = [
+            await loop.create_server(
+                made, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=patience
+            )
+            for each in sockets or ()
+        ]
+        self.started = True

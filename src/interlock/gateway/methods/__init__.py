@@ -1,13 +1,18 @@
 """Everything that can be asked for over a socket, by name. One module for each kind of thing."""
 
+import asyncio
+
 from interlock.gateway.methods import chat, facts, rules, sessions
 from interlock.gateway.methods.base import Call, Caller, Method
-from interlock.gateway.protocol import Code, Request, RequestError, read_params
-from interlock.gateway.services import Services
+from interlock.gateway.protocol import Code, Request, RequestError, read_params, told_error
+from interlock.gateway.services import Json, Services
 
 ALL = {method.name: method for method in (*sessions.METHODS, *chat.METHODS, *rules.METHODS, *facts.METHODS)}
 
 __all__ = ["ALL", "Dispatcher", "Method"]
+
+# Of what looks at much of the store, so many at once: the others are not kept waiting by it.
+MAX_HEAVY = 2
 
 
 class Dispatcher:
@@ -15,6 +20,7 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._looking = asyncio.Semaphore(MAX_HEAVY)
         can_switch = len(services.about.open_modes) > 1
         self.methods = {
             name: method for name, method in ALL.items() if can_switch or not method.needs_modes
@@ -24,11 +30,25 @@ class Dispatcher:
         method = self.methods.get(request.method)
         if method is None:
             raise RequestError(Code.METHOD_NOT_FOUND, self._not_found(request.method))
-        params = read_params(method.params, request.params, request.id)
-        result = await method.run(Call(self._services, caller, request.id, params))
+        try:
+            result = await self._run(method, caller, request)
+        except Exception as error:
+            if (told := told_error(error)) is None:
+                raise
+            # It may quote what was sent, and so a secret that should not have been.
+            code, sentence = told
+            raise RequestError(code, self._services.redactor.text(sentence)) from None
         if request.method == "server.info":
             result["methods"] = sorted(self.methods)
         return result if method.is_stored else self._services.redactor.value(result)
+
+    async def _run(self, method: Method, caller: Caller, request: Request) -> Json:
+        params = read_params(method.params, request.params, request.id)
+        call = Call(self._services, caller, request.id, params)
+        if not method.is_heavy:
+            return await method.run(call)
+        async with self._looking:
+            return await method.run(call)
 
     def _not_found(self, name: str) -> str:
         if name in ALL:

@@ -18,6 +18,11 @@ Count = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**62)]
 
 
+# What was said is read a few messages at a time, until there is enough for one frame.
+PAGE = 20
+MAX_PAGE_CHARS = 250_000
+
+
 class Caller(Protocol):
     """The socket that a request came by."""
 
@@ -50,6 +55,8 @@ class Method:
     run: Callable[[Call[Any]], Awaitable[Json]]
     # What comes from the log has no secrets in it; everything else is looked through once more.
     is_stored: bool = False
+    # It may look at much of the store.
+    is_heavy: bool = False
     # Only there when the operator opened modes.
     needs_modes: bool = False
 

@@ -6,11 +6,13 @@ from typing import Annotated
 from pydantic import Field
 
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
-from interlock.gateway.methods.base import Call, Count, Identity, Method, Seq
+from interlock.gateway.methods.base import MAX_PAGE_CHARS, PAGE, Call, Count, Identity, Method, Seq
 from interlock.gateway.protocol import Params
 from interlock.gateway.services import Json
 from interlock.infra.errors import PersonError, WrongTaskStatus
+from interlock.session.models import Message
 from interlock.session.transcript import read_messages
+from interlock.store.driver import Connection
 from interlock.worker.rows import Task, TaskStatus
 from interlock.worker.tasks import new_task_id
 
@@ -73,12 +75,22 @@ async def _at_work(call: Call[ChatCancel]) -> Task:
 
 
 async def history(call: Call[ChatHistory]) -> Json:
-    params = call.params
-    said = await call.services.database.read(
-        lambda db: read_messages(db, params.session_id, params.after_seq, params.limit + 1)
-    )
-    shown = said[: params.limit]
-    return {"messages": [asdict(message) for message in shown], "has_more": len(said) > len(shown)}
+    said, has_more = await call.services.database.read(lambda db: _read_history(db, call.params))
+    return {"messages": [asdict(message) for message in said], "has_more": has_more}
+
+
+def _read_history(connection: Connection, params: ChatHistory) -> tuple[list[Message], bool]:
+    """At most `limit`, and not more than fits a frame; but always one, where there is one."""
+    said: list[Message] = []
+    after, chars = params.after_seq, 0
+    while page := read_messages(connection, params.session_id, after, PAGE):
+        for message in page:
+            chars += len(message.content) + (len(str(message.tool_calls)) if message.tool_calls else 0)
+            if len(said) == params.limit or (said and chars > MAX_PAGE_CHARS):
+                return said, True
+            said.append(message)
+        after = page[-1].seq
+    return said, False
 
 
 async def answer(call: Call[AskUserAnswer]) -> Json:
@@ -123,7 +135,7 @@ async def retry(call: Call[TasksRetry]) -> Json:
 METHODS = (
     Method("chat.send", ChatSend, send),
     Method("chat.cancel", ChatCancel, cancel),
-    Method("chat.history", ChatHistory, history, is_stored=True),
+    Method("chat.history", ChatHistory, history, is_stored=True, is_heavy=True),
     Method("ask_user.answer", AskUserAnswer, answer),
     Method("tasks.retry", TasksRetry, retry),
 )

@@ -198,9 +198,9 @@ METHODS = (
     Method("tasks.cancel", TaskOnly, cancel_task),
     Method("tasks.undo", TaskOnly, undo_task),
     Method("questions.list", QuestionsList, list_questions, is_stored=True),
-    Method("events.tree", EventsTree, tree, is_stored=True),
-    Method("events.tail", EventsTail, tail, is_stored=True),
-    Method("events.verify", NoParams, verify),
+    Method("events.tree", EventsTree, tree, is_stored=True, is_heavy=True),
+    Method("events.tail", EventsTail, tail, is_stored=True, is_heavy=True),
+    Method("events.verify", NoParams, verify, is_heavy=True),
     Method("events.export", EventsExport, export),
-    Method("stats.get", StatsGet, stats, is_stored=True),
+    Method("stats.get", StatsGet, stats, is_stored=True, is_heavy=True),
 )

@@ -9,7 +9,16 @@ from pydantic import Field
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.gateway.frames import frames_of, read_told
-from interlock.gateway.methods.base import Call, Count, Identity, Method, Seq, session_json
+from interlock.gateway.methods.base import (
+    MAX_PAGE_CHARS,
+    PAGE,
+    Call,
+    Count,
+    Identity,
+    Method,
+    Seq,
+    session_json,
+)
 from interlock.gateway.methods.chat import refuse_too_many
 from interlock.gateway.protocol import NoParams, Params
 from interlock.gateway.services import Json, Services
@@ -132,19 +141,28 @@ async def unsubscribe(call: Call[SessionGet]) -> Json:
 
 
 async def earlier(call: Call[SessionEarlier]) -> Json:
-    params = call.params
-    begin = max(0, params.before_seq - 1 - params.limit)
-
-    def read(connection: Connection) -> list[str]:
-        must_be_there(connection, params.session_id)
-        told = read_told(
-            connection, params.session_id, after=begin, through=params.before_seq - 1, limit=params.limit
-        )
-        return [frame.plain for each in told for frame in frames_of(each)]
-
+    frames, begin = await call.services.database.read(lambda db: _read_earlier(db, call.params))
     # They are encoded already.
-    frames = await call.services.database.read(read)
     return {"frames": [orjson.Fragment(frame) for frame in frames], "from_seq": begin}
+
+
+def _read_earlier(connection: Connection, params: SessionEarlier) -> tuple[list[str], int]:
+    """The newest first, as many as fit a frame, but always one; and the number that they begin after."""
+    must_be_there(connection, params.session_id)
+    through, chars = params.before_seq - 1, 0
+    begin = max(0, through - params.limit)
+    found: list[list[str]] = []
+    while through > begin:
+        after = max(begin, through - PAGE)
+        told = read_told(connection, params.session_id, after=after, through=through, limit=PAGE)
+        for each in reversed(told):
+            frames = [frame.plain for frame in frames_of(each)]
+            chars += sum(map(len, frames))
+            if found and chars > MAX_PAGE_CHARS:
+                return [text for texts in reversed(found) for text in texts], each.seq
+            found.append(frames)
+        through = after
+    return [text for texts in reversed(found) for text in texts], begin
 
 
 async def rename(call: Call[SessionRename]) -> Json:
@@ -229,11 +247,11 @@ METHODS = (
     Method("session.get", SessionGet, get, is_stored=True),
     Method("session.subscribe", SessionSubscribe, subscribe, is_stored=True),
     Method("session.unsubscribe", SessionGet, unsubscribe),
-    Method("session.earlier", SessionEarlier, earlier, is_stored=True),
+    Method("session.earlier", SessionEarlier, earlier, is_stored=True, is_heavy=True),
     Method("session.rename", SessionRename, rename),
     Method("session.archive", SessionArchive, archive),
     Method("session.delete", SessionGet, delete),
-    Method("session.search", SessionSearch, search, is_stored=True),
+    Method("session.search", SessionSearch, search, is_stored=True, is_heavy=True),
     Method("session.export", SessionGet, export),
     Method("session.set_mode", SessionSetMode, set_mode, needs_modes=True),
     Method("session.set_model", SessionSetModel, set_model),

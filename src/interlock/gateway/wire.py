@@ -1,0 +1,126 @@
+"""What comes over the wire before it is a request or a frame: uvicorn's protocols, with an end to patience.
+
+Whoever connects and does not get on is cut off, and gives way to others before that. What is cut off is
+gone: a connection that is only closed stays open for as long as its other end does not read.
+"""
+
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+from interlock.gateway.connection import Bucket
+
+# Somebody who has not got on with a request for so long is sent away.
+REQUEST_SECONDS = 10.0
+# What may be connected beside sockets: pages, downloads, watchdogs.
+MORE_CONNECTIONS = 256
+# At one time: thousands of tiny frames would keep everybody else waiting.
+READ_BYTES = 16 * 1024
+# How long a socket that was closed here may take to say that it knows, and how much it may say until then.
+CLOSE_SECONDS = 3.0
+MAX_BYTES_AFTER_CLOSE = 4 * 1024 * 1024
+# Frames that are no message: pings, pongs, and pieces of one.
+PARTS_PER_SECOND = 100
+MAX_PARTS = 4096
+TOO_MANY = 1008
+
+
+class ImpatientProtocol(H11Protocol):
+    """HTTP, but not for ever with someone who says nothing, or too little, or does not listen."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.max_size = READ_BYTES
+        self._drained = 0
+        self._was: object = (None, False, 0)
+        self.since = self.loop.time()
+        self._patience = self.loop.call_later(REQUEST_SECONDS, self._look)
+        self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        self._drained += 1
+        super().resume_writing()
+
+    @property
+    def is_answering(self) -> bool:
+        # uvicorn has none before the first request, whatever its types say.
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _make_room(self) -> None:
+        """Of too many the one goes that was there longest and has asked for nothing."""
+        waiting = [each for each in self.connections if isinstance(each, ImpatientProtocol)]
+        staying = [each for each in waiting if not each.transport.is_closing()]
+        if len(staying) > MORE_CONNECTIONS:
+            min(staying, key=lambda each: (each.is_answering, each.since)).transport.abort()
+
+    def _look(self) -> None:
+        if self.transport.get_protocol() is not self:
+            return
+        now = (self.cycle, self.is_answering, self._drained)
+        # An answer that is still being made is not the client's fault; one that it does not take is.
+        if now == self._was and (not self.is_answering or self.flow.write_paused):
+            self.transport.abort()
+            return
+        self._was = now
+        self._patience = self.loop.call_later(REQUEST_SECONDS, self._look)
+
+
+class BoundedSocketProtocol(WebSocketsSansIOProtocol):
+    """WebSockets. Messages are counted by `connection.py`; this is about everything else that is sent."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._parts = Bucket(PARTS_PER_SECOND)
+        self._bytes_after_close = 0
+
+    def data_received(self, data: bytes) -> None:
+        if self.close_sent:
+            self._bytes_after_close += len(data)
+            if self._bytes_after_close > MAX_BYTES_AFTER_CLOSE:
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    def handle_ping(self) -> None:
+        if not self.writable.is_set():
+            # It wants answers that it does not read.
+            self.transport.abort()
+        elif self._may_go_on():
+            super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._may_go_on():
+            super().handle_pong(event)
+
+    def handle_cont(self, event: Frame) -> None:
+        if self._may_go_on():
+            super().handle_cont(event)
+
+    def _may_go_on(self) -> bool:
+        if self.close_sent:
+            return False
+        if self._parts.take() and len(self.frames) < MAX_PARTS:
+            return True
+        self.conn.fail(TOO_MANY, "too_fast")
+        self.handle_parser_exception()
+        return False
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._cut_off_soon()
+
+    async def run_asgi(self) -> None:
+        try:
+            await super().run_asgi()
+        finally:
+            self._cut_off_soon()
+
+    def _cut_off_soon(self) -> None:
+        self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
