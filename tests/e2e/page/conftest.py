@@ -1,0 +1,106 @@
+"""A real server, a real browser, and a watch on everything that must never happen in the page."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.e2e.page.model import Model
+from tests.e2e.page.server import Server
+from tests.e2e.page.window import Watch
+
+PATIENCE_MS = 20_000
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+# Nothing but this machine can be reached, whatever the page tries.
+FLAGS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-gpu"]
+EVERY_MODE = "chat,plan,coding"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One a file: while Playwright's own loop is there, no other can run in this thread."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("no chromium on PATH: the page is tested in a real browser")
+    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=flags)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with Model() as playing:
+        yield playing
+        assert playing.server.faults == []
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Starts servers; they end with the file."""
+    started: list[Server] = []
+
+    def start(open_modes: str = EVERY_MODE, home: Path | None = None, **variables: str) -> Server:
+        server = Server(home or tmp_path_factory.mktemp("home"), open_modes, **variables)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(serve: Callable[..., Server], model: Model) -> Server:
+    """With every mode open, and a model that says what a test wrote down."""
+    return serve(**model.variables)
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    watching = Watch()
+    yield watching
+    assert watching.faults == []
+
+
+@pytest.fixture
+def new_context(browser: Browser, watch: Watch) -> Iterator[Callable[..., BrowserContext]]:
+    """A browser of somebody who was never here: no cookie, no draft, nothing kept."""
+    expect.set_options(timeout=PATIENCE_MS)
+    opened: list[BrowserContext] = []
+
+    def open_context(server: Server, **options: object) -> BrowserContext:
+        context = browser.new_context(**{"locale": "en-GB", **options})
+        context.set_default_timeout(PATIENCE_MS)
+        watch.look_at(context, server.origin)
+        opened.append(context)
+        return context
+
+    yield open_context
+    for context in opened:
+        context.close()
+
+
+@pytest.fixture
+def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
+    """A window in which somebody is logged in: the first by the printed link, others by its cookie."""
+
+    def open_window(server: Server, address: str = "", **options: object) -> Page:
+        context = new_context(server, **options)
+        context.add_cookies(server.cookies)
+        page = context.new_page()
+        page.goto(f"{server.origin}/{address}" if server.cookies else server.link)
+        expect(page.get_by_role("textbox").first).to_be_attached()
+        server.cookies = context.cookies()
+        return page
+
+    return open_window
+
+
+@pytest.fixture
+def page(server: Server, enter: Callable[..., Page]) -> Page:
+    return enter(server)

@@ -1,0 +1,156 @@
+"""Each of the six ways to ask: shown, checked, answered, and read-only afterwards, in every window."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import called, said
+from tests.e2e.page.window import begin, is_done, say, session_id, task
+from tests.unit.questions.widget_cases import CASES
+
+TITLES = {
+    "form": "Release",
+    "selection": "Please choose",
+    "confirmation": "Yes or no?",
+    "plan_review": "Please review the plan",
+    "feedback": "What do you think?",
+    "action_selection": "What next?",
+}
+
+
+def _form(question):
+    question.get_by_role("button", name="Submit").click()
+    version = question.get_by_role("textbox", name=re.compile("^Version"))
+    expect(version).to_have_accessible_description("This is required.")
+    expect(version).to_be_focused()
+    version.fill("1.2")
+    retries = question.get_by_role("spinbutton", name="retries")
+    retries.fill("9")
+    question.get_by_role("button", name="Submit").click()
+    expect(retries).to_have_accessible_description("At most 5.")
+    retries.fill("3")
+    question.get_by_label("day").fill("2026-12-31")
+    question.get_by_role("combobox", name="channel").select_option("beta")
+    question.get_by_role("checkbox", name="public").check()
+    question.get_by_role("button", name="Submit").click()
+    given = {"version": "1.2", "retries": 3, "day": "2026-12-31", "channel": "beta"}
+    rest = {"notes": None, "share": 0.5, "public": True, "systems": ["linux"]}
+    return {"values": given | rest}, ["1.2", "3", "2026-12-31", "beta", "Yes", "Linux", "left empty"]
+
+
+def _selection(question):
+    question.get_by_role("button", name="Send the answer").click()
+    expect(question.get_by_role("alert")).to_have_text("Choose 1 to 3.")
+    question.get_by_role("checkbox", name="First").check()
+    question.get_by_role("checkbox", name="Something else").check()
+    question.get_by_role("button", name="Send the answer").click()
+    expect(question.get_by_role("alert")).to_have_text("Say what.")
+    question.get_by_role("textbox", name="Something else").fill("something else")
+    question.get_by_role("button", name="Send the answer").click()
+    return {"choices": ["a"], "other": "something else"}, ["First", "something else"]
+
+
+def _confirmation(question):
+    """A dangerous one needs a tick before it takes a yes."""
+    question.get_by_role("button", name="Delete").click()
+    expect(question.get_by_role("alert")).to_have_text("Tick the box above first.")
+    question.get_by_role("checkbox", name="I have read this and mean it").check()
+    question.get_by_role("button", name="Delete").click()
+    return {"confirmed": True}, ["Delete"]
+
+
+def _plan_review(question):
+    expect(question.get_by_role("heading", name="Plan", exact=True)).to_be_visible()
+    expect(question.get_by_role("listitem")).to_have_text(["one", "two"])
+    question.get_by_role("button", name="Ask for changes").click()
+    comment = question.get_by_role("textbox", name=re.compile("^Comment"))
+    expect(comment).to_have_accessible_description("Say it in words.")
+    comment.fill("smaller steps")
+    question.get_by_role("button", name="Ask for changes").click()
+    return {"decision": "revise", "comment": "smaller steps"}, ["Changes asked for", "smaller steps"]
+
+
+def _feedback(question):
+    question.get_by_role("button", name="Send the answer").click()
+    expect(question.get_by_role("alert")).to_have_text("Choose a number.")
+    expect(question.get_by_role("group", name="Rating, 1 to 5").get_by_role("radio")).to_have_count(5)
+    question.get_by_role("radio", name="4").check(force=True)
+    question.get_by_role("textbox", name=re.compile("^Comment")).fill("good")
+    question.get_by_role("button", name="Send the answer").click()
+    return {"rating": 4, "comment": "good"}, ["4 / 5", "good"]
+
+
+def _action_selection(question):
+    question.get_by_role("textbox", name=re.compile("^Comment")).fill("once")
+    question.get_by_role("button", name="Try again").click()
+    return {"action": "retry", "comment": "once"}, ["Try again", "once"]
+
+
+ANSWERING = {
+    "form": _form,
+    "selection": _selection,
+    "confirmation": _confirmation,
+    "plan_review": _plan_review,
+    "feedback": _feedback,
+    "action_selection": _action_selection,
+}
+
+
+def _is_read_only(question, words):
+    expect(question.get_by_text("answered", exact=True)).to_be_visible()
+    expect(question.get_by_text(re.compile("^Answered by "))).to_be_visible()
+    for word in words:
+        expect(question.get_by_role("definition").filter(has_text=word).first).to_be_visible()
+    for role in ("button", "textbox", "checkbox", "radio", "combobox", "spinbutton"):
+        expect(question.get_by_role(role)).to_have_count(0)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_question_of_each_kind(server, page, enter, model, kind):
+    document = CASES[kind][0]
+    message = model.plays(f"Ask me: {kind}", called(("ask_user", document)), said("Thank you."))
+    asking = begin(page, message)
+    question = asking.get_by_role("region", name=TITLES[kind])
+    expect(question).to_contain_text(document["message"])
+    expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
+    other = enter(server, f"#/chat/{session_id(page)}")
+    same = task(other, message).get_by_role("region", name=TITLES[kind])
+    expect(same.get_by_role("button").first).to_be_enabled()
+
+    answer, words = ANSWERING[kind](question)
+    is_done(asking)
+    expect(asking.get_by_text("Thank you.", exact=True)).to_be_visible()
+    _is_read_only(question, words)
+    _is_read_only(same, words)
+    page.reload()
+    _is_read_only(question, words)
+    stored = server.rows("SELECT status, answer FROM questions WHERE session_id = ?", session_id(page))
+    assert [(status, json.loads(given)) for status, given in stored] == [("answered", answer)]
+
+
+def test_a_new_message_closes_a_question_unanswered(page, model):
+    question, _ = CASES["confirmation"]
+    first = model.plays("Ask and wait", called(("ask_user", question)), said("Then not."))
+    second = model.plays("Never mind", said("All right."))
+    asking = begin(page, first)
+    expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
+    expect(page.get_by_text("A message now closes it unanswered and comes next.")).to_be_visible()
+    is_done(say(page, second))
+    closed = task(page, first).get_by_role("region", name=TITLES["confirmation"])
+    expect(closed.get_by_text("closed", exact=True)).to_be_visible()
+    expect(closed.get_by_role("button")).to_have_count(0)
+
+
+def test_a_question_that_is_open_is_still_there_after_a_restart(server, page, model):
+    question, _ = CASES["action_selection"]
+    message = model.plays("Ask before the night", called(("ask_user", question)), said("Good morning."))
+    asking = begin(page, message)
+    expect(asking.get_by_role("button", name="Try again")).to_be_enabled()
+    page.goto("about:blank")
+    server.restart()
+    page.go_back()
+    asking.get_by_role("button", name="Try again").click()
+    is_done(asking)
+    expect(asking.get_by_text("Good morning.", exact=True)).to_be_visible()

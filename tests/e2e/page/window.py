@@ -1,0 +1,120 @@
+"""A browser's windows, watched: what no test of the page may ever see, and what a person does in them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+
+# What the page does not tell by itself: that its own content policy held something off.
+TELL_VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
+  console.error(`content policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
+# What a browser writes by itself when a server is away, or refuses something.
+SERVER_AWAY = r"ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|WebSocket connection"
+NOT_LET_IN = r"status of 401"
+
+
+class Watch:
+    """Collects faults of all windows of a test. A test may say which it expects, and for how long."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self._expected: list[str] = []
+
+    @contextmanager
+    def expects(self, pattern: str) -> Iterator[None]:
+        self._expected.append(pattern)
+        yield
+        self._expected.remove(pattern)
+
+    def look_at(self, context: BrowserContext, origin: str) -> None:
+        context.add_init_script(TELL_VIOLATIONS)
+        context.on("console", self._console)
+        context.on("weberror", lambda error: self._found(f"page error: {error.error}"))
+        context.on("dialog", lambda dialog: (self._found(f"dialog: {dialog.message}"), dialog.dismiss()))
+        context.on("request", lambda request: self._asked(request, origin))
+        context.on("page", lambda page: self._opened(page, origin))
+
+    def _found(self, fault: str) -> None:
+        if not any(re.search(pattern, fault) for pattern in self._expected):
+            self.faults.append(fault)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning", "assert"}:
+            self._found(f"console {message.type}: {message.text} ({message.location.get('url', '')})")
+
+    def _asked(self, request: Request, origin: str) -> None:
+        self._at_home(request.url, origin)
+
+    def _opened(self, page: Page, origin: str) -> None:
+        page.on("websocket", lambda socket: self._at_home(socket.url, origin))
+
+    def _at_home(self, url: str, origin: str) -> None:
+        if urlsplit(url).scheme not in {"data", "blob"} and urlsplit(url).netloc != urlsplit(origin).netloc:
+            self._found(f"a request that leaves the server: {url}")
+
+
+# -- what a person does ------------------------------------------------------------------------------
+
+
+def composer(page: Page, name: str = "Your message") -> Locator:
+    return page.get_by_role("textbox", name=name)
+
+
+def say(page: Page, text: str) -> Locator:
+    """Write a message, send it, and look at the task that comes of it."""
+    composer(page).fill(text)
+    composer(page).press("Enter")
+    return task(page, text)
+
+
+def task(page: Page, text: str) -> Locator:
+    """The newest task that has these words in it."""
+    return page.get_by_role("region", name="A task").filter(has_text=text).last
+
+
+def is_done(task: Locator) -> None:
+    expect(task.get_by_text("Done", exact=True)).to_be_visible()
+
+
+def begin(page: Page, text: str) -> Locator:
+    """In a session of its own."""
+    new_chat(page)
+    return say(page, text)
+
+
+def new_chat(page: Page) -> None:
+    page.get_by_role("link", name="New chat").click()
+    expect(page.get_by_role("heading", name="New chat")).to_be_visible()
+
+
+def go(page: Page, name: str) -> None:
+    """To one of the four views, by the menu."""
+    page.get_by_role("navigation", name="Main menu").get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", level=1, name=re.compile(name)).first).to_be_visible()
+
+
+def chip(page: Page, mode: str) -> Locator:
+    return page.get_by_role("button", name=f"Mode: {mode}.")
+
+
+def switch_mode(page: Page, before: str, after: str) -> None:
+    chip(page, before).click()
+    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog.get_by_role("radio", name=re.compile(rf"^{after}\b")).check()
+    dialog.get_by_role("button", name=f"Switch to {after}").click()
+    expect(chip(page, after)).to_be_visible()
+
+
+def session_id(page: Page) -> str:
+    page.wait_for_url(re.compile(r"#/chat/.+"))
+    return page.url.rsplit("/", 1)[1]
+
+
+def texts(locator: Locator) -> list[str]:
+    return [text.strip() for text in locator.all_inner_texts()]
+
+
+Options = dict[str, Any]
