@@ -77,7 +77,7 @@ class Hub:
 
         def grown(streams: set[str]) -> None:
             # In the writer's thread. Whether anybody follows one of them is only looked at roughly here.
-            if not streams.isdisjoint(self._channels.keys()):
+            if any(stream in self._channels for stream in streams):
                 loop.call_soon_threadsafe(self._wake, streams)
 
         stop_listening = self._log.listen(grown)
@@ -177,6 +177,7 @@ class Channel:
         # and that of one which is stored is not told again.
         self._turn: tuple[str, int] | None = None
         self._open = OpenText()
+        self._text_is_due = False
 
     async def begin(self) -> int:
         """Find out where the session is; once, however many ask. Gives the number it is at."""
@@ -211,8 +212,10 @@ class Channel:
 
     def tell(self, _task: Task, event: AgentEvent) -> bool:
         """What the agent tells: text is new here, everything else comes by the log."""
-        if isinstance(event, TextDelta):
-            self._wake.set()
+        if isinstance(event, TextDelta) and not self._text_is_due:
+            # What else comes before it is told goes into the same frame.
+            self._text_is_due = True
+            asyncio.get_running_loop().call_soon(self._tell_text)
         return True
 
     # -- telling --
@@ -274,7 +277,9 @@ class Channel:
         return ""
 
     def _tell_text(self) -> None:
+        self._text_is_due = False
         running = self._live.running_pieces(self.session_id)
+        # Text of a turn that was not read about yet is told once it was: the log wakes the channel.
         if running is None or running.place != self._turn:
             return
         frame = self._open.more(self.session_id, running)
