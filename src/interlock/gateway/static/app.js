@@ -56,6 +56,9 @@ class App extends View {
     const moved = () => this.#moved();
     addEventListener('hashchange', moved);
     this.until(() => removeEventListener('hashchange', moved));
+    const escape = (event) => event.key === 'Escape' && this.drawer && this.#toggleDrawer();
+    addEventListener('keydown', escape);
+    this.until(() => removeEventListener('keydown', escape));
     this.until(api.onState((state) => this.#connection(state)));
     this.until(store.onChange(() => this.requestUpdate()));
     this.#start();
@@ -119,6 +122,13 @@ class App extends View {
       </div>`;
   }
 
+  /** The focus goes where the eyes go. */
+  async #toggleDrawer() {
+    this.drawer = !this.drawer;
+    await this.updateComplete;
+    this.querySelector(this.drawer ? '.side .brand' : '.drawer-button')?.focus();
+  }
+
   #skip(event) {
     event.preventDefault();
     this.querySelector('#main').focus();
@@ -142,7 +152,7 @@ class App extends View {
       aria-label=${t('shell.menu')}
       aria-expanded=${this.drawer}
       aria-controls="sidebar"
-      @click=${() => (this.drawer = !this.drawer)}
+      @click=${() => this.#toggleDrawer()}
     >
       ${icon('menu')}
     </button>`;

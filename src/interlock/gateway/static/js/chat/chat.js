@@ -36,7 +36,7 @@ class Chat extends View {
   #sticks = true;
   #height = 0;
   #first = undefined;
-  #seen = 0;
+  #seen = undefined;
   #shell = { mode: '', isOffered: false };
   // Cards render a moment later than the stream, and fold in and out by themselves.
   #grows = new ResizeObserver(() => {
@@ -65,13 +65,15 @@ class Chat extends View {
   }
 
   willUpdate(changed) {
-    const { lastSeq = 0 } = this.#chat?.state ?? {};
-    if (!this.#sticks && this.#chat?.phase === 'ready' && lastSeq > this.#seen) this.unseen = true;
-    this.#seen = lastSeq;
+    const last = this.#chat?.state.entries.at(-1);
+    if (!this.#sticks && this.#seen && last !== this.#seen) this.unseen = true;
+    this.#seen = last;
     if (!changed.has('sessionId') || this.#chat?.id === this.sessionId) return;
     this.#leave();
     this.unseen = false;
     this.#sticks = true;
+    // On a phone this would bring up the keyboard.
+    if (matchMedia('(hover: hover)').matches) this.updateComplete.then(() => this.querySelector('il-composer')?.focus());
     if (this.sessionId) this.#enter(this.sessionId);
     else if (!store.agents.length) store.loadAgents();
   }
@@ -179,7 +181,7 @@ class Chat extends View {
   #pending(chat, message) {
     const { error } = message;
     const waits = error?.code === 'DISCONNECTED';
-    return html`<section class="task pending">
+    return html`<article class="task pending">
       <div class="said"><div class="said-head"><span class="said-who">${t('task.you')}</span></div><div class="said-text">${message.content}</div></div>
       <div class="rail">
         ${error && !waits
@@ -188,7 +190,7 @@ class Chat extends View {
               <button type="button" class="btn tiny" @click=${() => this.#takeBack(chat, message)}>${t('chat.take_back')}</button></div>`
           : html`<div class="task-foot" role="status"><span class="spinner" aria-hidden="true"></span><span>${t(waits ? 'chat.will_send' : 'chat.sending')}</span></div>`}
       </div>
-    </section>`;
+    </article>`;
   }
 
   #takeBack(chat, message) {

@@ -43,15 +43,15 @@ class Question extends View {
     const { document } = question;
     const isOpen = question.status === 'open' && !this.ended;
     const state = isOpen ? 'waiting' : question.status === 'answered' ? 'ok' : 'interrupted';
-    return html`<section class="question ${isOpen ? 'open' : 'closed'}" data-call-id=${this.callId} data-question-id=${question.id} aria-labelledby="${this.name}-title">
+    return html`<article class="question ${isOpen ? 'open' : 'closed'}" data-call-id=${this.callId} data-question-id=${question.id} aria-labelledby="${this.name}-title">
       <header>
         ${gate(state)}
-        <h3 id="${this.name}-title">${document.title || t(`question.${document.type}`)}</h3>
+        <h2 id="${this.name}-title">${document.title || t(`question.${document.type}`)}</h2>
         <span class="badge ${isOpen ? 'info' : ''}">${this.#state(isOpen)}</span>
       </header>
       <div class="question-message md">${markdown(document.message)}</div>
       ${isOpen ? this.#form() : this.#closed()}
-    </section>`;
+    </article>`;
   }
 
   #state(isOpen) {

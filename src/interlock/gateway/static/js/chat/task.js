@@ -16,7 +16,7 @@ import './call.js';
  *   undo(task: object): void, cancel(id: string): void}} context
  */
 export function taskView(task, context) {
-  return html`<section class="task ${task.status}" data-task-id=${task.id} aria-label=${t('task.label')}>
+  return html`<article class="task ${task.status}" data-task-id=${task.id} aria-label=${t('task.label')}>
     ${task.message ? messageView(task) : nothing}
     <div class="rail">
       ${repeat(
@@ -26,7 +26,7 @@ export function taskView(task, context) {
       )}
       ${footView(task, context)}
     </div>
-  </section>`;
+  </article>`;
 }
 
 function messageView(task) {

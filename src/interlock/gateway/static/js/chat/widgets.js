@@ -202,10 +202,14 @@ function commentField(q, label) {
 
 /** @param {{document: any, answer: any, who: string}} question */
 export function answerView({ document, answer, who }) {
+  const rows = answerRows(document, answer ?? {});
+  const plain = rows.filter(([name]) => !name);
+  const named = rows.filter(([name]) => name);
   return html`${document.type === 'plan_review' ? plan(document) : nothing}
     <div class="answer">
       <p class="answer-who">${icon('check')} ${who && who !== api.info?.who ? t('question.answered_by', { who }) : t('question.you_answered')}</p>
-      <dl>${answerRows(document, answer ?? {}).map(([name, value]) => html`${name ? html`<dt>${name}</dt>` : nothing}<dd>${value}</dd>`)}</dl>
+      ${plain.map(([, value]) => html`<p class="answer-value">${value}</p>`)}
+      ${named.length ? html`<dl>${named.map(([name, value]) => html`<dt>${name}</dt><dd class="answer-value">${value}</dd>`)}</dl>` : nothing}
     </div>`;
 }
 
