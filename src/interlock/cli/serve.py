@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
@@ -96,3 +97,5 @@ def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link:
     note(f"Interlock is listening on {given.host}; open modes: {modes}. Ctrl-C stops it.")
     note("Open this link in a browser. It works once, within ten minutes; more: interlock token link")
     print_line(link)
+    # Whoever reads it from a pipe waits for it.
+    sys.stdout.flush()

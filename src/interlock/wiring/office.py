@@ -51,7 +51,7 @@ class Office:
         runtime, given = self.runtime, self.runtime.settings.worker
         return Worker(
             worker_name(),
-            AgentHandler(self.loop, self.live),
+            AgentHandler(self.loop, self.live, self.runtime.sessions),
             log=runtime.log,
             tasks=self.tasks,
             backlog=self.backlog,
@@ -69,7 +69,7 @@ class Office:
         """For whoever holds one session and works on that alone."""
         given = self.runtime.settings.worker
         return SessionWork(
-            AgentHandler(self.loop, self.live),
+            AgentHandler(self.loop, self.live, self.runtime.sessions),
             log=self.runtime.log,
             tasks=self.tasks,
             backlog=self.backlog,

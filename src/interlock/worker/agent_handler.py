@@ -3,20 +3,29 @@
 import asyncio
 from contextlib import aclosing
 
+import structlog
+
 from interlock.agent.agent import AgentLoop
 from interlock.agent.events import AskUser, TaskEnded
 from interlock.agent.recording import Assignment
 from interlock.config.modes import ToolMode
+from interlock.infra.errors import InterlockError
 from interlock.session.lease import Lease
+from interlock.session.manager import SessionManager
+from interlock.session.models import Role
 from interlock.worker.handler import Done, Failed, TaskOutcome, Waiting
 from interlock.worker.live import Live
 from interlock.worker.rows import Task
 
 
+_log = structlog.get_logger(__name__)
+
+
 class AgentHandler:
-    def __init__(self, loop: AgentLoop, live: Live) -> None:
+    def __init__(self, loop: AgentLoop, live: Live, sessions: SessionManager) -> None:
         self._loop = loop
         self._live = live
+        self._sessions = sessions
 
     async def handle(self, task: Task, lease: Lease, cancelled: asyncio.Event) -> TaskOutcome:
         working = asyncio.ensure_future(self._work(task, lease))
@@ -25,11 +34,28 @@ class AgentHandler:
             await asyncio.wait({working, hearing}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
+            shown = self._live.running_text(task.session_id)
+            await _ended(working)
+            if shown is not None and shown.task_id == task.id:
+                await self._keep(task, lease, shown.text)
             return Failed("it was cancelled")
         finally:
             hearing.cancel()
             await _ended(working)
             self._live.ended(task)
+
+    async def _keep(self, task: Task, lease: Lease, text: str) -> None:
+        """What a person was shown before they cancelled it was said, also after a reload."""
+        said = await self._sessions.transcript(task.session_id, after_seq=task.message_seq)
+        is_stored = any(each.role is Role.assistant and each.content.startswith(text) for each in said)
+        if is_stored or not text.strip():
+            return
+        try:
+            await self._sessions.append_message(
+                task.session_id, Role.assistant, text, scope=task.scope, token=lease.token
+            )
+        except InterlockError as error:
+            _log.warning("text_not_kept", session_id=task.session_id, error=str(error))
 
     async def _work(self, task: Task, lease: Lease) -> TaskOutcome:
         assignment = Assignment(

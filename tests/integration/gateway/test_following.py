@@ -8,7 +8,7 @@ import pytest
 
 from interlock.session.models import Role
 from interlock.wiring import open_runtime
-from tests.doubles.openai_answers import Wait, called, said
+from tests.doubles.openai_answers import Hang, Wait, called, said
 from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.integration.gateway.house import ends, task_of, text_of
 
@@ -232,6 +232,22 @@ async def test_a_cancelled_task_ends_with_an_error(open_house):
     await client.ask("chat.cancel", session_id=session_id)
     end = await client.until_end(task["id"])
     assert (end["id"], end["data"]["code"]) == (identity, "CANCELLED")
+
+
+async def test_what_was_shown_before_a_cancel_stays(open_house):
+    answer = said("This much was said. ", size=4)
+    async with answering(open_house, type(answer)((*answer.steps[:5], Hang()))) as house:
+        client = await house.connect()
+        session_id = await new_session(client)
+        task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
+        await client.until(lambda frame: text_of(client.frames).startswith("This much was "))
+        await client.ask("chat.cancel", session_id=session_id)
+        await client.until_end(task["id"])
+        later = await house.connect()
+        await later.ask("session.subscribe", session_id=session_id)
+        assert text_of(later.frames) == text_of(client.frames)
+        history = (await later.ask("chat.history", session_id=session_id))["messages"]
+        assert [message["content"] for message in history] == ["go", text_of(client.frames)]
 
 
 async def test_an_answer_brings_the_task_back(open_house):
