@@ -84,7 +84,10 @@ async def _serve(office: "Office") -> None:
         asyncio.get_running_loop().add_signal_handler(number, interrupted)
     try:
         # Without its worker it would take messages that nobody answers.
-        await server.run(listening, [*gateway.beside(), lambda: asyncio.shield(working)], stop)
+        beside = [*gateway.beside(), lambda: asyncio.shield(working)]
+        if (retention := office.runtime.retention) is not None:
+            beside.append(retention.run_hourly)
+        await server.run(listening, beside, stop)
     finally:
         worker.stop()
         await asyncio.wait({working})

@@ -63,6 +63,8 @@ class Told:
     message: SaidMessage | None = None
     # For a task that failed: the code of what ended it.
     code: Code = Code.TASK_FAILED
+    # What it told is gone; that it was there is all that can be said.
+    is_erased: bool = False
 
     @property
     def seq(self) -> int:
@@ -106,7 +108,7 @@ def _told(connection: Connection, row: Row) -> Told:
     code = Code.TASK_FAILED
     if header.kind == "task.finished" and payload.get("status") == "failed":
         code = _what_ended(connection, header)
-    return Told(header, payload, message, code)
+    return Told(header, payload, message, code, is_erased=row[7] is None)
 
 
 def _message(connection: Connection, header: Header, row: Row) -> SaidMessage:
@@ -157,6 +159,9 @@ Piece = tuple[FrameType, dict[str, Any]]
 
 def _pieces(told: Told, shown: str) -> Iterator[Piece]:
     said, task = told.message, told.header.task
+    if told.is_erased:
+        yield FrameType.event, event_data(told)
+        return
     match told.kind:
         case "message.appended" if said is not None and said.role == Role.assistant:
             yield from _answer_pieces(said, task, shown)

@@ -53,8 +53,8 @@ class Services:
     models: ModelRoster
     # The matrix under an agent's policy, and under settings that are not stored yet.
     matrix: Callable[[ToolPolicy, StoredSettings | None], Awaitable[Json]]
-    # Tool, mode, arguments as JSON text, an agent's policy.
-    explain: Callable[[str, ToolMode, str | None, ToolPolicy], Awaitable[Json]]
+    # Tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.
+    explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
     # Takes back what a task did to files, on somebody's behalf.
     undo: Callable[[str, str], Awaitable[Json]]
     # What a model's tokens cost, where that is known.

@@ -70,8 +70,10 @@ def _services(office: Office) -> Services:
     async def matrix(agent: ToolPolicy, settings: StoredSettings | None) -> dict[str, Any]:
         return await views.matrix(runtime, agent=agent, settings=settings)
 
-    async def explain(tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy) -> dict[str, Any]:
-        return await views.explain(runtime, tool, mode, args, agent=agent)
+    async def explain(
+        tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy, session_id: str
+    ) -> dict[str, Any]:
+        return await views.explain(runtime, tool, mode, args, agent=agent, session_id=session_id)
 
     async def undo(task_id: str, who: str) -> dict[str, Any]:
         report = await runtime.undo.take_back(task_id, who=who)
@@ -111,7 +113,7 @@ def _about(runtime: Runtime) -> About:
             "confines": runtime.sandbox.is_confined,
         },
         roots=tuple(str(root) for root in runtime.situation.capabilities.roots),
-        retention_days=getattr(runtime.settings, "retention_days", None),
+        retention_days=runtime.settings.retention_days,
         ceiling=ceiling(runtime.settings),
     )
 

@@ -17,7 +17,6 @@ from interlock.worker.handler import Done, Failed, TaskOutcome, Waiting
 from interlock.worker.live import Live
 from interlock.worker.rows import Task
 
-
 _log = structlog.get_logger(__name__)
 
 

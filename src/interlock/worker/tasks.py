@@ -17,7 +17,6 @@ from interlock.infra.errors import (
     PersonError,
     QuestionNotFound,
     SessionBusy,
-    SessionNotFound,
     TaskNotFound,
     WrongTaskStatus,
 )
@@ -126,7 +125,7 @@ class TaskDesk:
         place = (task.session_id, task.message_seq)
         rows = await self._database.read(lambda db: db.query(READ_CONTENT, place))
         if not rows or rows[0][0] is None:
-            raise SessionNotFound(f"there is no session {task.session_id}")
+            raise WrongTaskStatus(f"what task {task.id} was about has been erased; send it again")
         draft = self._sessions.draft(Role.user, rows[0][0])
         return await self._put(
             task.session_id, draft, who, NO_SCOPE, retry_of=task.id, task_id=as_task or new_task_id()

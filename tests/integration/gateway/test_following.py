@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from interlock.events.chain import now_us
+from interlock.events.retention import Retention
 from interlock.session.models import Role
 from interlock.wiring import open_runtime
 from tests.doubles.openai_answers import Hang, Wait, called, said
@@ -248,6 +250,24 @@ async def test_what_was_shown_before_a_cancel_stays(open_house):
         assert text_of(later.frames) == text_of(client.frames)
         history = (await later.ask("chat.history", session_id=session_id))["messages"]
         assert [message["content"] for message in history] == ["go", text_of(client.frames)]
+
+
+async def test_of_what_was_erased_only_the_numbers_are_told(open_house):
+    house = await open_house(MODEL=f"scripted:{SCRIPT}")
+    client = await house.connect()
+    session_id = await new_session(client)
+    await client.talk(session_id, "go")
+    runtime, in_a_month = house.runtime, now_us() + 30 * 86_400_000_000
+    swept = await Retention(runtime.log, runtime.database, 7, clock_us=lambda: in_a_month).sweep()
+    assert swept.events > 10
+    later = await house.connect()
+    given = await later.ask("session.subscribe", session_id=session_id)
+    frames = told(later.frames, session_id)
+    assert numbers(frames) == list(range(1, given["last_seq"] + 1))
+    assert {frame["type"] for frame in frames} == {"event"}
+    assert (await later.ask("chat.history", session_id=session_id))["messages"] == []
+    [task] = (await later.ask("tasks.list", session_id=session_id))["tasks"]
+    assert task["status"] == "done"
 
 
 async def test_an_answer_brings_the_task_back(open_house):

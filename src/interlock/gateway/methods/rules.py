@@ -58,7 +58,10 @@ async def explain(call: Call[PolicyExplain]) -> Json:
     params = call.params
     policy = await _policy_of(call.services, params.session_id)
     arguments = None if params.arguments is None else orjson.dumps(params.arguments).decode()
-    return await call.services.explain(params.tool_name, mode_of(params.mode), arguments, policy)
+    session_id = params.session_id or ""
+    return await call.services.explain(
+        params.tool_name, mode_of(params.mode), arguments, policy, session_id
+    )
 
 
 async def list_agents(call: Call[NoParams]) -> Json:
