@@ -62,6 +62,14 @@ class Authority extends View {
     }
   }
 
+  async #explain(event) {
+    this.asked = event.detail;
+    await this.updateComplete;
+    const page = this.closest('.view-scroll');
+    const far = this.querySelector('il-explain').getBoundingClientRect().top - innerHeight;
+    if (page && far > -160) page.scrollBy({ top: far + innerHeight * 0.7, behavior: 'smooth' });
+  }
+
   #choose(event) {
     this.sessionId = event.target.value;
     this.#load();
@@ -101,7 +109,7 @@ class Authority extends View {
         : t('authority.of_session', { mode: session.mode })}</p>` : nothing}
       <div class="v-two">
         <il-matrix .matrix=${this.matrix} .marked=${this.tool} .mode=${session?.mode ?? ''}
-          @cell=${(event) => (this.asked = event.detail)}></il-matrix>
+          @cell=${this.#explain}></il-matrix>
         <il-explain class="card" .matrix=${this.matrix} .asked=${this.asked} .sessionId=${this.sessionId}></il-explain>
       </div>`;
   }

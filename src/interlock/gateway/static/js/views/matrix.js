@@ -16,6 +16,8 @@ class Matrix extends View {
     at: { state: true },
   };
 
+  #tapped = '';
+
   constructor() {
     super();
     this.at = [0, 0];
@@ -142,7 +144,7 @@ class Matrix extends View {
       <button type="button" class="v-cell ${held.allowed ? 'is-yes' : 'is-no'}" data-at=${`${row},${column}`}
         tabindex=${this.at[0] === row && this.at[1] === column ? 0 : -1}
         aria-describedby=${shown ? 'matrix-tip' : nothing}
-        aria-label=${t('authority.cell', { tool: tool.name, mode, word, by })}
+        aria-label=${[sentence(held, open, tool, mode), by].filter(Boolean).join(', ')}
         @mouseenter=${(event) => this.#show(event, tool, mode)} @mouseleave=${this.#hide}
         @focus=${(event) => this.#focused(event, row, column, tool, mode)} @blur=${this.#hide}
         @click=${(event) => this.#chosen(event, tool, mode)}
@@ -151,8 +153,13 @@ class Matrix extends View {
     </td>`;
   }
 
+  /** A finger has no way to point: its first tap shows who decided, the second explains. */
   #chosen(event, tool, mode) {
     this.#show(event, tool, mode);
+    const cell = `${tool.name} ${mode}`;
+    const isFirst = event.pointerType === 'touch' && this.#tapped !== cell;
+    this.#tapped = cell;
+    if (isFirst) return;
     this.dispatchEvent(new CustomEvent('cell', { detail: { tool: tool.name, mode, now: true } }));
   }
 
@@ -163,8 +170,7 @@ class Matrix extends View {
     const held = heldIn(cell);
     return html`<div class="v-tip" role="tooltip" id="matrix-tip">
       <p class="v-tip-head ${held.allowed ? 'is-yes' : 'is-no'}">${icon(held.allowed ? 'check' : 'cross')}
-        <strong>${t(open ? (held.allowed ? 'authority.tip_yes' : 'authority.tip_no')
-          : held.allowed ? 'authority.tip_would_yes' : 'authority.tip_would_no', { tool: tool.name, mode })}</strong></p>
+        <strong>${sentence(held, open, tool, mode)}</strong></p>
       ${open ? nothing : html`<p>${icon('lock')} ${t('authority.tip_closed', { mode })}</p>`}
       ${held.allowed ? nothing : html`
         <p>${held.message}</p>
@@ -185,6 +191,10 @@ class Matrix extends View {
       </dl>
     </details>`;
   }
+}
+
+function sentence(held, open, tool, mode) {
+  return t(`authority.tip_${open ? '' : 'would_'}${held.allowed ? 'yes' : 'no'}`, { tool: tool.name, mode });
 }
 
 customElements.define('il-matrix', Matrix);

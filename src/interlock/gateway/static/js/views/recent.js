@@ -6,6 +6,7 @@ import { formatDuration, t } from '../texts.js';
 import { debounced, empty, loading, problem, time } from './parts.js';
 
 const NEWEST = 20;
+const LOOK_MS = 10_000;
 const BADGE = { done: 'ok', failed: 'error', waiting: 'warn', running: 'info', queued: 'info' };
 
 class Recent extends View {
@@ -22,6 +23,8 @@ class Recent extends View {
     this.until(api.onState((state) => state === 'open' && this.#load()));
     this.until(api.onFrame((frame) => frame.seq && this.#refresh()));
     this.until(() => this.#refresh.cancel());
+    const timer = setInterval(() => this.tasks && document.visibilityState === 'visible' && this.#load(), LOOK_MS);
+    this.until(() => clearInterval(timer));
   }
 
   async #load() {

@@ -105,7 +105,11 @@ function judge(made, node, own, ended) {
 
 function measure(made, node, ended, { isRunning, now }) {
   const latest = Math.max(node.time_us, ...made.events.map(({ time_us: us }) => us), ...made.children.map(({ reach }) => reach));
-  made.end = made.isOpen && isRunning && !parked(made) ? Math.max(now, latest) : latest;
+  if (made.isOpen && parked(made)) {
+    made.isOpen = false;
+    made.state = made.category === 'task' && made.level === 0 ? 'waiting' : '';
+  }
+  made.end = made.isOpen && isRunning ? Math.max(now, latest) : latest;
   // While a question is open nobody works: what stands above it does not reach over the waiting.
   const asked = made.events.find(({ kind }) => kind === 'ask_user.asked');
   made.reach = asked ? asked.time_us : made.category === 'message' ? -Infinity : made.end;

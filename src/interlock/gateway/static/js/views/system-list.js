@@ -8,6 +8,8 @@ import { kindName, wordsOf } from './event-words.js';
 import { empty, loading, problem, time } from './parts.js';
 
 const PAGE = 100;
+/** Nothing rings for this stream, so it is looked at now and then. */
+const LOOK_MS = 10_000;
 
 class SystemList extends View {
   static properties = {
@@ -31,7 +33,8 @@ class SystemList extends View {
     const shown = () => document.visibilityState === 'visible' && this.#newer();
     document.addEventListener('visibilitychange', shown);
     this.until(() => document.removeEventListener('visibilitychange', shown));
-    this.until(api.onFrame(({ session_id: id }) => id === 'system' && this.#newer()));
+    const timer = setInterval(() => this.events && shown(), LOOK_MS);
+    this.until(() => clearInterval(timer));
   }
 
   async #newer() {

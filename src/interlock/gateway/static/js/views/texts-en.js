@@ -138,7 +138,6 @@ export const VIEWS_EN = {
   'authority.no': 'no',
   'authority.would_yes': 'if open',
   'authority.would_no': 'no',
-  'authority.cell': '{tool} in {mode}: {word} {by}',
   'authority.keys': 'Point at a cell to see who decided. Arrow keys move; Enter explains the cell. Closed modes show what would hold if the operator opened them.',
   'authority.tip_yes': '{tool} is allowed in {mode}',
   'authority.tip_no': '{tool} is denied in {mode}',

@@ -138,7 +138,6 @@ export const VIEWS_ZH = {
   'authority.no': '不可',
   'authority.would_yes': '开放后可',
   'authority.would_no': '不可',
-  'authority.cell': '{tool}，{mode} 模式：{word} {by}',
   'authority.keys': '指向单元格可查看由谁决定。方向键移动，回车键解释该单元格。未开放的模式显示若由运营者开放时的结论。',
   'authority.tip_yes': '{tool} 在 {mode} 中被允许',
   'authority.tip_no': '{tool} 在 {mode} 中被拒绝',

@@ -168,7 +168,7 @@ function axis({ ticks, cuts }) {
   return html`<svg class="v-axis-svg" width="100%" height="18" aria-hidden="true">
     ${ticks.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 92 ? 'end' : 'start'} dx=${at > 92 ? 0 : 3}>${ms ? formatDuration(ms) : '0'}</text>
       <line x1="${at}%" x2="${at}%" y1="4" y2="18" />`)}
-    ${cuts.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor="middle" class="v-cut-text">⋯ ${formatDuration(ms)} ⋯</text>`)}
+    ${cuts.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 85 ? 'end' : 'middle'} dx=${at > 85 ? 24 : 0} class="v-cut-text">⋯ ${formatDuration(ms)} ⋯</text>`)}
   </svg>`;
 }
 
