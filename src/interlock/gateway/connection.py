@@ -75,11 +75,11 @@ class Connection:
         self._asked: dict[str, RequestId] = {}
         self._queue: deque[str] = deque()
         self._queued_bytes = 0
-        self._some = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._sending: asyncio.Task[None] | None = None
+        # What it waits for while there is nothing to send, and others while there is too much.
+        self._some: asyncio.Future[None] | None = None
+        self._room: asyncio.Event | None = None
         self._closing: Close | None = None
-        self._is_closing = asyncio.Event()
         # Since when a frame waits to be taken by the kernel.
         self._sending_since: float | None = None
 
@@ -90,7 +90,10 @@ class Connection:
         self._send(frame.plain if request_id is None else frame.with_id(request_id))
 
     async def ready(self) -> None:
-        await self._room.wait()
+        if self._queued_bytes > self._limits.queue_bytes // 4 and self._closing is None:
+            if self._room is None:
+                self._room = asyncio.Event()
+            await self._room.wait()
 
     def expect(self, task_id: str, request_id: RequestId) -> None:
         """Frames of this task belong to that request from now on."""
@@ -101,10 +104,12 @@ class Connection:
     def close(self, why: Close) -> None:
         if self._closing is None:
             self._closing = why
-            self._is_closing.set()
             self._metrics.closed(why.name)
-            self._some.set()
-            self._room.set()
+            self._wake_sender()
+            self._make_room()
+            if self._sending is not None:
+                # A client that reads slowly does not put off its own end.
+                asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._sending.cancel)
 
     def is_stuck(self, seconds: float) -> bool:
         """It takes nothing of what it is sent."""
@@ -122,15 +127,23 @@ class Connection:
             return
         self._queued_bytes += size
         self._queue.append(text)
-        if self._queued_bytes > self._limits.queue_bytes // 4:
-            self._room.clear()
-        self._some.set()
+        self._wake_sender()
+
+    def _wake_sender(self) -> None:
+        if self._some is not None and not self._some.done():
+            self._some.set_result(None)
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
 
     # -- its life --
 
     async def run(self) -> None:
         """Until either side ends it. Whatever of it still runs then is stopped."""
-        parts = [asyncio.create_task(each()) for each in (self._send_all, self._receive_all, self._give_up)]
+        self._sending = asyncio.create_task(self._send_all())
+        parts = (self._sending, asyncio.create_task(self._receive_all()))
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -141,11 +154,6 @@ class Connection:
         for task in parts:
             if not task.cancelled() and (fault := task.exception()) is not None:
                 _log.error("socket_failed", exc_info=fault)
-
-    async def _give_up(self) -> None:
-        """A client that reads slowly does not put off its own end."""
-        await self._is_closing.wait()
-        await asyncio.sleep(CLOSE_SECONDS)
 
     async def _receive_all(self) -> None:
         while True:
@@ -195,7 +203,7 @@ class Connection:
 
     async def _carry_out(self, request: Request) -> None:
         # Who does not read gets nothing more done.
-        await self._room.wait()
+        await self.ready()
         try:
             result = await self._handle(self, request)
             answer = make_frame(FrameType.response, result).with_id(request.id)
@@ -221,29 +229,33 @@ class Connection:
         self._send(error_frame(code, message).with_id(request_id))
 
     async def _send_all(self) -> None:
-        while True:
-            await self._some.wait()
-            self._some.clear()
-            while self._queue:
-                text = self._queue.popleft()
-                self._sending_since = time.monotonic()
-                try:
-                    await self._socket.send({"type": "websocket.send", "text": text})
-                except (WebSocketDisconnect, RuntimeError, OSError):
-                    return
-                self._sent(text)
+        while await self._send_queue():
             if self._closing is not None:
                 with contextlib.suppress(WebSocketDisconnect, RuntimeError, OSError, TimeoutError):
                     async with asyncio.timeout(1):
                         await self._socket.close(self._closing.number, self._closing.name)
                 return
+            self._some = asyncio.get_running_loop().create_future()
+            await self._some
 
-    def _sent(self, text: str) -> None:
-        self._sending_since = None
-        self._metrics.sent()
-        self._queued_bytes -= sys.getsizeof(text)
-        if self._queued_bytes <= self._limits.queue_bytes // 8:
-            self._room.set()
+    async def _send_queue(self) -> bool:
+        """What is queued, and what is while it sends. False: nobody takes it any more."""
+        sent = 0
+        try:
+            while self._queue:
+                text = self._queue.popleft()
+                self._sending_since = time.monotonic()
+                await self._socket.send({"type": "websocket.send", "text": text})
+                sent += 1
+                self._queued_bytes -= sys.getsizeof(text)
+                if self._room is not None and self._queued_bytes <= self._limits.queue_bytes // 8:
+                    self._make_room()
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            return False
+        finally:
+            self._sending_since = None
+            self._metrics.sent(sent)
+        return True
 
 
 Handle = Callable[[Connection, Request], Awaitable[object]]

@@ -36,8 +36,8 @@ class Metrics:
         # What a client calls a method must not become a label.
         self._requests.labels(method if method in self._methods else "unknown", code).inc()
 
-    def sent(self) -> None:
-        self._frames.inc()
+    def sent(self, frames: int) -> None:
+        self._frames.inc(frames)
 
     def closed(self, reason: str) -> None:
         self._closed.labels(reason).inc()
