@@ -33,7 +33,11 @@ class Store {
   #timer = 0;
 
   constructor() {
-    api.onState((state) => state === 'open' && this.refresh());
+    api.onState((state) => {
+      if (state !== 'open') return;
+      this.refresh();
+      this.loadAgents();
+    });
     api.onFrame((frame) => {
       const kind = frame.data?.kind ?? '';
       const ends = frame.type === 'error' || frame.data?.done === true;

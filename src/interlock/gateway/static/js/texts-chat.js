@@ -104,6 +104,11 @@ export const CHAT_TEXTS = {
     'denial.mode': 'In mode',
     'denial.why': 'Why',
     'denial.next': 'Next',
+    'denial.code.MODE_DENIED': 'This mode does not allow the tool.',
+    'denial.code.TOOL_NOT_AVAILABLE': 'The tool is switched off or cannot work here.',
+    'denial.code.PATH_DENIED': 'The path is outside the opened folders, or protected.',
+    'denial.code.COMMAND_DENIED': 'The command is not allowed.',
+    'denial.code.LIMIT_EXCEEDED': 'It is over a limit.',
     'denial.switch': 'Switch the mode…',
     'denial.authority': 'Where {tool} is allowed',
 
@@ -308,6 +313,11 @@ export const CHAT_TEXTS = {
     'denial.mode': '模式',
     'denial.why': '原因',
     'denial.next': '下一步',
+    'denial.code.MODE_DENIED': '当前模式不允许此工具。',
+    'denial.code.TOOL_NOT_AVAILABLE': '此工具已关闭，或在这里无法使用。',
+    'denial.code.PATH_DENIED': '路径不在开放的文件夹内，或受到保护。',
+    'denial.code.COMMAND_DENIED': '不允许此命令。',
+    'denial.code.LIMIT_EXCEEDED': '超出了限制。',
     'denial.switch': '切换模式…',
     'denial.authority': '{tool} 在哪里允许',
 

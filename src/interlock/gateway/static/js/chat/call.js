@@ -4,7 +4,7 @@ import { api } from '../api.js';
 import { View } from '../base.js';
 import { copyButton } from '../copying.js';
 import { gate, icon } from '../icons.js';
-import { formatBytes, formatDuration, formatNumber, t } from '../texts.js';
+import { formatBytes, formatDuration, formatNumber, hasText, language, t } from '../texts.js';
 import { phrase } from './phrases.js';
 import './question.js';
 
@@ -104,7 +104,7 @@ class Call extends View {
       <dt>${t('denial.mode')}</dt>
       <dd><code>${denial.mode}</code></dd>
       <dt>${t('denial.why')}</dt>
-      <dd>${denial.message} <code class="error-code">${denial.error_code}</code></dd>
+      <dd>${inWords(denial.error_code)}${denial.message} <code class="error-code">${denial.error_code}</code></dd>
       <dt>${t('denial.next')}</dt>
       <dd>${denial.next_action}</dd>
     </dl>
@@ -174,9 +174,14 @@ class Call extends View {
     if (result.truncated_lines) facts.push(t('call.cut_lines', { n: formatNumber(result.truncated_lines) }));
     if (result.truncated_bytes) facts.push(t('call.cut_bytes', { size: formatBytes(result.truncated_bytes) }));
     if (result.next_page_cursor) facts.push(t('call.next_page'));
-    if (this.call.sandbox === 'off') facts.push(t('call.no_sandbox'));
+    if (this.call.sandbox === 'off' && this.call.tool.startsWith('bash')) facts.push(t('call.no_sandbox'));
     return facts.length ? html`<p class="call-facts">${facts.map((fact) => html`<span>${fact}</span>`)}</p>` : nothing;
   }
+}
+
+/** The server's sentences are English; in another language the reason stands before them. */
+function inWords(code) {
+  return language() !== 'en' && hasText(`denial.code.${code}`) ? html`${t(`denial.code.${code}`)}<br />` : nothing;
 }
 
 const BADGES = { ok: 'ok', denied: 'denied', failed: 'error', interrupted: 'warn', running: 'info', asked: '', waiting: 'info' };

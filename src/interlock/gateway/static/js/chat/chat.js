@@ -35,7 +35,6 @@ class Chat extends View {
   #chat = null;
   #sticks = true;
   #height = 0;
-  #first = undefined;
   #seen = undefined;
   #shell = { mode: '', isOffered: false };
   // Cards render a moment later than the stream, and fold in and out by themselves.
@@ -75,7 +74,6 @@ class Chat extends View {
     // On a phone this would bring up the keyboard.
     if (matchMedia('(hover: hover)').matches) this.updateComplete.then(() => this.querySelector('il-composer')?.focus());
     if (this.sessionId) this.#enter(this.sessionId);
-    else if (!store.agents.length) store.loadAgents();
   }
 
   #enter(id) {
@@ -172,7 +170,7 @@ class Chat extends View {
 
   #earlier(chat) {
     return html`<div class="earlier">
-      <button type="button" class="btn tiny" ?disabled=${chat.loadingEarlier || this.state !== 'open'} @click=${() => chat.loadEarlier()}>
+      <button type="button" class="btn tiny" ?disabled=${chat.loadingEarlier || this.state !== 'open'} @click=${() => this.#loadEarlier(chat)}>
         ${chat.loadingEarlier ? t('common.loading') : t('chat.earlier')}
       </button>
     </div>`;
@@ -325,13 +323,19 @@ class Chat extends View {
     this.requestUpdate();
   }
 
+  /** What the reader sees stays where it is. */
+  async #loadEarlier(chat) {
+    const anchor = this.querySelector('.said');
+    const before = anchor?.getBoundingClientRect().top;
+    await chat.loadEarlier();
+    await this.updateComplete;
+    await Promise.all([...this.querySelectorAll('il-call')].map((call) => call.updateComplete));
+    if (anchor?.isConnected) this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+  }
+
   updated() {
     const scroller = this.#scroller;
-    const chat = this.#chat;
-    const wasEarlier = this.#first !== undefined && chat && chat.state.fromSeq < this.#first;
-    this.#first = chat?.state.fromSeq;
-    if (wasEarlier) scroller.scrollTop += scroller.scrollHeight - this.#height;
-    else if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
+    if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
     this.#height = scroller.scrollHeight;
     this.#checkShell();
   }

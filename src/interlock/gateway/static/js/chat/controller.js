@@ -1,7 +1,7 @@
 /** One session as the page follows it: frames in, state out, and what the person does with it. No DOM but its clock. */
 import { api } from '../api.js';
 import { store } from '../store.js';
-import { emptyState, hasEnded, prepend, reduceAll, resume, tasksOf } from './reducer.js';
+import { beginning, emptyState, hasEnded, prepend, reduceAll, resume, tasksOf } from './reducer.js';
 
 const AT_ONCE = 400;
 const EARLIER = 400;
@@ -73,7 +73,7 @@ export class ChatSession {
         api.request('session.subscribe', { session_id: this.id, last: AT_ONCE }),
         this.#refresh(true),
       ]);
-      this.state = { ...this.state, fromSeq: from ?? 0 };
+      this.state = beginning(this.state, from ?? 0);
       this.firstSeq = last;
       this.phase = 'ready';
     } catch (error) {

@@ -24,6 +24,11 @@ export function emptyState(sessionId, fromSeq = 0) {
   return { sessionId, fromSeq, lastSeq: 0, entries: [], loose: [], stable: null };
 }
 
+/** The same, told after which number its frames begin. @param {State} state @param {number} fromSeq @returns {State} */
+export function beginning(state, fromSeq) {
+  return { ...state, fromSeq, stable: state.stable && { ...state.stable, fromSeq } };
+}
+
 /** @param {State} state @param {import('../api.js').Frame} frame @returns {State} */
 export function reduce(state, frame) {
   if (frame.session_id !== state.sessionId) return state;

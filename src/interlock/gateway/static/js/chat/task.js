@@ -75,7 +75,7 @@ function footView(task, context) {
     case 'waiting':
       return html`<div class="task-foot waiting" role="status">${icon('question')}<span class="grow">${t('task.waiting')}</span>${cancelButton(task, context)}</div>`;
     case 'failed':
-      return html`<div class="task-end notice error" role="alert">
+      return html`<div class="task-end notice error">
           ${icon('error')}
           <div class="grow">
             <p><strong>${t('task.failed')}</strong> ${task.reason}</p>

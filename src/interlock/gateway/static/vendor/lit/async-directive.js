@@ -1,2 +1,0 @@
-export*from"lit-html/async-directive.js";
-//# sourceMappingURL=async-directive.js.map

@@ -1,2 +1,0 @@
-export*from"lit-html/directive-helpers.js";
-//# sourceMappingURL=directive-helpers.js.map

@@ -1,2 +1,0 @@
-export*from"lit-html/directive.js";
-//# sourceMappingURL=directive.js.map

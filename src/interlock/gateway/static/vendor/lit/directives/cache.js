@@ -1,2 +1,0 @@
-export*from"lit-html/directives/cache.js";
-//# sourceMappingURL=cache.js.map

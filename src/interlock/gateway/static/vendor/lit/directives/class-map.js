@@ -1,2 +1,0 @@
-export*from"lit-html/directives/class-map.js";
-//# sourceMappingURL=class-map.js.map

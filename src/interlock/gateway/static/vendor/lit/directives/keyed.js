@@ -1,2 +1,0 @@
-export*from"lit-html/directives/keyed.js";
-//# sourceMappingURL=keyed.js.map

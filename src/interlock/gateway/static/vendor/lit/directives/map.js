@@ -1,2 +1,0 @@
-export*from"lit-html/directives/map.js";
-//# sourceMappingURL=map.js.map

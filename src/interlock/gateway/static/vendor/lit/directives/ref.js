@@ -1,2 +1,0 @@
-export*from"lit-html/directives/ref.js";
-//# sourceMappingURL=ref.js.map

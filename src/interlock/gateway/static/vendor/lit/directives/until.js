@@ -1,2 +1,0 @@
-export*from"lit-html/directives/until.js";
-//# sourceMappingURL=until.js.map

@@ -1,2 +1,0 @@
-export*from"lit-html/directives/when.js";
-//# sourceMappingURL=when.js.map
