@@ -229,7 +229,10 @@ class Activity extends View {
   }
 
   #tree(chosen) {
-    if (!this.roots.length) return empty(t('activity.empty'), t('activity.empty_text'));
+    if (!this.roots.some(({ kind }) => !kind.startsWith('session.'))) {
+      return empty(t('activity.empty'), t('activity.empty_text'),
+        html`<p><a class="btn" href="#/chat/${this.sessionId}">${t('activity.open_chat')}</a></p>`);
+    }
     const rows = this.#rows();
     return html`
       ${this.#summary(rows)}

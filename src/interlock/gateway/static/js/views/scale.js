@@ -61,6 +61,7 @@ function cutShort(start, end, gaps) {
 function ticks(start, end, at, cuts) {
   const span = (end - start) / 1000;
   if (cuts.length) return [{ at: 0, ms: 0 }, ...(cuts.at(-1).at < 70 ? [{ at: 100, ms: span }] : [])];
+  if (span < 4) return [{ at: 0, ms: 0 }];
   const rough = span / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * (NICE.find((n) => n * power >= rough) ?? 10);

@@ -8,7 +8,7 @@
  * @property {number} start @property {number} end  microseconds
  * @property {[number, number]|null} core  the part of a turn in which the model worked
  * @property {boolean} isPoint @property {boolean} isOpen  nothing has ended it yet
- * @property {''|'ok'|'denied'|'failed'|'limit'|'waiting'|'unknown'} state
+ * @property {''|'ok'|'denied'|'failed'|'limit'|'waiting'|'expired'|'unknown'} state
  * @property {{input: number, output: number}|null} tokens @property {number|null} cost
  * @property {number} level @property {Row[]} children
  */
@@ -95,7 +95,8 @@ function judge(made, node, own, ended) {
   const last = ended?.kind ?? (made.isPoint ? node.kind : '');
   if (last === 'tool_call.denied') made.category = 'denied';
   made.isOpen = !made.isPoint && !ended;
-  if (last === 'tool_call.denied') made.state = 'denied';
+  if (own.some(({ kind }) => kind === 'ask_user.expired')) made.state = 'expired';
+  else if (last === 'tool_call.denied') made.state = 'denied';
   else if (last === 'tool_call.interrupted') made.state = 'unknown';
   else if (/\.(failed|exhausted|cancelled)$/.test(last) || ended?.payload?.status === 'failed') made.state = 'failed';
   else if (made.category === 'limit') made.state = 'limit';

@@ -8,7 +8,7 @@ import { icon } from './parts.js';
 import { scaleOf } from './scale.js';
 import { CATEGORIES, counted, flat, visible } from './spans.js';
 
-const MARK = { denied: 'cross', failed: 'warn', limit: 'warn', unknown: 'warn', waiting: 'clock' };
+const MARK = { denied: 'cross', failed: 'warn', limit: 'warn', unknown: 'warn', waiting: 'clock', expired: 'clock' };
 /** Messages stand in the chat; they are counted here and shown on demand. */
 const HIDDEN_FIRST = new Set(['message']);
 
