@@ -7,14 +7,17 @@ from the log, and asks for the running text again.
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
 from interlock.infra.mailbox import Mailbox
 from interlock.worker.rows import Task
+from interlock.worker.wire import Piece, Ring, Signal, Silence, Stir, Wanted, Wire
 
 # How many pieces may wait for one watcher.
 MAX_WAITING = 4096
+# How many running texts of other processes are kept in mind.
+MAX_TEXTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,13 @@ class RunningPieces:
     task_id: str
     turn: int
     pieces: list[str] = field(default_factory=list)
+    chars: int = 0
+    # Another process gives it.
+    is_remote: bool = False
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.chars += len(text)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -42,6 +52,9 @@ class RunningPieces:
 class Watcher(Protocol):
     def tell(self, task: Task, event: AgentEvent) -> bool:
         """False: it has fallen behind and hears no more. It never waits."""
+
+    def wake(self) -> None:
+        """The running text has grown by what another process said."""
 
 
 class Watching:
@@ -60,6 +73,9 @@ class Watching:
         self._told.put((task, event))
         return True
 
+    def wake(self) -> None:
+        """Whoever works on a session in another process is followed by the log."""
+
     def end(self) -> None:
         """After what was told until now, nothing more."""
         self._told.put(None)
@@ -70,15 +86,18 @@ class Watching:
 
 
 class Live:
-    """On one event loop. `publish` never waits."""
+    """On one event loop. `publish` never waits. Over a wire, other processes hear the running texts too."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
+        self._wire = wire
         self._hearing: list[Callable[[AgentEvent], None]] = []
         self._watchers: dict[str, set[Watcher]] = {}
         self._texts: dict[str, RunningPieces] = {}
 
     def publish(self, task: Task, event: AgentEvent) -> None:
         self._keep_text(task, event)
+        if self._wire is not None and isinstance(event, TextDelta):
+            self._wire.send(Piece(task.session_id, task.id, event.turn, event.offset, event.text))
         for hear in self._hearing:
             hear(event)
         for watcher in tuple(self._watchers.get(task.session_id, ())):
@@ -91,7 +110,23 @@ class Live:
 
     def ended(self, task: Task) -> None:
         """Nobody gives this task's answer any more, whatever became of it."""
-        self._texts.pop(task.session_id, None)
+        self._forget(task)
+
+    def hear_signal(self, signal: Signal) -> None:
+        """What another process said over the wire."""
+        match signal:
+            case Piece():
+                self._receive(signal)
+            case Silence(session_id, task_id):
+                known = self._texts.get(session_id)
+                if known is not None and known.is_remote and known.task_id == task_id:
+                    del self._texts[session_id]
+            case Wanted(session_id):
+                self._tell_whole(session_id)
+            case Ring() | Stir():
+                pass
+            case _:
+                assert_never(signal)
 
     def running_text(self, session_id: str) -> RunningText | None:
         """To be followed by what a watcher hears that was there before this was asked."""
@@ -125,6 +160,45 @@ class Live:
             known = self._texts.get(task.session_id)
             if known is None or known.place != (task.id, event.turn) or event.offset == 0:
                 known = self._texts[task.session_id] = RunningPieces(task.id, event.turn)
-            known.pieces.append(event.text)
+            known.add(event.text)
         elif isinstance(event, TurnCompleted | TaskEnded):
-            self._texts.pop(task.session_id, None)
+            self._forget(task)
+
+    def _forget(self, task: Task) -> None:
+        if self._texts.pop(task.session_id, None) is not None and self._wire is not None:
+            self._wire.send(Silence(task.session_id, task.id))
+
+    # -- texts of other processes --
+
+    def _receive(self, piece: Piece) -> None:
+        known = self._texts.get(piece.session_id)
+        if known is not None and not known.is_remote:
+            # The answer is given here; whoever else says something has lost the session.
+            return
+        if piece.offset == 0:
+            known = self._begin_remote(piece)
+        elif known is None or known.place != (piece.task_id, piece.turn) or known.chars < piece.offset:
+            self._want(piece.session_id)
+            return
+        if known.chars > piece.offset:
+            return
+        known.add(piece.text)
+        for watcher in tuple(self._watchers.get(piece.session_id, ())):
+            watcher.wake()
+
+    def _begin_remote(self, piece: Piece) -> RunningPieces:
+        while len(self._texts) >= MAX_TEXTS:
+            del self._texts[next(iter(self._texts))]
+        known = self._texts[piece.session_id] = RunningPieces(piece.task_id, piece.turn, is_remote=True)
+        return known
+
+    def _want(self, session_id: str) -> None:
+        """Only for somebody who watches: most texts are of no interest here."""
+        if self._wire is not None and session_id in self._watchers:
+            self._wire.send(Wanted(session_id))
+
+    def _tell_whole(self, session_id: str) -> None:
+        known = self._texts.get(session_id)
+        if self._wire is not None and known is not None and not known.is_remote:
+            text = "".join(known.pieces)
+            self._wire.send(Piece(session_id, known.task_id, known.turn, 0, text))

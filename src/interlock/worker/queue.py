@@ -11,6 +11,7 @@ from typing import Protocol
 
 from interlock.store.database import Database
 from interlock.worker.rows import FIND_WORK, TO_STOP
+from interlock.worker.wire import Ring, Wire
 
 
 class Bell(Protocol):
@@ -22,12 +23,18 @@ class Bell(Protocol):
 
 
 class InProcessBell:
-    """Rings for everybody who listens in this process, on one event loop."""
+    """Rings for everybody who listens in this process, on one event loop; over a wire, in others too."""
 
-    def __init__(self) -> None:
+    def __init__(self, wire: Wire | None = None) -> None:
+        self._wire = wire
         self._ears: set[_Ear] = set()
 
     def ring(self, session_id: str) -> None:
+        self.ring_here(session_id)
+        if self._wire is not None:
+            self._wire.send(Ring(session_id))
+
+    def ring_here(self, session_id: str) -> None:
         for ear in self._ears:
             ear.hear(session_id)
 

@@ -6,6 +6,7 @@ is found in the store by the next one.
 """
 
 import asyncio
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -68,6 +69,10 @@ class Worker:
         self._wake = asyncio.Event()
         self._sessions: dict[str, asyncio.Task[None]] = {}
         self._cooling: dict[str, float] = {}
+        # Rung for and not looked at yet; and when the store was last asked for what nobody rang for.
+        self._rung: dict[str, None] = {}
+        self._swept_at = -math.inf
+        self._tasks = tasks
 
     async def run(self) -> None:
         """Work until told to stop. Cancelled, it leaves what runs to others and then ends."""
@@ -99,12 +104,17 @@ class Worker:
     def is_stopping(self) -> bool:
         return self._stopping.is_set()
 
+    def has_room(self) -> bool:
+        """Whether it could take up another session now."""
+        return len(self._sessions) < self._limits.sessions and not self._stopping.is_set()
+
     # -- finding work --
 
     async def _listen(self) -> None:
         while True:
             try:
-                async for _session_id in self._bell.rings():
+                async for session_id in self._bell.rings():
+                    self._rung[session_id] = None
                     self._wake.set()
             except Exception as error:  # noqa: BLE001 - without a bell there is still looking
                 _log.warning("bell_broken", worker=self._name, error=str(error))
@@ -114,18 +124,26 @@ class Worker:
         await self._pass_on_cancels()
         now = time.monotonic()
         self._cooling = {session: until for session, until in self._cooling.items() if until > now}
-        if len(self._sessions) >= self._limits.sessions:
-            return
+        rung, self._rung = self._rung, {}
+        for session_id in rung:
+            self._take_up(session_id)
+        if self.has_room() and now - self._swept_at >= self._limits.poll_seconds:
+            self._swept_at = now
+            await self._sweep()
+
+    async def _sweep(self) -> None:
+        """Find what nobody rang for: a lost ring, a dead worker, more than there was room for."""
         try:
             found = await self._backlog.find_work(self._limits.sessions + len(self._cooling))
         except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
             _log.warning("work_not_looked_for", worker=self._name, error=str(error))
             return
         for session_id in found:
-            is_free = len(self._sessions) < self._limits.sessions
-            if is_free and session_id not in self._sessions and session_id not in self._cooling:
-                running = asyncio.create_task(self._work_session(session_id))
-                self._sessions[session_id] = running
+            self._take_up(session_id)
+
+    def _take_up(self, session_id: str) -> None:
+        if self.has_room() and session_id not in self._sessions and session_id not in self._cooling:
+            self._sessions[session_id] = asyncio.create_task(self._work_session(session_id))
 
     async def _pass_on_cancels(self) -> None:
         try:
@@ -137,6 +155,9 @@ class Worker:
 
     async def _work_session(self, session_id: str) -> None:
         try:
+            # A ring may be for nothing, and a lease is a write.
+            if await self._tasks.resumable(session_id) is None:
+                return
             async with self._leases.held(session_id, self._name) as lease:
                 if not await self._work.run(lease):
                     self._cool(session_id)
@@ -150,7 +171,9 @@ class Worker:
             self._cool(session_id)
         finally:
             del self._sessions[session_id]
-            # What came while the session was still held has been rung for in vain: look again.
+            # What came while the session was still held, or while there was no room, has been rung for in
+            # vain: look again.
+            self._swept_at = -math.inf
             self._wake.set()
             if self._stopping.is_set():
                 self._bell.ring(session_id)

@@ -166,7 +166,7 @@ async def test_sessions_are_worked_on_side_by_side_and_messages_of_one_in_order(
 async def test_what_is_said_while_a_worker_holds_the_session_is_followed(place, server, shop):
     """`exec --session` puts its task behind the running one, and shows how the worker answers it."""
     server.add(
-        called(("bash", {"cmd": "sleep 3"})),
+        called(("bash", {"cmd": "sleep 6"})),
         said("The first is done."),
         said("The second is done."),
     )

@@ -114,7 +114,7 @@ async def test_a_store_that_fails_is_survived(shop, monkeypatch, part):
     session = await shop.session()
 
     async def handling(task, lease, cancelled):
-        await until(lambda: part != "to_stop" or len(failures) == 3)
+        await until(lambda: part not in {"to_stop", "find_work"} or len(failures) == 3)
         return Done()
 
     async with shop.working(Handler(handling), poll_seconds=0.05):

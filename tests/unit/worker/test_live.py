@@ -121,3 +121,88 @@ async def test_whoever_stops_watching_is_forgotten():
     with live.watch("s_1"):
         assert live._watchers
     assert not live._watchers
+
+
+# -- texts of other processes ------------------------------------------------------------------------
+
+
+class Line:
+    """A wire whose other end is a list."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, signal):
+        self.sent.append(signal)
+
+    async def run(self, hear, has_room):
+        pass
+
+
+class Waker:
+    def __init__(self):
+        self.woken = 0
+
+    def tell(self, _task, _event):
+        return True
+
+    def wake(self):
+        self.woken += 1
+
+
+def passed_on(speaker: Line, listener: Live) -> None:
+    for signal in speaker.sent:
+        listener.hear_signal(signal)
+    speaker.sent.clear()
+
+
+async def test_another_process_hears_the_text_as_it_grows_and_its_end():
+    line, waker = Line(), Waker()
+    here, there = Live(line), Live(Line())
+    there.attach("s_1", waker)
+    here.publish(task(), TextDelta(1, 0, "Hel"))
+    here.publish(task(), TextDelta(1, 3, "lo"))
+    passed_on(line, there)
+    assert there.running_text("s_1") == RunningText("t_1", 1, "Hello")
+    assert waker.woken == 2
+    here.publish(task(), TurnCompleted(1, "Hello", 1, 1, 1))
+    passed_on(line, there)
+    assert there.running_text("s_1") is None
+
+
+async def test_a_piece_that_comes_twice_is_heard_once():
+    line, there = Line(), Live(Line())
+    here = Live(line)
+    here.publish(task(), TextDelta(1, 0, "Hel"))
+    here.publish(task(), TextDelta(1, 3, "lo"))
+    doubled = [line.sent[0], line.sent[1], line.sent[1]]
+    for signal in doubled:
+        there.hear_signal(signal)
+    assert there.running_text("s_1").text == "Hello"
+
+
+async def test_who_missed_the_beginning_asks_for_it_and_is_told():
+    line, back = Line(), Line()
+    here, there = Live(line), Live(back)
+    here.publish(task(), TextDelta(1, 0, "Hel"))
+    line.sent.clear()
+    here.publish(task(), TextDelta(1, 3, "lo"))
+    passed_on(line, there)
+    assert there.running_text("s_1") is None
+    assert back.sent == [], "nobody watches it there"
+    there.attach("s_1", Waker())
+    here.publish(task(), TextDelta(1, 5, "!"))
+    passed_on(line, there)
+    passed_on(back, here)
+    passed_on(line, there)
+    assert there.running_text("s_1").text == "Hello!"
+
+
+async def test_a_text_that_is_given_here_is_not_overwritten_from_elsewhere():
+    line, other = Line(), Line()
+    here, zombie = Live(line), Live(other)
+    here.publish(task(), TextDelta(1, 0, "mine"))
+    zombie.publish(task(), TextDelta(1, 0, "old"))
+    zombie.publish(task(), TaskEnded("done"))
+    passed_on(other, here)
+    assert here.running_text("s_1").text == "mine"

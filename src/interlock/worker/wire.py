@@ -1,0 +1,78 @@
+"""How processes hear of one another: when to look, and what is being said right now.
+
+Nothing depends on it. Whatever goes over a wire may be lost, late or doubled: what there is to do and what
+was said stand in the store, and whoever hears nothing looks by itself every second or so. Without a wire
+(one process, or PostgreSQL alone) everything works, only later.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """There may be work in this session, or some of it is to stop."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stir:
+    """For who holds this session alone: something of it may be to stop."""
+
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Text of a running answer, before it is stored. `offset` is where in the turn's text it begins."""
+
+    session_id: str
+    task_id: str
+    turn: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The running answer of this session is over: the log has it, or nobody gives it any more."""
+
+    session_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Somebody has missed the beginning of this session's running answer; whoever gives it, tell it whole."""
+
+    session_id: str
+
+
+Signal = Ring | Stir | Piece | Silence | Wanted
+Hear = Callable[[Signal], None]
+
+
+class Wire(Protocol):
+    """`send` and `hear` are used on one event loop. A process does not hear what it sent itself."""
+
+    def send(self, signal: Signal) -> None:
+        """Never waits and never fails; what cannot be sent is dropped."""
+
+    async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:
+        """Until it is cancelled, through every loss of the connection.
+
+        `has_room` says whether this process could take up another session: a wire that hands each ring to
+        one process alone asks it before it takes one.
+        """
+
+
+class NoWire:
+    """For a process that is alone."""
+
+    def send(self, signal: Signal) -> None:
+        pass
+
+    async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:
+        pass
