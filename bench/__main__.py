@@ -5,7 +5,7 @@ import sys
 
 import structlog
 
-from bench import agent, files, gates, log, memory, redaction, spawn, start
+from bench import agent, files, gates, gateway, log, memory, redaction, spawn, start
 from bench.rows import print_table
 
 PARTS = {
@@ -16,6 +16,7 @@ PARTS = {
     "start": start.rows,
     "memory": memory.rows,
     "redaction": redaction.rows,
+    "gateway": gateway.rows,
     "agent": agent.rows,
 }
 
