@@ -170,9 +170,11 @@ class Channel:
         self.seq = 0
         self._database = database
         self._live = live
-        self._wake = asyncio.Event()
+        # Both are only there while they have something to do.
+        self._beginning: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._begun: asyncio.Future[int] | None = None
+        self._is_open = False
+        self._may_have_grown = False
         # The turn that the log says is under way: text of a later one waits until the log has come to it,
         # and that of one which is stored is not told again.
         self._turn: tuple[str, int] | None = None
@@ -181,12 +183,13 @@ class Channel:
 
     async def begin(self) -> int:
         """Find out where the session is; once, however many ask. Gives the number it is at."""
-        if self._begun is None:
-            self._begun = asyncio.ensure_future(self._find_beginning())
-        await asyncio.shield(self._begun)
+        if not self._is_open:
+            if self._beginning is None:
+                self._beginning = asyncio.create_task(self._find_beginning())
+            await asyncio.shield(self._beginning)
         return self.seq
 
-    async def _find_beginning(self) -> int:
+    async def _find_beginning(self) -> None:
         self._live.attach(self.session_id, self)
 
         def read(connection: Connection) -> tuple[int, tuple[str, int] | None]:
@@ -194,13 +197,13 @@ class Channel:
             return read_head(connection, self.session_id), _open_turn(connection, self.session_id)
 
         self.seq, self._turn = await self._database.read(read)
-        self._reading = asyncio.create_task(self._read_on())
+        self._is_open, self._beginning = True, None
         self.wake()
-        return self.seq
 
     async def end(self) -> None:
         self._live.detach(self.session_id, self)
-        for task in (self._begun, self._reading):
+        self._is_open = False
+        for task in (self._beginning, self._reading):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait({task})
@@ -208,7 +211,9 @@ class Channel:
     # -- what wakes it --
 
     def wake(self) -> None:
-        self._wake.set()
+        self._may_have_grown = True
+        if self._is_open and self._reading is None:
+            self._reading = asyncio.create_task(self._read_on())
 
     def tell(self, _task: Task, event: AgentEvent) -> bool:
         """What the agent tells: text is new here, everything else comes by the log."""
@@ -238,9 +243,8 @@ class Channel:
         return seq
 
     async def _read_on(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
+        while self._may_have_grown:
+            self._may_have_grown = False
             try:
                 await self._tell_stored()
                 self._tell_text()
@@ -250,10 +254,11 @@ class Channel:
             except Exception as error:  # noqa: BLE001 - else all who follow would wait for ever, and nobody know
                 _log.error("session_not_told", session_id=self.session_id, exc_info=error)
                 await self._pause()
+        self._reading = None
 
     async def _pause(self) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
-        self._wake.set()
+        self._may_have_grown = True
 
     async def _tell_stored(self) -> None:
         while page := await self._read(self.seq, LAST):

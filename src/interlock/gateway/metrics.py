@@ -25,6 +25,8 @@ class Metrics:
         self._sockets = self._gauge("sockets", "Open sockets.")
         self._tasks = self._gauge("tasks", "Tasks that have not ended, in the store.", "status")
         self._events = self._gauge("events", "Events in the log.")
+        # There are too many for a counter with a lock; it is told when somebody asks.
+        self._sent = 0
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, namespace=PREFIX, registry=self._registry)
@@ -37,7 +39,7 @@ class Metrics:
         self._requests.labels(method if method in self._methods else "unknown", code).inc()
 
     def sent(self, frames: int) -> None:
-        self._frames.inc(frames)
+        self._sent += frames
 
     def closed(self, reason: str) -> None:
         self._closed.labels(reason).inc()
@@ -61,6 +63,8 @@ class Metrics:
                 pass
 
     def text(self, *, sockets: int, tasks: Mapping[str, int], events: int) -> bytes:
+        self._frames.inc(self._sent)
+        self._sent = 0
         self._sockets.set(sockets)
         self._tasks.clear()
         for status, count in tasks.items():
