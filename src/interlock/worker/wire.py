@@ -45,7 +45,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Somebody has missed the beginning of this session's running answer; whoever gives it, tell it whole."""
+    """Somebody missed the beginning of this session's running answer; whoever gives it, tell it whole."""
 
     session_id: str
 
