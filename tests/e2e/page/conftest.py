@@ -94,7 +94,8 @@ def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
         context.add_cookies(server.cookies)
         page = context.new_page()
         page.goto(f"{server.origin}/{address}" if server.cookies else server.link)
-        expect(page.get_by_role("textbox").first).to_be_attached()
+        # In whatever language, and also where the side bar is folded away.
+        expect(page.locator(".connection.open")).to_be_attached()
         server.cookies = context.cookies()
         return page
 

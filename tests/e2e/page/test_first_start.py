@@ -1,10 +1,13 @@
 """From the printed link to the first message."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.window import NOT_LET_IN, composer, is_done, say
 
+CONNECTED = re.compile("^Connected")
 TOUR = [
     "Write below what you want",
     "The mode at the top decides which tools may be used",
@@ -21,7 +24,7 @@ def fresh(serve):
 def test_the_printed_link_logs_in_once(fresh, new_context, watch):
     page = new_context(fresh).new_page()
     page.goto(fresh.link)
-    expect(page.get_by_text("Connected")).to_be_visible()
+    expect(page.get_by_text(CONNECTED)).to_be_visible()
     for sentence in TOUR:
         expect(page.get_by_role("listitem").filter(has_text=sentence)).to_be_visible()
     code = fresh.link.partition("#code=")[2]
@@ -30,7 +33,7 @@ def test_the_printed_link_logs_in_once(fresh, new_context, watch):
     assert code not in page.content()
     assert code not in page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
     page.reload()
-    expect(page.get_by_text("Connected")).to_be_visible()
+    expect(page.get_by_text(CONNECTED)).to_be_visible()
     fresh.cookies = page.context.cookies()
     _a_second_use_explains(fresh, new_context, watch)
     assert fresh.events("auth.login")
@@ -46,7 +49,7 @@ def _a_second_use_explains(server, new_context, watch):
         assert other.url == f"{server.origin}/"
         expect(composer(other)).to_have_count(0)
     other.goto(server.interlock("token", "link").strip())
-    expect(other.get_by_text("Connected")).to_be_visible()
+    expect(other.get_by_text(CONNECTED)).to_be_visible()
 
 
 def test_the_tour_goes_with_the_first_message(fresh, enter, watch):

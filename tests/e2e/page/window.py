@@ -72,7 +72,7 @@ def say(page: Page, text: str) -> Locator:
 
 def task(page: Page, text: str) -> Locator:
     """The newest task that has these words in it."""
-    return page.get_by_role("region", name="A task").filter(has_text=text).last
+    return page.get_by_label("A task", exact=True).filter(has_text=text).last
 
 
 def is_done(task: Locator) -> None:

@@ -1,0 +1,167 @@
+"""Sessions and tasks: what a person does with whole conversations, and with work that goes wrong."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import Gate, held, refused, said
+from tests.e2e.page.window import begin, composer, is_done, new_chat, say, session_id, task
+
+
+def _sidebar(page):
+    return page.get_by_role("navigation", name="Main menu")
+
+
+def _command(page, title, name):
+    """From the menu of a session in the side bar."""
+    _sidebar(page).get_by_role("button", name=f"Commands for “{title}”").click()
+    page.get_by_role("menuitem", name=name, exact=True).click()
+
+
+def _link(page, title):
+    return _sidebar(page).get_by_role("link", name=re.compile(f"^{re.escape(title)}"))
+
+
+def test_a_first_message_makes_a_session_and_gives_it_its_title(server, page, model):
+    is_done(begin(page, model.plays("Count the windmills", said("There are four."))))
+    expect(page.get_by_role("heading", level=1, name="Count the windmills")).to_be_visible()
+    expect(_link(page, "Count the windmills")).to_have_attribute("aria-current", "page")
+    expect(page).to_have_title("Count the windmills · Interlock")
+    stored = server.rows("SELECT title, kind FROM sessions WHERE id = ?", session_id(page))
+    assert [title for title, _ in stored] == ["Count the windmills"]
+    new_chat(page)
+    before = len(server.rows("SELECT id FROM sessions"))
+    new_chat(page)
+    assert len(server.rows("SELECT id FROM sessions")) == before
+
+
+def test_rename_in_the_side_bar_and_in_the_head(server, page, model):
+    is_done(begin(page, model.plays("Name me", said("Yes."))))
+    _command(page, "Name me", "Rename")
+    field = page.get_by_role("textbox", name="Rename")
+    expect(field).to_be_focused()
+    field.fill("A better name")
+    field.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="A better name")).to_be_visible()
+    expect(_link(page, "A better name")).to_be_visible()
+    page.get_by_role("main").get_by_role("button", name="Commands for “A better name”").click()
+    page.get_by_role("menuitem", name="Rename").click()
+    dialog = page.get_by_role("dialog", name="Rename")
+    dialog.get_by_role("textbox", name="Title").fill("The best name")
+    dialog.get_by_role("button", name="Save").click()
+    expect(_link(page, "The best name")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", level=1, name="The best name")).to_be_visible()
+    assert server.rows("SELECT title FROM sessions WHERE id = ?", session_id(page)) == [("The best name",)]
+
+
+def test_search_finds_titles_and_what_was_said(page, model):
+    is_done(begin(page, model.plays("About harbours", said("The lighthouse keeper is called Odilon."))))
+    is_done(begin(page, model.plays("About mountains", said("The hut is closed in winter."))))
+    box = page.get_by_role("searchbox", name="Search the sessions")
+    box.fill("Odilon")
+    expect(_link(page, "About harbours")).to_contain_text("Odilon")
+    expect(_link(page, "About mountains")).to_have_count(0)
+    box.fill("mountains")
+    expect(_link(page, "About mountains").first).to_be_visible()
+    box.fill("zyzzyva")
+    expect(page.get_by_text("Nothing found for “zyzzyva”")).to_be_visible()
+    box.press("Escape")
+    expect(_link(page, "About harbours")).to_be_visible()
+    _link(page, "About harbours").click()
+    expect(page.get_by_text("The lighthouse keeper is called Odilon.")).to_be_visible()
+
+
+def test_archive_and_bring_back(server, page, model):
+    is_done(begin(page, model.plays("Put me away", said("Good night."))))
+    _command(page, "Put me away", "Archive")
+    expect(_link(page, "Put me away")).to_have_count(0)
+    assert server.rows("SELECT archived_us FROM sessions WHERE id = ?", session_id(page)) != [(None,)]
+    toggle = page.get_by_role("button", name=re.compile(r"Archived \(\d+\)"))
+    toggle.click()
+    expect(_link(page, "Put me away")).to_be_visible()
+    _command(page, "Put me away", "Bring back")
+    expect(toggle).to_have_count(0)
+    expect(_link(page, "Put me away")).to_be_visible()
+
+
+def test_delete_asks_first_and_erases(server, page, enter, model):
+    is_done(begin(page, model.plays("Forget the word heliotrope", said("It is forgotten."))))
+    gone = session_id(page)
+    other = enter(server, f"#/chat/{gone}")
+    is_done(task(other, "heliotrope"))
+    _command(page, "Forget the word heliotrope", "Delete")
+    dialog = page.get_by_role("dialog", name="Delete “Forget the word heliotrope”?")
+    expect(dialog).to_contain_text("This cannot be taken back")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert server.rows("SELECT deleted_us FROM sessions WHERE id = ?", gone) == [(None,)]
+    _command(page, "Forget the word heliotrope", "Delete")
+    dialog.get_by_role("button", name="Delete", exact=True).click()
+    expect(_link(page, "Forget the word heliotrope")).to_have_count(0)
+    expect(page.get_by_role("heading", name="New chat")).to_be_visible()
+    expect(other.get_by_role("heading", name="This session is not there")).to_be_visible()
+    assert server.rows("SELECT 1 FROM messages WHERE session_id = ? AND content <> ''", gone) == []
+    assert "heliotrope" not in json.dumps(server.rows("SELECT payload FROM events WHERE stream = ?", gone))
+
+
+def test_export_gives_the_session_as_json_lines(page, model):
+    is_done(begin(page, model.plays("Take this along", said("With pleasure, says the answer."))))
+    with page.expect_download() as downloading:
+        _command(page, "Take this along", "Export")
+    file = downloading.value
+    assert re.fullmatch(r"[\w.-]+\.jsonl", file.suggested_filename)
+    lines = [json.loads(line) for line in file.path().read_text().splitlines()]
+    assert "With pleasure, says the answer." in json.dumps(lines)
+
+
+# -- tasks -------------------------------------------------------------------------------------------
+
+
+def test_stop_cancels_what_runs(server, page, model):
+    gate = Gate()
+    message = model.plays("Never end", [held("This goes on and on and on. ", gate, "End."), said("Now it ends.")])
+    running = begin(page, message)
+    expect(running.get_by_text("This goes on and on")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(running.get_by_text("Cancelled")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+    assert server.rows("SELECT status FROM tasks WHERE session_id = ?", session_id(page)) == [("cancelled",)]
+    gate.set()
+    running.get_by_role("button", name="Try again").click()
+    is_done(task(page, "Now it ends."))
+
+
+def test_a_failed_task_says_why_and_can_be_tried_again(page, model):
+    answers = [refused(400, "the model is on holiday"), said("Back from holiday.")]
+    failing = begin(page, model.plays("Are you at work?", answers))
+    expect(failing.get_by_text("Failed.")).to_be_visible()
+    expect(failing).to_contain_text("the model is on holiday")
+    expect(failing).to_contain_text("Trying again may help")
+    page.reload()
+    expect(failing).to_contain_text("the model is on holiday")
+    failing.get_by_role("button", name="Try again").click()
+    is_done(task(page, "Back from holiday."))
+
+
+@pytest.fixture(scope="module")
+def choosing(serve, model):
+    return serve(**model.variables, MODELS="openai:double-2,demo")
+
+
+def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
+    page = enter(choosing)
+    choice = page.get_by_role("combobox", name="Model")
+    expect(choice.get_by_role("option")).to_have_text(["usual: openai", "openai", "openai:double-2", "demo"])
+    choice.select_option("openai:double-2")
+    is_done(say(page, model.plays("Who are you?", said("The second."))))
+    assert model.server.asked[-1].document["model"] == "double-2"
+    choice.select_option("demo")
+    expect(page.get_by_text(re.compile("chose the model: demo"))).to_be_visible()
+    is_done(say(page, "What time is it?"))
+    choice.select_option("usual: openai")
+    expect(page.get_by_text(re.compile("chose the model: the usual one"))).to_be_visible()
+    is_done(say(page, "Who are you?"))
+    assert model.server.asked[-1].document["model"] == "double-1"
+    expect(composer(page)).to_be_editable()

@@ -1,0 +1,141 @@
+"""Settings → Tools: the effect before saving, in the next call, and after a restart."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import called, said
+from tests.e2e.page.window import SERVER_AWAY, begin, go, is_done, say, switch_mode, task
+from tests.unit.questions.widget_cases import CASES
+
+READ = ("read_file", {"path": "long.txt"})
+LONG = "a line of the long file\n" * 400
+USUAL_BYTES = 524288
+
+
+@pytest.fixture(scope="module", autouse=True)
+def long_file(server):
+    (server.root / "long.txt").write_text(LONG)
+
+
+def _effect(page):
+    return page.get_by_role("complementary", name="What this changes")
+
+
+def _save(page, changes="Save 1 change"):
+    page.get_by_role("button", name=changes, exact=True).click()
+    expect(_effect(page).get_by_text(re.compile(r"Saved as version \d+"))).to_be_visible()
+
+
+def _stored(server):
+    sql = "SELECT document FROM settings_versions ORDER BY version DESC LIMIT 1"
+    return json.loads(server.rows(sql)[0][0])
+
+
+def _reads(page, message):
+    done = say(page, message)
+    is_done(done)
+    return done.get_by_role("article").last
+
+
+def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, model, watch):
+    message = model.plays("Read the long file", called(READ), said("Read."))
+    is_done(begin(page, message))
+    switch_mode(page, "chat_safe", "chat")
+    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+    chat = page.url
+
+    go(page, "Settings")
+    limit = page.get_by_role("textbox", name="Max read bytes")
+    expect(limit).to_have_value(str(USUAL_BYTES))
+    limit.fill("1 KiB")
+    changed = _effect(page).get_by_role("listitem").filter(has_text="Max read bytes")
+    expect(changed).to_contain_text("524,288 (512 KiB)")
+    expect(changed).to_contain_text("1,024 (1 KiB)")
+    expect(_effect(page).get_by_text("No tool is gained or lost in any mode.")).to_be_visible()
+    assert server.events("settings.changed") == []
+    _save(page)
+    assert _stored(server)["tools"]["fs"]["max_read_bytes"] == 1024
+
+    page.goto(chat)
+    limited = _reads(page, message)
+    expect(limited).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    with watch.expects(SERVER_AWAY):
+        server.restart()
+        page.goto(f"{server.origin}/#/settings")
+        expect(limit).to_have_value("1024")
+    page.goto(chat)
+    expect(_reads(page, message)).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+
+    go(page, "Settings")
+    limit.fill("")
+    expect(limit).to_have_accessible_description(re.compile("Empty: back to the default."))
+    _save(page)
+    expect(limit).to_have_value(str(USUAL_BYTES))
+    page.goto(chat)
+    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+
+
+def test_what_is_not_a_number_is_refused_at_its_field(page, server):
+    go(page, "Settings")
+    limit = page.get_by_role("textbox", name="Max write bytes")
+    before = server.events("settings.changed")
+    limit.fill("plenty")
+    expect(limit).to_have_accessible_description(re.compile("Give a whole number of bytes"))
+    expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
+    limit.fill("-1")
+    expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
+    limit.fill("0")
+    expect(limit).to_have_attribute("aria-invalid", "true")
+    page.get_by_role("button", name="Discard changes").click()
+    expect(limit).not_to_have_value("0")
+    assert server.events("settings.changed") == before
+
+
+def test_without_files_reading_is_refused_and_questions_stay(server, page, enter, model):
+    question, _ = CASES["action_selection"]
+    asked = model.plays("Ask me something", called(("ask_user", question)), said("Thank you."))
+    message = model.plays("Read it in vain", called(READ), said("It is switched off."))
+    is_done(begin(page, message))
+    switch_mode(page, "chat_safe", "chat")
+    chat = page.url
+    go(page, "Settings")
+    page.get_by_role("checkbox", name="Enable filesystem tools").uncheck()
+    expect(_effect(page).get_by_role("link", name="read_file")).to_be_visible()
+    expect(_effect(page)).to_contain_text(re.compile("denied in chat, plan and coding", re.IGNORECASE))
+    _save(page)
+    assert _stored(server)["tools"]["fs"]["enabled"] is False
+
+    page.goto(chat)
+    refused = _reads(page, message)
+    expect(refused).to_have_accessible_name("refused: read_file")
+    expect(refused).to_contain_text("TOOL_NOT_AVAILABLE")
+    asking = say(page, asked)
+    asking.get_by_role("button", name="Try again").click()
+    is_done(asking)
+
+    other = enter(server, "#/settings")
+    other.get_by_role("checkbox", name="Enable filesystem tools").check()
+    _save(other)
+    page.goto(chat)
+    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+    expect(task(page, asked).get_by_text("answered", exact=True)).to_be_visible()
+
+
+def test_two_people_do_not_overwrite_each_other_unseen(server, enter):
+    mine, theirs = enter(server, "#/settings"), enter(server, "#/settings")
+    mine.get_by_role("checkbox", name="Enable memory").uncheck()
+    expect(_effect(mine).get_by_role("link", name="memory_search")).to_be_visible()
+    theirs.get_by_role("textbox", name="Max image bytes").fill("1 MiB")
+    _save(theirs)
+    mine.evaluate("dispatchEvent(new Event('focus'))")
+    expect(mine.get_by_role("alert")).to_contain_text("changed the settings meanwhile")
+    expect(mine.get_by_role("button", name="Save 1 change")).to_be_disabled()
+    mine.get_by_role("button", name="Put mine on top of it").click()
+    _save(mine)
+    assert _stored(server)["tools"]["image"]["max_bytes"] == 1024 * 1024
+    assert _stored(server)["tools"]["memory"]["enabled"] is False
+    mine.get_by_role("button", name="Reset all to defaults").click()
+    _save(mine, "Save 2 changes")

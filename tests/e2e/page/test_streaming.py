@@ -1,0 +1,100 @@
+"""An answer in the middle: reloads, second windows, a server that dies, and drafts."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import Gate, called, held, said
+from tests.e2e.page.window import SERVER_AWAY, begin, composer, is_done, say, session_id, task, texts
+
+FIRST = "The beginning of the answer, with enough words to be seen. "
+REST = "And the rest of it, which came after the reload."
+
+
+def _text(task):
+    """The paragraphs of the answer."""
+    return " ".join(texts(task.get_by_role("paragraph")))
+
+
+def test_a_reload_in_the_middle_goes_on_and_doubles_nothing(server, page, enter, model):
+    gate = Gate()
+    message = model.plays("Tell me slowly", held(FIRST, gate, REST))
+    telling = begin(page, message)
+    expect(telling.get_by_text(FIRST[:40])).to_be_visible()
+    other = enter(server, f"#/chat/{session_id(page)}")
+    expect(task(other, message).get_by_text(FIRST[:40])).to_be_visible()
+    page.reload()
+    expect(telling.get_by_text(FIRST[:40])).to_be_visible()
+    expect(telling.get_by_text("Working…")).to_be_visible()
+    gate.set()
+    for window in (page, other):
+        is_done(task(window, message))
+        expect(task(window, message).get_by_text(FIRST + REST, exact=True)).to_have_count(1)
+        assert _text(task(window, message)).count("beginning") == 1
+    page.reload()
+    is_done(telling)
+    assert _text(telling).count("beginning") == 1
+    assert len(server.rows("SELECT 1 FROM messages WHERE content = ?", FIRST + REST)) == 1
+
+
+def test_two_windows_of_one_session_show_the_same(server, page, enter, model):
+    message = model.plays("Say it to both", called(("current_time", {})), said("**Both** hear `it`."))
+    is_done(begin(page, model.plays("Open the session", said("It is open."))))
+    other = enter(server, f"#/chat/{session_id(page)}")
+    expect(task(other, "Open the session")).to_be_visible()
+    is_done(say(other, message))
+    is_done(task(page, message))
+    here, there = (task(each, message).aria_snapshot() for each in (page, other))
+    assert here == there
+
+
+def test_a_server_that_dies_is_waited_for_and_the_answer_goes_on(server, page, model, watch):
+    gate = Gate()
+    message = model.plays("Survive this", [held(FIRST, gate), held(FIRST, REST)])
+    telling = begin(page, message)
+    expect(telling.get_by_text(FIRST[:40])).to_be_visible()
+    with watch.expects(SERVER_AWAY):
+        server.kill()
+        lost = page.get_by_role("status").filter(has_text="The connection was lost. Reconnecting")
+        expect(lost).to_be_visible()
+        expect(page.get_by_text("Not connected:")).to_be_visible()
+        composer(page).fill("written while it was away")
+        server.start()
+        expect(page.get_by_text(re.compile("^Connected"))).to_be_visible()
+        expect(lost).to_have_count(0)
+    is_done(telling)
+    gate.set()
+    assert _text(telling).count("beginning") == 1
+    expect(telling.get_by_text(FIRST + REST, exact=True)).to_be_visible()
+    expect(composer(page)).to_have_value("written while it was away")
+
+
+def test_a_draft_survives_a_reload_and_belongs_to_its_session(page, model):
+    is_done(begin(page, model.plays("A session with a draft", said("Go on."))))
+    composer(page).fill("half a thought")
+    page.reload()
+    expect(composer(page)).to_have_value("half a thought")
+    page.get_by_role("link", name="New chat").click()
+    expect(composer(page)).to_have_value("")
+    page.go_back()
+    expect(composer(page)).to_have_value("half a thought")
+    model.plays("half a thought", said("And the other half."))
+    composer(page).press("Enter")
+    is_done(task(page, "half a thought"))
+    page.reload()
+    is_done(task(page, "half a thought"))
+    expect(composer(page)).to_have_value("")
+
+
+def test_messages_that_come_while_it_works_are_queued(page, model):
+    gate = Gate()
+    first = model.plays("The first of two", held("Working on the first of them. ", gate, "Done with it."))
+    second = model.plays("The second of two", said("Done with the second."))
+    begin(page, first)
+    expect(task(page, first).get_by_text("Working…")).to_be_visible()
+    expect(page.get_by_text("A message now is queued and comes next.")).to_be_visible()
+    waiting = say(page, second)
+    expect(waiting.get_by_text(re.compile("Queued, 1 task before it"))).to_be_visible()
+    gate.set()
+    is_done(waiting)
+    is_done(task(page, first))
