@@ -106,7 +106,8 @@ class Activity extends View {
       if (number !== this.#number) return;
       this.tasks = tasks;
       const { task } = this;
-      const tree = await api.request('events.tree', task ? { task_id: task.id, limit: this.limit } : { session_id: sessionId, limit: this.limit });
+      const wanted = task ? { task_id: task.id } : { session_id: sessionId };
+      const tree = await api.request('events.tree', { ...wanted, limit: this.limit });
       if (number !== this.#number) return;
       this.now = Date.now() * 1000;
       this.roots = tree.roots;
@@ -124,7 +125,8 @@ class Activity extends View {
     if (api.lastSeq(sessionId) || this.followed === sessionId) return;
     this.followed = sessionId;
     const last = this.sessions?.find(({ id }) => id === sessionId)?.last_seq;
-    if (last) api.request('session.subscribe', { session_id: sessionId, after_seq: last }).catch(() => (this.followed = ''));
+    if (!last) return;
+    api.request('session.subscribe', { session_id: sessionId, after_seq: last }).catch(() => (this.followed = ''));
   }
 
   /** What the tasks are about: the messages they came from. */
@@ -186,7 +188,8 @@ class Activity extends View {
           <option value=${SYSTEM} .selected=${this.isSystem}>${t('activity.system')}</option>
           ${this.sessionId && !this.isSystem && !known ? html`<option value=${this.sessionId} .selected=${true}>${this.sessionId}</option>` : nothing}
           <optgroup label=${t('activity.sessions')}>
-            ${(this.sessions ?? []).map((session) => html`<option value=${session.id} .selected=${session.id === this.sessionId}>${short(session.title || session.id, 60)}</option>`)}
+            ${(this.sessions ?? []).map((session) => html`<option value=${session.id}
+              .selected=${session.id === this.sessionId}>${short(session.title || session.id, 60)}</option>`)}
           </optgroup>
         </select>
       </div>
@@ -207,7 +210,8 @@ class Activity extends View {
 
   #stream() {
     const details = this.chosen
-      ? html`<il-event-details .row=${this.#current()} .sessionId=${this.isSystem ? '' : this.sessionId} @close=${this.#close}></il-event-details>` : nothing;
+      ? html`<il-event-details .row=${this.#current()} .sessionId=${this.isSystem ? '' : this.sessionId}
+          @close=${this.#close}></il-event-details>` : nothing;
     const id = this.chosen?.id ?? '';
     return html`<div class="v-stream ${this.chosen ? 'has-details' : ''}">
       <div class="v-stream-main">${this.isSystem
@@ -236,8 +240,10 @@ class Activity extends View {
     const rows = this.#rows();
     return html`
       ${this.#summary(rows)}
-      ${this.hasMore ? html`<p class="notice">${icon('info')}<span class="grow">${t('activity.has_more', { n: formatNumber(this.limit) })}</span>
-        ${this.limit < MOST ? html`<button type="button" class="btn tiny" @click=${this.#more}>${t('activity.load_more')}</button>` : nothing}</p>` : nothing}
+      ${this.hasMore ? html`<p class="notice">${icon('info')}
+        <span class="grow">${t('activity.has_more', { n: formatNumber(this.limit) })}</span>
+        ${this.limit < MOST ? html`<button type="button" class="btn tiny" @click=${this.#more}>
+          ${t('activity.load_more')}</button>` : nothing}</p>` : nothing}
       <il-timeline .rows=${rows} .chosen=${chosen} @choose=${this.#choose}></il-timeline>`;
   }
 
@@ -245,22 +251,25 @@ class Activity extends View {
     const { task } = this;
     const all = flat(rows);
     const number = (category) => all.filter((row) => row.category === category).length;
-    const used = rows.reduce((sum, { tokens }) => ({ input: sum.input + (tokens?.input ?? 0), output: sum.output + (tokens?.output ?? 0) }), { input: 0, output: 0 });
+    const used = (which) => formatNumber(rows.reduce((sum, { tokens }) => sum + (tokens?.[which] ?? 0), 0));
     const costs = rows.filter((row) => row.cost !== null).map((row) => row.cost);
     const took = task ? ((task.ended_us ?? this.now) - (task.started_us ?? task.created_us)) / 1000 : null;
     const text = task && this.said.get(task.id);
     return html`<section class="v-summary" aria-label=${t('activity.summary')}>
-      ${text ? html`<p class="v-said-text"><a href="#/chat/${this.sessionId}" title=${t('activity.open_chat')}>${short(text, 220)}</a></p>` : nothing}
+      ${text ? html`<p class="v-said-text"><a href="#/chat/${this.sessionId}" title=${t('activity.open_chat')}
+        >${short(text, 220)}</a></p>` : nothing}
       <dl class="v-stats">
-        ${task ? html`<div><dt>${t('activity.status')}</dt><dd><span class="badge ${badge(task.status)}">${t(`activity.status.${task.status}`)}</span></dd></div>
+        ${task ? html`<div><dt>${t('activity.status')}</dt>
+            <dd><span class="badge ${badge(task.status)}">${t(`activity.status.${task.status}`)}</span></dd></div>
           <div><dt>${t('explain.mode')}</dt><dd><code>${task.mode ?? '–'}</code></dd></div>
           <div><dt>${t('activity.begun')}</dt><dd>${time(task.created_us)}</dd></div>
           <div><dt>${t('activity.duration')}</dt><dd>${formatDuration(took)}</dd></div>` : nothing}
         <div><dt>${t('dash.turns')}</dt><dd>${formatNumber(number('turn'))}</dd></div>
         <div><dt>${t('dash.calls')}</dt><dd>${formatNumber(number('call') + number('question'))}</dd></div>
         <div class=${number('denied') ? 'is-denied' : ''}><dt>${t('dash.denials')}</dt><dd>${formatNumber(number('denied'))}</dd></div>
-        <div><dt>${t('activity.tokens_in_out')}</dt><dd>${formatNumber(used.input)} + ${formatNumber(used.output)}</dd></div>
-        ${costs.length ? html`<div><dt>${t('activity.cost')}</dt><dd>${cost(costs.reduce((sum, each) => sum + each, 0))}</dd></div>` : nothing}
+        <div><dt>${t('activity.tokens_in_out')}</dt><dd>${used('input')} + ${used('output')}</dd></div>
+        ${costs.length ? html`<div><dt>${t('activity.cost')}</dt>
+          <dd>${cost(costs.reduce((sum, each) => sum + each, 0))}</dd></div>` : nothing}
       </dl>
       ${task?.reason ? html`<p class="notice ${task.status === 'failed' ? 'error' : ''}">${icon('info')}<span>${task.reason}</span></p>` : nothing}
     </section>`;

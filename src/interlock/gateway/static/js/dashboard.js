@@ -82,7 +82,8 @@ class Dashboard extends View {
       sum(name) && (name === 'denials' || name === 'errors') ? `is-${name}` : '']);
     cards.push([t('dash.tokens'), `${formatNumber(sum('input_tokens'))} + ${formatNumber(sum('output_tokens'))}`, '']);
     if (costs.length) cards.push([t('dash.cost'), cost(costs.reduce((total, day) => total + day.cost, 0)), '']);
-    return html`<dl class="v-stats v-cards">${cards.map(([name, value, state]) => html`<div class=${state}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+    return html`<dl class="v-stats v-cards">${cards.map(([name, value, state]) =>
+      html`<div class=${state}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
   }
 
   #tokens(days) {
@@ -106,19 +107,23 @@ function chart(days, highest) {
   const wide = 100 / days.length;
   const tall = (n) => (n / highest) * room;
   const every = Math.ceil(days.length / 6);
-  return html`<svg class="v-chart" width="100%" height=${HEIGHT} role="img" aria-label=${t('dash.chart_label', { n: days.length, most: formatNumber(highest) })}>
-    ${[0, 0.5, 1].map((share) => svg`<line class="v-grid" x1="0" x2="100%" y1=${HEAD + room * (1 - share)} y2=${HEAD + room * (1 - share)} />`)}
+  const label = t('dash.chart_label', { n: days.length, most: formatNumber(highest) });
+  const lines = [HEAD, HEAD + room / 2, HEAD + room];
+  return html`<svg class="v-chart" width="100%" height=${HEIGHT} role="img" aria-label=${label}>
+    ${lines.map((y) => svg`<line class="v-grid" x1="0" x2="100%" y1=${y} y2=${y} />`)}
     <text x="0" y=${HEAD - 2} class="v-chart-max">${compact(highest)}</text>
     ${days.map((day, n) => {
       const up = tall(day.input_tokens);
       const more = tall(day.output_tokens);
       const x = n * wide + wide * 0.14;
-      return svg`<g><title>${dayName(day.date)}: ${t('activity.tokens_title', { input: formatNumber(day.input_tokens), output: formatNumber(day.output_tokens) })}</title>
+      const words = t('activity.tokens_title', { input: formatNumber(day.input_tokens), output: formatNumber(day.output_tokens) });
+      return svg`<g><title>${dayName(day.date)}: ${words}</title>
         <rect class="v-hit" x="${n * wide}%" width="${wide}%" y="0" height=${HEIGHT - FOOT} />
         <rect class="v-in" x="${x}%" width="${wide * 0.72}%" y=${HEAD + room - up} height=${up} />
         <rect class="v-out" x="${x}%" width="${wide * 0.72}%" y=${HEAD + room - up - more} height=${more && Math.max(more, 1.5)} /></g>`;
     })}
-    ${days.map((day, n) => ((days.length - 1 - n) % every ? nothing : svg`<text x="${(n + 0.5) * wide}%" y=${HEIGHT - 6} text-anchor=${n === days.length - 1 && days.length > 12 ? 'end' : 'middle'}>${dayName(day.date)}</text>`))}
+    ${days.map((day, n) => ((days.length - 1 - n) % every ? nothing : svg`<text x="${(n + 0.5) * wide}%" y=${HEIGHT - 6}
+      text-anchor=${n === days.length - 1 && days.length > 12 ? 'end' : 'middle'}>${dayName(day.date)}</text>`))}
   </svg>`;
 }
 
@@ -130,8 +135,10 @@ function table(days) {
   const columns = ['turns', 'tasks', 'calls', 'denials', 'errors', 'input_tokens', 'output_tokens'];
   return html`<div class="scroll-x" tabindex="0" role="region" aria-label=${t('dash.as_table')}><table class="grid v-numbers">
     <caption class="sr-only">${t('dash.tokens_per_day')}</caption>
-    <thead><tr><th scope="col">${t('dash.day')}</th>${columns.map((name) => html`<th scope="col">${t(`dash.${name}`)}</th>`)}</tr></thead>
-    <tbody>${days.toReversed().map((day) => html`<tr><th scope="row">${dayName(day.date)}</th>${columns.map((name) => html`<td>${formatNumber(day[name] ?? 0)}</td>`)}</tr>`)}</tbody>
+    <thead><tr><th scope="col">${t('dash.day')}</th>
+      ${columns.map((name) => html`<th scope="col">${t(`dash.${name}`)}</th>`)}</tr></thead>
+    <tbody>${days.toReversed().map((day) => html`<tr><th scope="row">${dayName(day.date)}</th>
+      ${columns.map((name) => html`<td>${formatNumber(day[name] ?? 0)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -142,7 +149,8 @@ function ranking(title, counts, nothingSaid, name, state) {
   return html`<h3>${title}</h3>
     ${list.length ? html`<ol class="v-ranking ${state}">${list.map(([key, n]) => html`<li>
       <span class="v-rank-name">${name(key)}</span><span class="v-rank-n">${formatNumber(n)}</span>
-      <svg width="100%" height="6" aria-hidden="true"><rect class="v-rank-ground" width="100%" height="6" rx="3" /><rect class="v-rank-bar" width="${(n / most) * 100}%" height="6" rx="3" /></svg>
+      <svg width="100%" height="6" aria-hidden="true"><rect class="v-rank-ground" width="100%" height="6" rx="3" />
+        <rect class="v-rank-bar" width="${(n / most) * 100}%" height="6" rx="3" /></svg>
     </li>`)}</ol>` : html`<p class="muted">${nothingSaid}</p>`}`;
 }
 

@@ -48,10 +48,12 @@ class EventDetails extends View {
   render() {
     if (!this.row) return nothing;
     const [title, more] = rowWords(this.row);
-    return html`<section class="v-details card" aria-labelledby="details-title" @keydown=${(event) => event.key === 'Escape' && this.#close()}>
+    return html`<section class="v-details card" aria-labelledby="details-title"
+      @keydown=${(event) => event.key === 'Escape' && this.#close()}>
       <header class="row">
         <h2 class="grow" id="details-title" tabindex="-1">${title}</h2>
-        <button type="button" class="icon-btn" aria-label=${t('common.close')} title=${t('common.close')} @click=${this.#close}>${icon('close')}</button>
+        <button type="button" class="icon-btn" aria-label=${t('common.close')} title=${t('common.close')}
+          @click=${this.#close}>${icon('close')}</button>
       </header>
       ${more ? html`<p class="v-break">${more}</p>` : nothing}
       ${this.#refusal()}
@@ -80,7 +82,8 @@ class EventDetails extends View {
     const digest = row.events.find(({ payload }) => payload?.authority_digest)?.payload.authority_digest;
     return html`<dl class="v-facts">
       <dt>${t('activity.time')}</dt><dd>${formatMoment(row.start)}</dd>
-      ${row.duration === null || row.duration === undefined ? nothing : html`<dt>${t('activity.duration')}</dt><dd>${formatDuration(row.duration)}</dd>`}
+      ${row.duration === null ? nothing
+        : html`<dt>${t('activity.duration')}</dt><dd>${formatDuration(row.duration)}</dd>`}
       ${row.tokens ? html`<dt>${t('activity.tokens')}</dt>
         <dd>${t('activity.tokens_title', { input: formatNumber(row.tokens.input), output: formatNumber(row.tokens.output) })}</dd>` : nothing}
       ${digest ? html`<dt>${t('explain.digest')}</dt><dd>${hash(digest, { length: 16, label: t('explain.digest') })}</dd>` : nothing}

@@ -25,11 +25,11 @@ class Matrix extends View {
 
   connectedCallback() {
     super.connectedCallback();
-    const hide = () => this.shown && (this.shown = null);
-    addEventListener('scroll', hide, { capture: true, passive: true });
-    addEventListener('resize', hide);
-    this.until(() => removeEventListener('scroll', hide, { capture: true }));
-    this.until(() => removeEventListener('resize', hide));
+    const follow = () => this.shown && this.#place();
+    addEventListener('scroll', follow, { capture: true, passive: true });
+    addEventListener('resize', follow);
+    this.until(() => removeEventListener('scroll', follow, { capture: true }));
+    this.until(() => removeEventListener('resize', follow));
   }
 
   #show(event, tool, mode) {
@@ -77,7 +77,10 @@ class Matrix extends View {
 
   #place() {
     const tip = this.querySelector('.v-tip');
+    if (!tip) return;
     const { left, right, top, bottom } = this.shown.button.getBoundingClientRect();
+    const box = this.querySelector('.v-matrix-box').getBoundingClientRect();
+    tip.hidden = bottom < box.top || top > Math.min(box.bottom, innerHeight) || right < box.left || left > box.right;
     const { width, height } = tip.getBoundingClientRect();
     const middle = (left + right) / 2 - width / 2;
     tip.style.left = `${Math.max(EDGE, Math.min(middle, innerWidth - width - EDGE))}px`;

@@ -41,7 +41,8 @@ class Proof extends View {
     return html`<div class="v-proof">
       <div class="row wrap">
         <button type="button" class="btn" ?disabled=${this.busy} @click=${this.#verify}>
-          ${this.busy ? html`<span class="spinner" aria-hidden="true"></span>` : icon('shield')}${t(this.busy ? 'activity.verifying' : 'activity.verify')}</button>
+          ${this.busy ? html`<span class="spinner" aria-hidden="true"></span>` : icon('shield')}
+          ${t(this.busy ? 'activity.verifying' : 'activity.verify')}</button>
         <button type="button" class="btn" @click=${this.#export}>
           ${icon('download')}${t(this.sessionId ? 'activity.export_session' : 'activity.export_all')}</button>
       </div>

@@ -51,7 +51,8 @@ class Recent extends View {
         <span class="badge ${BADGE[task.status] ?? ''}">${t(`activity.status.${task.status}`)}</span>
         <span class="grow clip">${titles.get(task.session_id) || t('activity.untitled', { id: task.session_id.slice(0, 8) })}</span>
         <code class="small muted v-task-mode">${task.mode ?? ''}</code>
-        <span class="small muted v-task-took">${task.ended_us && task.started_us ? formatDuration((task.ended_us - task.started_us) / 1000) : nothing}</span>
+        <span class="small muted v-task-took">${task.ended_us && task.started_us
+          ? formatDuration((task.ended_us - task.started_us) / 1000) : nothing}</span>
         <span class="small muted v-task-time">${time(task.created_us)}</span>
       </a></li>`)}</ul>`;
   }

@@ -1,6 +1,9 @@
 /** The time axis of a timeline. Long stretches in which nothing happened, or a question waited, are cut short. */
 
+/** How wide a cut is, and all of them together, beside what is not cut. */
 const CUT_SHARE = 0.12;
+const ALL_CUTS_SHARE = 0.6;
+const LONG_US = 2_000_000;
 const NICE = [1, 2, 5];
 
 /**
@@ -43,10 +46,11 @@ function quiet(rows, start, end) {
 }
 
 function cutShort(start, end, gaps) {
-  const total = end - start;
-  const long = gaps.filter(([from, to]) => to - from > total * 0.35 && to - from > 2e6);
-  const rest = total - long.reduce((sum, [from, to]) => sum + to - from, 0);
-  const width = Math.max(rest, 1) * CUT_SHARE;
+  const sum = (list) => list.reduce((total, [from, to]) => total + to - from, 0);
+  const busy = end - start - sum(gaps);
+  const long = gaps.filter(([from, to]) => to - from > LONG_US && to - from > busy / 2);
+  const rest = Math.max(end - start - sum(long), 1);
+  const width = rest * Math.min(CUT_SHARE, ALL_CUTS_SHARE / long.length);
   const pieces = [];
   let reached = start;
   for (const [from, to] of long) {
@@ -60,7 +64,11 @@ function cutShort(start, end, gaps) {
 
 function ticks(start, end, at, cuts) {
   const span = (end - start) / 1000;
-  if (cuts.length) return [{ at: 0, ms: 0 }, ...(cuts.at(-1).at < 70 ? [{ at: 100, ms: span }] : [])];
+  if (cuts.length) {
+    // Beside a cut's own words there is no room for others.
+    const first = cuts[0].at > 20 ? [{ at: 0, ms: 0 }] : [];
+    return cuts.at(-1).at < 70 ? [...first, { at: 100, ms: span }] : first;
+  }
   if (span < 4) return [{ at: 0, ms: 0 }];
   const rough = span / 4;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -8,6 +8,8 @@ import { icon } from './parts.js';
 import { scaleOf } from './scale.js';
 import { CATEGORIES, counted, flat, visible } from './spans.js';
 
+/** How much of the axis the words of a cut take, in percent. */
+const CUT_WORDS = 26;
 const MARK = { denied: 'cross', failed: 'warn', limit: 'warn', unknown: 'warn', waiting: 'clock', expired: 'clock' };
 /** Messages stand in the chat; they are counted here and shown on demand. */
 const HIDDEN_FIRST = new Set(['message']);
@@ -115,7 +117,8 @@ class Timeline extends View {
   #tree(shown) {
     const scale = scaleOf(flat(this.rows));
     const hasCost = shown.some(({ row }) => row.cost !== null);
-    return html`<div class="v-timeline ${hasCost ? 'has-cost' : ''}" role="treegrid" aria-label=${t('activity.timeline')} @keydown=${(event) => this.#key(event, shown)}>
+    return html`<div class="v-timeline ${hasCost ? 'has-cost' : ''}" role="treegrid" aria-label=${t('activity.timeline')}
+      @keydown=${(event) => this.#key(event, shown)}>
       <div role="row" class="v-row v-row-head">
         <span role="columnheader">${t('activity.what')}</span>
         <span role="columnheader" class="v-axis"><span class="sr-only">${t('activity.when')}</span>${axis(scale)}</span>
@@ -142,7 +145,8 @@ class Timeline extends View {
             @click=${(event) => { event.stopPropagation(); this.#fold(row); }}>${icon('right')}</button>`
           : html`<span class="v-fold"></span>`}
         <span class="v-swatch" aria-hidden="true"></span>
-        <span class="v-what-text"><span class="sr-only">${t(`activity.category.${row.category}`)}: </span>${isCode ? html`<code>${title}</code>` : html`<strong>${title}</strong>`}
+        <span class="v-what-text"><span class="sr-only">${t(`activity.category.${row.category}`)}: </span>
+          ${isCode ? html`<code>${title}</code>` : html`<strong>${title}</strong>`}
           ${MARK[row.state] ? html`<span class="v-mark">${icon(MARK[row.state])}${t(`activity.state.${row.state}`)}</span>` : nothing}
           ${row.isOpen && row.state !== 'waiting' ? html`<span class="v-mark is-live">${t('activity.state.running')}</span>` : nothing}
           <span class="v-more">${more}</span></span>
@@ -166,10 +170,18 @@ export function cost(value) {
 
 function axis({ ticks, cuts }) {
   return html`<svg class="v-axis-svg" width="100%" height="18" aria-hidden="true">
-    ${ticks.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 92 ? 'end' : 'start'} dx=${at > 92 ? 0 : 3}>${ms ? formatDuration(ms) : '0'}</text>
+    ${ticks.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 92 ? 'end' : 'start'}
+        dx=${at > 92 ? 0 : 3}>${ms ? formatDuration(ms) : '0'}</text>
       <line x1="${at}%" x2="${at}%" y1="4" y2="18" />`)}
-    ${cuts.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 85 ? 'end' : 'middle'} dx=${at > 85 ? 24 : 0} class="v-cut-text">⋯ ${formatDuration(ms)} ⋯</text>`)}
+    ${withRoom(cuts).map(({ at, ms }) => svg`<text x="${at}%" y="13" class="v-cut-text"
+      text-anchor=${at > 85 ? 'end' : at < 15 ? 'start' : 'middle'} dx=${at > 85 ? 24 : 0}>⋯ ${formatDuration(ms)} ⋯</text>`)}
   </svg>`;
+}
+
+/** The cuts whose words do not run into those of the one before. */
+function withRoom(cuts) {
+  let last = -Infinity;
+  return cuts.filter(({ at }) => at - last >= CUT_WORDS && (last = at) === at);
 }
 
 function bar(row, { at, ticks, cuts }) {
