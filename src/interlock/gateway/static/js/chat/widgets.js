@@ -202,34 +202,35 @@ function commentField(q, label) {
 
 /** @param {{document: any, answer: any, who: string}} question */
 export function answerView({ document, answer, who }) {
-  const rows = answerRows(document, answer ?? {});
-  const plain = rows.filter(([name]) => !name);
-  const named = rows.filter(([name]) => name);
   return html`${document.type === 'plan_review' ? plan(document) : nothing}
     <div class="answer">
       <p class="answer-who">${icon('check')} ${who && who !== api.info?.who ? t('question.answered_by', { who }) : t('question.you_answered')}</p>
-      ${plain.map(([, value]) => html`<p class="answer-value">${value}</p>`)}
-      ${named.length ? html`<dl>${named.map(([name, value]) => html`<dt>${name}</dt><dd class="answer-value">${value}</dd>`)}</dl>` : nothing}
+      <dl>${answerRows(document, answer ?? {}).map(([name, ...values]) => html`<dt>${name}</dt>${values.map((value) => html`<dd>${value}</dd>`)}`)}</dl>
     </div>`;
 }
 
 const labelOf = (options, value) => options?.find((option) => option.value === value)?.label ?? value;
 
+/** Each row is a name and one or more values. */
 function answerRows(document, answer) {
   const said = answer.comment ? [[t('question.comment_given'), answer.comment]] : [];
+  const answered = (...values) => [t('question.answer'), ...values];
   switch (document.type) {
     case 'form':
       return document.fields.map((field) => [field.label, shownValue(field, answer.values?.[field.name])]);
-    case 'selection':
-      return [...(answer.choices ?? []).map((value) => ['', labelOf(document.options, value)]), ...(answer.other ? [['', answer.other]] : []), ...(answer.choices?.length || answer.other ? [] : [['', t('question.none')]])];
+    case 'selection': {
+      const chosen = (answer.choices ?? []).map((value) => labelOf(document.options, value));
+      const all = answer.other ? [...chosen, answer.other] : chosen;
+      return [answered(...(all.length ? all : [t('question.none')]))];
+    }
     case 'confirmation':
-      return [['', answer.confirmed ? document.confirm_label ?? t('common.yes') : document.deny_label ?? t('common.no')]];
+      return [answered(answer.confirmed ? (document.confirm_label ?? t('common.yes')) : (document.deny_label ?? t('common.no')))];
     case 'plan_review':
-      return [['', t(`question.decision.${answer.decision}`)], ...said];
+      return [answered(t(`question.decision.${answer.decision}`)), ...said];
     case 'feedback':
       return [...(answer.rating === undefined ? [] : [[t('question.rating_given'), `${answer.rating} / ${document.rating_max}`]]), ...said];
     default:
-      return [['', document.actions?.find((action) => action.id === answer.action)?.label ?? answer.action], ...said];
+      return [answered(document.actions?.find((action) => action.id === answer.action)?.label ?? answer.action), ...said];
   }
 }
 
