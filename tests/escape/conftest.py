@@ -1,17 +1,21 @@
-"""The sandbox that the attacks are run in."""
+"""The sandbox that the attacks are run in, and the gateway that they are run against."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from interlock.gateway.serving import listening_socket
 from interlock.sandbox.landlock import abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
 from tests.escape.confinement import World
 from tests.escape.trying import Listener
+from tests.integration.gateway import house as house_module
+from tests.integration.gateway.house import House, opened_house
 
 
 @pytest.fixture
@@ -71,3 +75,32 @@ def attacked(backend: LandlockBackend, place: Path, losses: list[str]) -> Iterat
     yield made
     os.close(made.folder)
     assert made.survivors() == []
+
+
+@pytest.fixture
+async def open_house(tmp_path, monkeypatch) -> AsyncIterator[Callable[..., Awaitable[House]]]:
+    """A gateway to be attacked; call it with settings by their names in the environment."""
+    async with AsyncExitStack() as stack:
+
+        async def opening(**environment: str) -> House:
+            return await stack.enter_async_context(opened_house(tmp_path, monkeypatch, environment))
+
+        yield opening
+
+
+@pytest.fixture
+async def house(open_house) -> House:
+    return await open_house()
+
+
+@pytest.fixture
+def narrow_house(open_house, monkeypatch):
+    """One whose connections hold next to nothing that the other end has not read."""
+
+    def narrow(host: str, port: int) -> socket.socket:
+        listening = listening_socket(host, port)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return listening
+
+    monkeypatch.setattr(house_module, "listening_socket", narrow)
+    return open_house

@@ -79,6 +79,11 @@ class BoundedSocketProtocol(WebSocketsSansIOProtocol):
         super().connection_made(transport)
         self._parts = Bucket(PARTS_PER_SECOND)
         self._bytes_after_close = 0
+        self.loop.call_later(REQUEST_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if not self.handshake_complete:
+            self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self.close_sent:
@@ -87,6 +92,16 @@ class BoundedSocketProtocol(WebSocketsSansIOProtocol):
                 self.transport.abort()
                 return
         super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            # A line that is too long, say. uvicorn would neither send the refusal nor ever close.
+            self.close_sent = self.handshake_complete = True
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        # Else every refusal is logged as if the application had forgotten to answer.
+        self.handshake_complete = self.handshake_complete or self.close_sent
 
     def handle_ping(self) -> None:
         if not self.writable.is_set():

@@ -1,0 +1,274 @@
+"""Attacks on the gateway's doors: under another name, with no secret, a wrong one or an old one."""
+
+import asyncio
+import time
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from interlock.gateway import auth
+from interlock.gateway import wire as wire_module
+from interlock.gateway.credentials import Kind, new_secret
+from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
+from tests.integration.gateway.house import Refused
+
+EVERY_PATH = ("/", "/static/app.js", "/whoami", "/healthz", "/metrics", "/export/events.jsonl", "/ws")
+OTHER_ORIGINS = (
+    "http://evil.example",
+    "null",
+    "https://127.0.0.1:{port}",
+    "http://127.0.0.1",
+    "http://127.0.0.1:1",
+    "http://127.0.0.1:{port}.evil.example",
+    "http://evil.example#http://127.0.0.1:{port}",
+    "http://127.0.0.1:{port} http://evil.example",
+    "file://",
+)
+OTHER_HOSTS = (
+    "evil.example",
+    "evil.example:{port}",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "127.0.0.1.evil.example:{port}",
+    "127.0.0.1:{port}.evil.example",
+    "localhost.:{port}",
+    "0.0.0.0:{port}",
+    "2130706433:{port}",
+    "",
+)
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+async def as_socket(house, headers: dict[str, str]) -> int:
+    """The status of the answer to the handshake; 101 is in."""
+    wire = await Wire.open(house.port)
+    await wire.send(head("/ws", house.port, {**UPGRADE, **headers}))
+    async with asyncio.timeout(PATIENCE):
+        line = await wire.reader.readline()
+    await wire.close()
+    return int(line.split()[1]) if line else 0
+
+
+async def test_a_page_of_another_site_gets_nothing_whatever_it_brings(house):
+    token = await house.token()
+    for origin in OTHER_ORIGINS:
+        given = {"Origin": origin.format(port=house.port), **bearer(token)}
+        assert await as_socket(house, given) == 403, origin
+        for path in EVERY_PATH:
+            status, said = await get(house.port, path, given)
+            assert status == 403, (origin, path)
+            assert b"access-control" not in said.lower()
+
+
+async def test_under_another_name_nothing_is_answered(house):
+    token = await house.token()
+    for host in OTHER_HOSTS:
+        given = {"Host": host.format(port=house.port), **bearer(token)}
+        assert await as_socket(house, given) == 403, host
+        for path in EVERY_PATH:
+            assert (await get(house.port, path, given))[0] == 403, (host, path)
+
+
+async def test_two_names_at_once_are_no_name(house):
+    data = head("/whoami", house.port, bearer(await house.token())).replace(
+        b"Host:", b"Host: evil.example\r\nHost:", 1
+    )
+    assert (await exchange(house.port, data))[0] in {400, 403}
+    # The target is not the name: a proxy's form of it does not open what the name keeps shut.
+    status, _ = await get(house.port, f"http://127.0.0.1:{house.port}/whoami", {"Host": "evil.example"})
+    assert status == 403
+
+
+async def wrong_secrets(house) -> list[str]:
+    right = await house.token()
+    code = await house.gateway.credentials.issue_code(who="test")
+    return [
+        "",
+        "x",
+        right[:-1],
+        right + "A",
+        right.swapcase(),
+        new_secret(Kind.token),
+        new_secret(Kind.browser),
+        code,
+        f"{right}\u00e9",
+        "' OR 1=1 --",
+        "ilk_" + "A" * 5_000,
+    ]
+
+
+async def test_without_a_secret_or_with_a_wrong_one_nobody_gets_in(house):
+    cookie = f"interlock_{house.port}"
+    secrets = await wrong_secrets(house)
+    attempts = [{}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer"}, *map(bearer, secrets)]
+    attempts += [{"Cookie": f"{cookie}={secret}", "Origin": house.url} for secret in secrets]
+    for given in attempts:
+        assert await as_socket(house, given) == 401, given
+        for path in ("/whoami", "/metrics", "/export/events.jsonl", "/export/session/s_1.jsonl"):
+            assert (await get(house.port, path, given))[0] == 401, (given, path)
+
+
+async def test_a_token_is_no_cookie_and_a_cookie_needs_an_origin(house):
+    token, cookie = await house.token(), f"interlock_{house.port}"
+    session = await house.gateway.credentials.redeem_code(
+        await house.gateway.credentials.issue_code(who="ann"), browser_days=1
+    )
+    assert await as_socket(house, {"Cookie": f"{cookie}={token}", "Origin": house.url}) == 401
+    assert await as_socket(house, bearer(session.secret)) == 401
+    assert await as_socket(house, {"Cookie": f"{cookie}={session.secret}"}) == 403
+    assert await as_socket(house, {"Cookie": f"{cookie}={session.secret}", "Origin": house.url}) == 101
+    # A query is no place for a secret: it stands in logs and histories.
+    assert (await get(house.port, f"/whoami?token={token}&access_token={token}"))[0] == 401
+
+
+async def test_a_code_works_once_and_for_one_of_two_at_once(house):
+    code = await house.gateway.credentials.issue_code(who="ann")
+    answers = await asyncio.gather(*(post(house.port, "/login", {"code": code}) for _ in range(5)))
+    assert sorted(status for status, _ in answers) == [204, 401, 401, 401, 401]
+    assert (await post(house.port, "/login", {"code": code}))[0] == 401
+
+
+async def test_an_old_code_is_worth_nothing(house):
+    code = await house.gateway.credentials.issue_code(who="ann", ttl_seconds=-1)
+    assert (await post(house.port, "/login", {"code": code}))[0] == 401
+
+
+NO_CODES = (
+    b"", b"null", b"[]", b'{"code": 7}', b'{"code": null}', b'{"code": ["x"]}', b"\xff\xfe", b"[" * 60_000
+)  # fmt: skip
+
+
+async def test_what_is_no_code_is_refused_as_a_wrong_one_is(house):
+    for body in NO_CODES:
+        status, said = await post(house.port, "/login", body)
+        assert status == 401, body
+        assert b"Traceback" not in said
+
+
+async def test_guessing_codes_ends_soon(house):
+    guesses = [await post(house.port, "/login", {"code": new_secret(Kind.code)}) for _ in range(15)]
+    statuses = [status for status, _ in guesses]
+    assert statuses == [401] * auth.MAX_LOGIN_FAILURES + [429] * (15 - auth.MAX_LOGIN_FAILURES)
+    assert b"retry-after:" in guesses[-1][1].lower()
+    # Not even the right one is looked at then.
+    code = await house.gateway.credentials.issue_code(who="ann")
+    assert (await post(house.port, "/login", {"code": code}))[0] == 429
+
+
+async def test_whoever_is_let_in_no_more_is_sent_away(house):
+    """From the socket that is open as well, within three seconds; and nothing is done for it after that."""
+    token = await house.token("script")
+    client = await house.connect(token)
+    await client.ask("server.info")
+    began = time.monotonic()
+    await house.gateway.credentials.revoke("script", who="test")
+    assert await client.closed() == 4401
+    assert time.monotonic() - began < 3
+    assert await as_socket(house, bearer(token)) == 401
+
+
+async def test_a_browser_that_logs_out_takes_its_sockets_along(house):
+    session = await house.gateway.credentials.redeem_code(
+        await house.gateway.credentials.issue_code(who="ann"), browser_days=1
+    )
+    given = {"Cookie": f"interlock_{house.port}={session.secret}", "Origin": house.url}
+    socket = await connect(f"ws://127.0.0.1:{house.port}/ws", additional_headers=given)
+    assert (await post(house.port, "/logout", b"", given))[0] == 204
+    async with asyncio.timeout(3):
+        await socket.wait_closed()
+    assert socket.close_code == 4401
+    with pytest.raises(InvalidStatus):
+        await connect(f"ws://127.0.0.1:{house.port}/ws", additional_headers=given)
+
+
+async def test_not_reading_does_not_put_off_the_end(narrow_house):
+    """A revoked client whose frames wait unread could otherwise go on for as long as it pleased."""
+    house = await narrow_house()
+    owner = await house.connect()
+    sessions = [(await owner.ask("session.create", title="x" * 190))["session"]["id"] for _ in range(40)]
+    wire = await Wire.socket(house.port, await house.token("script"), window=4096)
+    for number in range(20):
+        await wire.send(asking("session.list", number))
+    await house.gateway.credentials.revoke("script", who="test")
+    await asyncio.sleep(1.2)
+    await wire.send(asking("session.delete", session_id=sessions[0]))
+    async with asyncio.timeout(4):
+        while len(house.gateway.sockets) > 1:
+            await asyncio.sleep(0.05)
+    assert (await owner.ask("session.get", session_id=sessions[0]))["session"]["id"] == sessions[0]
+    # Not only closed, which waits for its reader, but gone.
+    await asyncio.sleep(wire_module.CLOSE_SECONDS)
+    assert len(await wire.rest(1)) < 200_000
+    await wire.close()
+
+
+async def test_a_handshake_with_too_much_in_it_is_refused_and_gone(house):
+    for headers in ({"X": "a" * 9000}, {f"X-{number}": "a" for number in range(140)}):
+        wire = await Wire.open(house.port)
+        await wire.send(head("/ws", house.port, {**UPGRADE, **headers}))
+        assert (await wire.rest(2)).startswith(b"HTTP/1.1 431")
+        await wire.close()
+
+
+PATHS = (
+    "/static/../app.py",
+    "/static/../../../../../../../../etc/passwd",
+    "/static/..%2f..%2fapp.py",
+    "/static/%2e%2e/app.py",
+    "/static/%2e%2e%2f%2e%2e%2fapp.py",
+    "/static/..%5capp.py",
+    "/static//etc/passwd",
+    "/static/%2fetc%2fpasswd",
+    "/static/js/../../auth.py",
+    "/static/app.js%00.html",
+    "/static/%ff%fe",
+    "/static/\x7f",
+    "/static/" + "a/" * 2000,
+    "/static/" + "a" * 5000,
+    "/static",
+    "/static/",
+    "/static/js",
+)
+
+
+async def test_only_what_is_in_the_page_is_served(house):
+    for path in PATHS:
+        status, said = await get(house.port, path)
+        assert status in {307, 400, 404, 405}, path
+        assert not [word for word in (b"root:", b"import ", b"Traceback") if word in said], path
+
+
+ODD_NAMES = (
+    "..", "../x", "%2e%2e%2fx", "s_1%00", "%ff", "s_1%0d%0aX-Evil:%201", "'; DROP TABLE events; --", "%",
+    "system", "*", "_", "s_" + "a" * 3000, "%F0%9F%98%80", "%22%3Cscript%3E",
+)  # fmt: skip
+
+
+async def test_a_download_is_of_a_session_or_of_nothing(house):
+    given = bearer(await house.token())
+    shapes = ("/export/session/{}.jsonl", "/export/session/{}", "/export/events.jsonl?session_id={}")
+    for target in [shape.format(name.replace(" ", "%20")) for shape in shapes for name in ODD_NAMES]:
+        status, said = await get(house.port, target, given)
+        assert status in {400, 404}, (target, said)
+        headers, _, body = said.partition(b"\r\n\r\n")
+        assert b"X-Evil" not in headers, target
+        assert b"text/plain" in headers, target
+        assert b"Traceback" not in body, target
+
+
+async def test_an_odd_id_is_refused_by_every_method_that_takes_one(house):
+    client = await house.connect()
+    names = "get subscribe rename archive delete export set_model"
+    methods = [*(f"session.{name}" for name in names.split()), "chat.send", "chat.cancel", "chat.history"]
+    for odd in ("", "\x00", "../..", "' OR '1'='1", "\U0001f600", "%s%n", "s_1\r\n", "system", "a" * 64):
+        for method in methods:
+            more = {"title": "t"} if method.endswith("rename") else {}
+            more |= {"content": "c"} if method == "chat.send" else {}
+            with pytest.raises(Refused) as refused:
+                await client.ask(method, session_id=odd, **more)
+            assert refused.value.code in {"INVALID_PARAMS", "SESSION_NOT_FOUND"}, (method, odd)
+        await asyncio.sleep(0.2)
