@@ -64,10 +64,10 @@ class Sockets:
                 _log.warning("credentials_not_checked", error=str(error))
 
     async def _send_away_the_revoked(self) -> None:
-        known: dict[Who, bool] = {}
+        known: dict[str, bool] = {}
         for connection in tuple(self._open):
             who = connection.who
-            if who not in known:
-                known[who] = await self._still_valid(who)
-            if not known[who]:
+            if who.credential_id not in known:
+                known[who.credential_id] = await self._still_valid(who)
+            if not known[who.credential_id]:
                 connection.close(Close.revoked)
