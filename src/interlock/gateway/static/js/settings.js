@@ -53,7 +53,8 @@ class Settings extends View {
 
   disconnectedCallback() {
     super.disconnectedCallback();
-    kept = this.#changes().length || Object.keys(mistakes(this.form ?? {})).length
+    if (!this.stored) return;
+    kept = this.#changes().length || Object.keys(mistakes(this.form)).length
       ? { form: this.form, version: this.stored.version } : null;
   }
 
