@@ -256,7 +256,7 @@ async def test_a_download_is_of_a_session_or_of_nothing(house):
         assert status in {400, 404}, (target, said)
         headers, _, body = said.partition(b"\r\n\r\n")
         assert b"X-Evil" not in headers, target
-        assert b"text/plain" in headers, target
+        assert b"text/html" not in headers, target
         assert b"Traceback" not in body, target
 
 
