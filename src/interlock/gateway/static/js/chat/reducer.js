@@ -103,6 +103,7 @@ function joinedCall(first, rest) {
     latencyMs: rest.latencyMs ?? first.latencyMs,
     result: rest.result ?? first.result,
     denial: rest.denial ?? first.denial,
+    sandbox: rest.sandbox || first.sandbox,
     question: rest.question ? { ...first.question, ...known(rest.question) } : first.question,
   };
 }
