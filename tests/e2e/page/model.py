@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.doubles.openai_answers import Answer, Step, Wait, called, event, refused, said, streamed, text_chunks
+from tests.doubles.openai_answers import (
+    Answer,
+    Step,
+    Wait,
+    called,
+    event,
+    refused,
+    said,
+    streamed,
+    text_chunks,
+)
 from tests.doubles.openai_server import KEY, Asked, OpenAIServer
 
 __all__ = ["Gate", "Model", "called", "held", "refused", "said"]

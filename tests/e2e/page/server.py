@@ -1,4 +1,4 @@
-"""`interlock serve` as a real child process, in folders of its own, that can be killed and started again."""
+"""`interlock serve` as a real process, in folders of its own, that can be killed and started again."""
 
 import json
 import os

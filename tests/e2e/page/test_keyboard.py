@@ -5,32 +5,17 @@ import re
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import called, said
-from tests.e2e.page.window import chip, composer, is_done, task
+from tests.e2e.page.window import chip, composer, in_browser, is_done, task
 from tests.unit.questions.widget_cases import CASES
 
 MOST_STEPS = 60
-# Where the focus is, and whether it can be seen there: an outline, a shadow or a border of its own.
-FOCUS = """() => {
-  const at = document.activeElement;
-  const marks = (element) => {
-    const { outlineStyle, outlineWidth, boxShadow, borderColor, backgroundColor } = getComputedStyle(element);
-    return [outlineStyle !== 'none' && outlineWidth !== '0px', boxShadow, borderColor, backgroundColor];
-  };
-  if (at === document.body) return { name: '', seen: true };
-  const around = [at, at.closest('.composer-box, .choice, .rate, label')].filter(Boolean);
-  const now = around.map(marks);
-  at.blur();
-  const then = around.map(marks);
-  at.focus({ focusVisible: true, preventScroll: true });
-  return { name: at.getAttribute('aria-label') ?? at.innerText ?? '', seen: JSON.stringify(now) !== JSON.stringify(then) };
-}"""
 
 
 def _tab_to(page, target, key="Tab"):
     """Step by step, as a person would; each stop on the way must be visible."""
     for _ in range(MOST_STEPS):
         page.keyboard.press(key)
-        stop = page.evaluate(FOCUS)
+        stop = page.evaluate(in_browser("focus"))
         assert stop["seen"], f"nobody sees that the focus is on {stop['name']!r}"
         if target.evaluate("(element) => element === document.activeElement"):
             return
@@ -92,7 +77,9 @@ def test_a_dialog_keeps_the_focus_inside(page, model):
     chip(page, "chat_safe").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
-    outside = """() => !document.activeElement.closest('dialog') && document.activeElement !== document.body"""
+    outside = (
+        """() => !document.activeElement.closest('dialog') && document.activeElement !== document.body"""
+    )
     for _ in range(12):
         page.keyboard.press("Tab")
         assert not page.evaluate(outside)
@@ -111,6 +98,7 @@ def test_a_menu_by_keyboard(page, model):
     page.keyboard.press("Escape")
     expect(opener).to_be_focused()
     page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()
     page.keyboard.press("Enter")
     dialog = page.get_by_role("dialog", name="Rename")
     expect(dialog.get_by_role("textbox", name="Title")).to_be_focused()

@@ -121,13 +121,17 @@ def test_export_gives_the_session_as_json_lines(page, model):
 
 def test_stop_cancels_what_runs(server, page, model):
     gate = Gate()
-    message = model.plays("Never end", [held("This goes on and on and on. ", gate, "End."), said("Now it ends.")])
+    message = model.plays(
+        "Never end", [held("This goes on and on and on. ", gate, "End."), said("Now it ends.")]
+    )
     running = begin(page, message)
     expect(running.get_by_text("This goes on and on")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     expect(running.get_by_text("Cancelled")).to_be_visible()
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
-    assert server.rows("SELECT status FROM tasks WHERE session_id = ?", session_id(page)) == [("cancelled",)]
+    assert server.rows("SELECT status FROM tasks WHERE session_id = ?", session_id(page)) == [
+        ("cancelled",)
+    ]
     gate.set()
     running.get_by_role("button", name="Try again").click()
     is_done(task(page, "Now it ends."))
@@ -153,7 +157,9 @@ def choosing(serve, model):
 def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
     page = enter(choosing)
     choice = page.get_by_role("combobox", name="Model")
-    expect(choice.get_by_role("option")).to_have_text(["usual: openai", "openai", "openai:double-2", "demo"])
+    expect(choice.get_by_role("option")).to_have_text(
+        ["usual: openai", "openai", "openai:double-2", "demo"]
+    )
     choice.select_option("openai:double-2")
     is_done(say(page, model.plays("Who are you?", said("The second."))))
     assert model.server.asked[-1].document["model"] == "double-2"

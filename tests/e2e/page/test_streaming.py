@@ -2,13 +2,21 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import Gate, called, held, said
 from tests.e2e.page.window import SERVER_AWAY, begin, composer, is_done, say, session_id, task, texts
 
+# So that a new process does not wait long for what a dead one held.
+LEASE_SECONDS = "4"
 FIRST = "The beginning of the answer, with enough words to be seen. "
 REST = "And the rest of it, which came after the reload."
+
+
+@pytest.fixture(scope="module")
+def server(serve, model):
+    return serve(**model.variables, SESSION_LEASE_SECONDS=LEASE_SECONDS)
 
 
 def _text(task):

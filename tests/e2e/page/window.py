@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
@@ -54,6 +54,11 @@ class Watch:
     def _at_home(self, url: str, origin: str) -> None:
         if urlsplit(url).scheme not in {"data", "blob"} and urlsplit(url).netloc != urlsplit(origin).netloc:
             self._found(f"a request that leaves the server: {url}")
+
+
+def in_browser(name: str) -> str:
+    """A function that the page evaluates; it is kept as a script of its own."""
+    return (Path(__file__).parent / "in_browser" / f"{name}.js").read_text()
 
 
 # -- what a person does ------------------------------------------------------------------------------
@@ -115,6 +120,3 @@ def session_id(page: Page) -> str:
 
 def texts(locator: Locator) -> list[str]:
     return [text.strip() for text in locator.all_inner_texts()]
-
-
-Options = dict[str, Any]

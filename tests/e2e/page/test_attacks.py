@@ -1,0 +1,164 @@
+"""Hostile text in every place where text is shown: it is shown, and nothing else comes of it."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import called, said
+from tests.e2e.page.window import begin, go, is_done, session_id, switch_mode, task
+
+# Each of them would open a dialog, ask another server, or leave an element behind, were it taken for HTML.
+ATTACKS = [
+    "<script>alert('script')</script>",
+    "<img src=x onerror=alert('img')>",
+    "<svg onload=alert('svg')><a xlink:href='javascript:alert(1)'>x</a></svg>",
+    "<iframe src='https://attacker.example/frame'></iframe>",
+    "<style>*{display:none}</style>",
+    "<base href='https://attacker.example/'>",
+    "<form action='https://attacker.example/'><button>go</button></form>",
+    "<a href=javascript:alert('a')>click</a>",
+    '"><il-call></il-call><x onmouseover=alert(1) x="',
+    "${alert('template')}<!--?lit$1$-->{{constructor.constructor('alert(1)')()}}",
+]
+LINKS = """[script](javascript:alert(1)) [upper](JaVaScRiPt:alert(2)) [space]( javascript:alert(3))
+[tab](java\tscript:alert(4)) [entity](&#106;avascript:alert(5))
+[data](data:text/html,<script>alert(6)</script>) [vb](vbscript:msgbox(7)) [file](file:///etc/passwd)
+[blob](blob:https://attacker.example/1) [rel](//attacker.example/)
+<javascript:alert(8)> ![pixel](https://attacker.example/pixel.png) [ref]
+
+[ref]: javascript:alert(9)
+
+[good](https://example.org/page) [plain](http://example.org/) [mail](mailto:somebody@example.org)"""
+TITLE = "<img src=x onerror=alert('title')>"
+FILE_NAME = "<img src=x onerror=alert('file')>.txt"
+# Elements that the page itself never makes, or never with these attributes.
+STRANGE = """() => [...document.querySelectorAll('*')].filter((element) =>
+  ['IFRAME', 'OBJECT', 'EMBED', 'BASE', 'STYLE', 'IMG', 'FORM-ACTION'].includes(element.tagName)
+  || (element.tagName === 'SCRIPT' && element.parentElement !== document.head)
+  || [...element.attributes].some(({ name, value }) =>
+    name.startsWith('on') || /^\\s*(javascript|data|vbscript|file|blob):/i.test(value))
+).map((element) => element.outerHTML)"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hostile_file(server):
+    (server.root / FILE_NAME).write_text("\n".join(ATTACKS) + "\n")
+
+
+def _nothing_came_of_it(page):
+    assert page.evaluate(STRANGE) == []
+    assert page.evaluate("location.origin + document.baseURI").count("attacker") == 0
+    expect(page.get_by_role("navigation", name="Main menu")).to_be_visible()
+
+
+def test_html_in_what_the_model_says_is_text(page, model):
+    fenced = "\n".join(["```html", *ATTACKS, "```", f"```<img src=x onerror=alert(1)>\n{ATTACKS[0]}\n```"])
+    text = "\n\n".join(
+        [
+            *ATTACKS,
+            *(f"# {each}" for each in ATTACKS[:2]),
+            f"| {ATTACKS[1]} |\n|---|\n| {ATTACKS[0]} |",
+            fenced,
+        ]
+    )
+    message = model.plays(ATTACKS[1], said(text, size=7))
+    answer = begin(page, message)
+    is_done(answer)
+    for attack in ATTACKS[:8]:
+        expect(answer.get_by_text(attack, exact=True).first).to_be_visible()
+    _nothing_came_of_it(page)
+    page.reload()
+    is_done(answer)
+    _nothing_came_of_it(page)
+
+
+def test_links_lead_to_the_web_and_to_mail_alone(page, model):
+    answer = begin(page, model.plays("Give me links", said(LINKS)))
+    is_done(answer)
+    links = answer.get_by_role("link")
+    addresses = [link.get_attribute("href") for link in links.all()]
+    outside = [address for address in addresses if not address.startswith("#/activity/")]
+    assert all(re.match(r"(https?://(example\.org|attacker\.example)/|mailto:)", each) for each in outside)
+    expected = {"https://example.org/page", "http://example.org/", "mailto:somebody@example.org"}
+    assert expected <= set(outside) <= expected | {"https://attacker.example/pixel.png"}
+    for link in links.all():
+        if link.get_attribute("href").startswith("http"):
+            assert set(link.get_attribute("rel").split()) >= {"noopener", "noreferrer"}
+    for words in ("javascript:alert(1)", "data:text/html", "file:///etc/passwd"):
+        expect(answer.get_by_text(words).first).to_be_visible()
+    _nothing_came_of_it(page)
+
+
+def test_html_in_titles_arguments_results_and_file_names(server, page, model):
+    calls = called(
+        ("list_files", {}), ("read_file", {"path": FILE_NAME}), ("read_file", {"path": ATTACKS[1]})
+    )
+    message = model.plays("Look at the files", calls, called((ATTACKS[0], {})), said("I looked."))
+    is_done(begin(page, model.plays(TITLE, said("A title."))))
+    switch_mode(page, "chat_safe", "chat")
+    page.get_by_role("textbox", name="Your message").fill(message)
+    page.get_by_role("textbox", name="Your message").press("Enter")
+    looked = task(page, "I looked.")
+    is_done(looked)
+    expect(page.get_by_role("heading", level=1, name=TITLE)).to_be_visible()
+    listed = looked.get_by_role("article", name=re.compile("list_files"))
+    expect(listed.get_by_text(FILE_NAME).first).to_be_visible()
+    reading = looked.get_by_role("article", name=re.compile("read_file")).first
+    expect(reading.get_by_text(ATTACKS[0]).first).to_be_visible()
+    for summary in looked.get_by_text("Arguments", exact=True).all():
+        summary.click()
+    _nothing_came_of_it(page)
+    page.goto(f"{server.origin}/#/activity/{session_id(page)}/all")
+    rows = page.get_by_role("treegrid").get_by_role("row")
+    expect(rows.filter(has_text="list_files").first).to_be_visible()
+    rows.filter(has_text="read_file").first.click()
+    _nothing_came_of_it(page)
+    go(page, "Authority")
+    expect(page.get_by_role("option", name=re.compile(re.escape(TITLE))).first).to_be_attached()
+    _nothing_came_of_it(page)
+
+
+def test_html_in_a_question_is_text(page, model):
+    bad = ATTACKS[1]
+    document = {
+        "type": "form",
+        "title": bad,
+        "message": f"{bad} and {ATTACKS[0]}",
+        "submit_label": "Send <b>",
+        "fields": [
+            {"name": "a", "label": bad, "description": bad, "default": bad},
+            {"name": "b", "label": "b", "type": "select", "options": [{"value": bad, "label": bad}]},
+        ],
+    }
+    asked = begin(page, model.plays("Ask me badly", called(("ask_user", document)), said("Thank you.")))
+    expect(asked.get_by_role("heading", name=bad)).to_be_visible()
+    expect(asked.get_by_role("textbox", name=bad)).to_have_value(bad)
+    _nothing_came_of_it(page)
+    asked.get_by_role("button", name="Send <b>").click()
+    is_done(asked)
+    _nothing_came_of_it(page)
+
+
+def test_a_poisoned_address_opens_nothing(server, page):
+    for address in (
+        f"#/chat/{ATTACKS[1]}",
+        f"#/activity/{ATTACKS[1]}/x",
+        f"#/authority/{ATTACKS[1]}",
+        "#/%zz",
+    ):
+        page.goto(f"{server.origin}/{address}")
+        expect(page.get_by_role("main")).to_be_visible()
+        _nothing_came_of_it(page)
+
+
+def test_a_poisoned_storage_opens_nothing(server, page):
+    page.goto(f"{server.origin}/static/favicon.svg")
+    page.evaluate(
+        """(bad) => { for (const name of ['draft.new', 'theme', 'language', 'tour'])
+             localStorage.setItem(`interlock.${name}`, bad); }""",
+        ATTACKS[1],
+    )
+    page.goto(f"{server.origin}/#/chat")
+    expect(page.get_by_role("textbox", name="Your message")).to_have_value(ATTACKS[1])
+    _nothing_came_of_it(page)

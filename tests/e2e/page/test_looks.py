@@ -1,0 +1,145 @@
+"""On a phone, and in Chinese: every view fits, is usable, and says what it says in one language."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.furniture import addresses, furnish, visit
+from tests.e2e.page.model import Gate, held, said
+from tests.e2e.page.window import composer, in_browser, is_done, say, task
+
+PHONE = {
+    "viewport": {"width": 390, "height": 844},
+    "is_mobile": True,
+    "has_touch": True,
+    "device_scale_factor": 2,
+}
+# What sticks out: the page itself, or a box that is not meant to scroll sideways.
+WIDER = """() => {
+  const found = [document.scrollingElement, document.body, document.querySelector('main'),
+    ...document.querySelectorAll('.view-scroll, .stream, dialog, nav')];
+  return found.filter((box) => box && box.scrollWidth > box.clientWidth + 1 && box.clientWidth > 0)
+    .map((box) => `${box.localName}.${box.className}: ${box.scrollWidth} in ${box.clientWidth}`)
+    .concat(document.scrollingElement.scrollWidth > innerWidth ? ['the page'] : []);
+}"""
+# Everything that is read or read out.
+SHOWN = """() => {
+  const found = new Set();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  for (let node = walk.currentNode; node; node = walk.nextNode()) {
+    if (node.nodeType === Node.TEXT_NODE) found.add(node.data.trim());
+    else for (const name of ['aria-label', 'title', 'placeholder', 'alt', 'label'])
+      if (node.getAttribute(name)) found.add(node.getAttribute(name).trim());
+  }
+  return [...found];
+}"""
+
+
+@pytest.fixture(scope="module")
+def lived_in(server, model, browser):
+    """Furnished once for all tests of the file."""
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(server.link)
+    session = furnish(page, server, model)
+    server.cookies = context.cookies()
+    context.close()
+    return session
+
+
+@pytest.fixture
+def phone(server, enter, lived_in):
+    return enter(server, **PHONE)
+
+
+def test_nothing_scrolls_sideways_on_a_phone(server, phone, lived_in):
+    wider = {}
+    for view, address in addresses(lived_in).items():
+        visit(phone, server, address)
+        wider[view] = phone.evaluate(WIDER)
+    assert not any(wider.values()), wider
+
+
+def test_the_drawer_and_the_composer_of_a_phone(server, phone, lived_in, model):
+    side = phone.get_by_role("navigation", name="Main menu")
+    expect(side).not_to_be_in_viewport()
+    menu = phone.get_by_role("button", name="Menu")
+    menu.tap()
+    expect(side).to_be_in_viewport()
+    assert phone.evaluate(WIDER) == []
+    side.get_by_role("link", name="Settings").tap()
+    expect(phone.get_by_role("heading", name="Settings: tools")).to_be_visible()
+    expect(side).not_to_be_in_viewport()
+    phone.get_by_role("button", name="Menu").tap()
+    side.get_by_role("link", name="New chat").tap()
+    expect(side).not_to_be_in_viewport()
+    composer(phone).tap()
+    composer(phone).fill(model.plays("From the phone", said("To the phone.")))
+    expect(phone.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+    phone.get_by_role("button", name="Send").tap()
+    is_done(task(phone, "From the phone"))
+    expect(phone.get_by_role("button", name=re.compile("^Mode: chat_safe"))).to_be_in_viewport(ratio=1)
+
+
+def test_the_dialog_of_the_mode_fits_a_phone(server, phone, lived_in):
+    visit(phone, server, addresses(lived_in)["chat"])
+    phone.get_by_role("button", name=re.compile("^Mode: chat")).tap()
+    dialog = phone.get_by_role("dialog")
+    dialog.get_by_role("radio", name=re.compile("^coding")).check()
+    expect(dialog.get_by_role("button", name="Switch to coding")).to_be_in_viewport(ratio=1)
+    assert phone.evaluate(WIDER) == []
+
+
+def test_a_long_answer_stays_in_view_while_it_comes(phone, model):
+    gate = Gate()
+    lines = "\n\n".join(f"Paragraph {number}." for number in range(40))
+    telling = say(
+        phone, model.plays("Tell me a lot", held(f"{lines}\n\nNearly", gate, "\n\nThe very end."))
+    )
+    expect(telling.get_by_text("Paragraph 39.")).to_be_in_viewport()
+    gate.set()
+    expect(telling.get_by_text("The very end.")).to_be_in_viewport()
+
+
+# -- Chinese -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chinese(server, enter, lived_in):
+    return enter(server, locale="zh-CN")
+
+
+def _english(page):
+    """Texts of the page that are other ones in Chinese; without those that have something filled in."""
+    words = page.evaluate(in_browser("texts"))
+    pairs = [(text, words["zh"][key]) for key, text in words["en"].items()]
+    return {text for text, other in pairs if isinstance(text, str) and text != other and "{" not in text}
+
+
+def test_every_view_is_in_chinese(server, chinese, lived_in):
+    english = _english(chinese)
+    assert len(english) > 150
+    found = {}
+    for view, address in addresses(lived_in).items():
+        visit(chinese, server, address)
+        assert chinese.evaluate("document.documentElement.lang") == "zh-CN"
+        found[view] = set(chinese.evaluate(SHOWN)) & english
+    assert not any(found.values()), found
+    expect(chinese.get_by_role("navigation").get_by_role("link", name="设置", exact=True)).to_be_visible()
+
+
+def test_a_chat_in_chinese(server, chinese, lived_in, model):
+    box = chinese.get_by_role("textbox", name="你的消息")
+    box.fill(model.plays("现在几点？", said("三点。")))
+    box.press("Enter")
+    expect(chinese.get_by_text("完成", exact=True).first).to_be_visible()
+    chinese.get_by_role("button", name=re.compile("chat_safe")).click()
+    expect(chinese.get_by_role("dialog")).to_contain_text("模式")
+    assert set(chinese.evaluate(SHOWN)) & _english(chinese) == set()
+    chinese.keyboard.press("Escape")
+    chinese.get_by_role("button", name="English").click()
+    expect(composer(chinese)).to_be_visible()
+    chinese.reload()
+    expect(composer(chinese)).to_be_visible()
+    assert chinese.evaluate("document.documentElement.lang") == "en"

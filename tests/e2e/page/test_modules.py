@@ -1,0 +1,144 @@
+"""Single modules of the page, in the browser that runs them: the reducer, the markdown, the words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import interlock.gateway
+from tests.e2e.page.model import called, said
+from tests.e2e.page.window import begin, in_browser, is_done, session_id
+
+STATIC = Path(interlock.gateway.__file__).parent / "static"
+SOURCES = [path for path in sorted(STATIC.rglob("*.js")) if "vendor" not in path.parts]
+
+
+def _reducer(page, name, *given):
+    return page.evaluate(in_browser("reducer"), [name, *given])
+
+
+def _markdown(page, name, *given):
+    return page.evaluate(in_browser("markdown"), [name, *given])
+
+
+@pytest.fixture
+def told(page, model):
+    """A session with text, a call that worked and one that was refused, and all its frames."""
+    calls = called(("current_time", {}), ("read_file", {"path": "x"}))
+    is_done(begin(page, model.plays("Do a few things", calls, said("All of it, 全部, 🎈 done."))))
+    frames = _reducer(page, "frames", session_id(page))
+    assert len(frames) > 10
+    return session_id(page), frames
+
+
+def test_a_frame_that_comes_twice_changes_nothing(page, told):
+    once, *others = _reducer(page, "twice", *told)
+    assert "全部" in once
+    assert others == [once] * 3
+
+
+def test_any_cut_gives_the_same_in_the_end(page, told):
+    assert _reducer(page, "cuts", *told) == []
+
+
+def test_any_split_of_a_text_gives_the_same(page):
+    text = "Words, 汉字, 🎈🎉 and e\u0301 to the end."
+    assert _reducer(page, "splits", text) == [text]
+
+
+def test_a_refusal_is_never_marked_as_done(page):
+    rest = ["result", "completed", "started", "failed"]
+    for first in (["call", "denied"], ["call", "started", "denied"], ["call", "failed", "denied"]):
+        assert _reducer(page, "refused", [*first, *rest]) == ["denied"]
+
+
+# -- markdown ----------------------------------------------------------------------------------------
+
+PLAIN = """# One
+
+A **b** *c* ~~d~~ `e` [f](https://example.org)
+
+- g
+  - h
+1. i
+
+> j
+
+| k |
+|---|
+| l |
+
+```py
+m
+```
+- [x] n
+"""
+PLAIN_ELEMENTS = "h3 strong em del code a ul ol li blockquote table pre input"
+ALL_ELEMENTS = f"""{PLAIN_ELEMENTS} h4 h5 h6 p hr br figure figcaption span div thead tbody tr th td
+    il-copy button svg path rect circle line"""
+PIECES = ["<script>", "</script>", "<img onerror=x>", "[a](", "javascript:x", ")", "![", "`", "\n", "> "]
+PIECES += ["- ", "|", "**", "<", ">", "data:text/html,x", "https://example.org", "&#106;", "\t", "```\n"]
+HOSTILE = ["[", "](", "*", "**a", "_", "`", "> ", "- ", "<", "![", "|", "~~", "\\", "&", "# ", "1. ", "(("]
+HOSTILE += ["```\n", "a_b*c`[d](", "\n> - ", "|a\n|-\n", "[a](b ", "`" * 7 + "a"]
+SIZE = 100_000
+SECONDS_AT_MOST = 5
+
+
+def test_markdown_is_read_as_people_write_it(page):
+    found = set(_markdown(page, "elements", PLAIN))
+    assert found >= set(PLAIN_ELEMENTS.split())
+
+
+def test_markdown_never_yields_anything_that_runs(page):
+    assert set(_markdown(page, "mixtures", PIECES, 500)) <= set(ALL_ELEMENTS.split())
+
+
+def test_hostile_markdown_is_read_in_time(page):
+    """Anything worse than linear would take minutes, or make a result of gigabytes."""
+    for piece in HOSTILE:
+        seconds, letters = _markdown(page, "hostile", piece, SIZE)
+        assert seconds < SECONDS_AT_MOST, piece
+        assert letters < 200 * SIZE, piece
+
+
+# -- words -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def words(page):
+    return page.evaluate(in_browser("texts"))
+
+
+def _fields(text):
+    texts = text if isinstance(text, list) else [text]
+    return set(re.findall(r"\{(\w+)\}", " ".join(texts)))
+
+
+def test_both_languages_have_the_same_texts(words):
+    assert words["en"].keys() == words["zh"].keys()
+    for key, text in words["en"].items():
+        other = words["zh"][key]
+        assert text, key
+        assert other, key
+        assert _fields(other) - {"n"} == _fields(text) - {"n"}, key
+    assert words["count"] == len(words["en"]), "a key stands in two files"
+
+
+def test_every_text_that_is_asked_for_is_there(words):
+    sources = "\n".join(path.read_text() for path in SOURCES)
+    asked = set(re.findall(r"\b(?:t|hasText)\(\s*'([\w.]+)'", sources))
+    assert len(asked) > 200
+    assert asked - words["en"].keys() == set()
+    beginnings = set(re.findall(r"\bt\(`([\w.]+\.)\$\{", sources))
+    assert beginnings
+    for beginning in beginnings:
+        assert any(key.startswith(beginning) for key in words["en"]), beginning
+
+
+def test_nothing_comes_from_elsewhere_and_nothing_is_set_as_html():
+    html = re.compile(r"unsafeHTML|innerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function")
+    elsewhere = re.compile(r"(?:fetch|import|WebSocket|src=|href=)\W{0,3}https?://")
+    for path in SOURCES:
+        text = path.read_text()
+        assert not html.search(text), path
+        assert not elsewhere.search(text), path
