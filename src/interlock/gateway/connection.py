@@ -36,6 +36,7 @@ _log = structlog.get_logger(__name__)
 MAX_UNDER_WAY = 64
 MAX_SUBSCRIPTIONS = 256
 MAX_REMEMBERED_TASKS = 1024
+CHARS_OF_ONE = 64 * 1024
 # How many requests beyond the rate are answered before the socket is closed.
 MAX_WARNINGS = 200
 # An answer may be so large, however short the queue.
@@ -174,10 +175,10 @@ class Connection:
             request = read_request(text)
         except RequestError as error:
             # What makes no sense counts as well.
-            if self._admitted(error.request_id):
+            if self._admitted(error.request_id, text):
                 self._answer_error(error.request_id, error.code, str(error), "unread")
             return
-        if not self._admitted(request.id):
+        if not self._admitted(request.id, text):
             return
         if len(self._under_way) >= MAX_UNDER_WAY:
             sentence = f"{MAX_UNDER_WAY} requests are under way already; wait for some"
@@ -191,8 +192,9 @@ class Connection:
         self._under_way[task] = len(text)
         task.add_done_callback(self._under_way.pop)
 
-    def _admitted(self, request_id: RequestId) -> bool:
-        if self._bucket.take():
+    def _admitted(self, request_id: RequestId, text: str | bytes) -> bool:
+        # A large one is as much work as many.
+        if self._bucket.take(1 + len(text) // CHARS_OF_ONE):
             return True
         if self._bucket.refused > MAX_WARNINGS:
             self.close(Close.too_fast)
@@ -271,14 +273,15 @@ class Bucket:
         self._at = time.monotonic()
         self.refused = 0
 
-    def take(self) -> bool:
+    def take(self, cost: int = 1) -> bool:
         now = time.monotonic()
         self._left = min(self._most, self._left + (now - self._at) * self._per_second)
         self._at = now
-        if self._left < 1:
-            self.refused += 1
+        cost = min(cost, int(self._most))
+        if self._left < cost:
+            self.refused += cost
             return False
-        self._left -= 1
+        self._left -= cost
         if self._left > self._most / 2 or self._most < 2:
             self.refused = 0
         return True

@@ -19,7 +19,8 @@ RequestId = str | int | None
 
 MAX_ID_CHARS = 128
 MAX_SHOWN_CHARS = 80
-MAX_DEPTH = 64
+# Fewer brackets than this cannot be nested too deeply.
+FEW_BRACKETS = 100
 
 
 class FrameType(StrEnum):
@@ -126,8 +127,8 @@ def read_request(text: str | bytes) -> Request:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise RequestError(Code.PARSE_ERROR, "the frame is not JSON") from None
-    if _is_deep(given):
-        raise RequestError(Code.PARSE_ERROR, f"the frame is nested more than {MAX_DEPTH} deep")
+    if _is_deep(text, given):
+        raise RequestError(Code.PARSE_ERROR, "the frame is nested too deeply")
     if not isinstance(given, dict):
         raise RequestError(Code.PARSE_ERROR, "the frame is not an object")
     request_id = _read_id(given.get("id"))
@@ -141,14 +142,16 @@ def read_request(text: str | bytes) -> Request:
     return Request(request_id, method, params or {})
 
 
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        nested = [each for each in level if isinstance(each, dict | list)]
-        if not nested:
-            return False
-        level = [item for each in nested for item in (each.values() if isinstance(each, dict) else each)]
-    return True
+def _is_deep(text: str | bytes, given: Any) -> bool:
+    """Whether it could not be said again: more can be read than written."""
+    written = text.encode() if isinstance(text, str) else text
+    if written.count(b"[") + written.count(b"{") < FEW_BRACKETS:
+        return False
+    try:
+        orjson.dumps(given)
+    except orjson.JSONEncodeError:
+        return True
+    return False
 
 
 def _read_id(given: Any) -> RequestId:
