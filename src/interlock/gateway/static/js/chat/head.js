@@ -1,5 +1,6 @@
 /** The head of a chat: title, agent, model, mode, and what can be done with the session. */
 import { html, nothing } from 'lit';
+import { live } from 'lit/directives/live.js';
 import { api } from '../api.js';
 import { openDialog, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
@@ -36,8 +37,8 @@ function agentChoice(host, choice) {
   const usable = store.agents.filter((agent) => !agent.problem);
   if (!usable.length) return nothing;
   return html`<select class="small-select" aria-label=${t('agent.label')} title=${t('agent.label')} @change=${(event) => host.choose({ agent: event.target.value })}>
-    <option value="" ?selected=${!choice.agent}>${t('agent.none')}</option>
-    ${usable.map((agent) => html`<option value=${agent.name} title=${agent.description ?? ''} ?selected=${choice.agent === agent.name}>${agent.name}</option>`)}
+    <option value="" .selected=${live(!choice.agent)}>${t('agent.none')}</option>
+    ${usable.map((agent) => html`<option value=${agent.name} title=${agent.description ?? ''} .selected=${live(choice.agent === agent.name)}>${agent.name}</option>`)}
   </select>`;
 }
 
@@ -47,8 +48,8 @@ function modelChoice(host, chat, choice) {
   const usual = api.info?.usual_model ?? '';
   if (names.length < 2) return usual ? html`<span class="badge model" title=${t('model.label')}>${usual}</span>` : nothing;
   return html`<select class="small-select" aria-label=${t('model.label')} title=${t('model.label')} @change=${(event) => host.chooseModel(event.target.value)}>
-    <option value="" ?selected=${!now}>${t('model.usual_is', { model: usual })}</option>
-    ${names.map((name) => html`<option value=${name} ?selected=${now === name}>${name}</option>`)}
+    <option value="" .selected=${live(!now)}>${t('model.usual_is', { model: usual })}</option>
+    ${names.map((name) => html`<option value=${name} .selected=${live(now === name)}>${name}</option>`)}
   </select>`;
 }
 

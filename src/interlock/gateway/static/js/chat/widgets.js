@@ -68,8 +68,8 @@ const INPUTS = {
     html`<input id=${id} type="date" .value=${live(value)} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${typed(set)} />`,
   select: ({ id, field, value, set, invalid, describedBy }) =>
     html`<select id=${id} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @change=${typed(set)}>
-      <option value="" ?selected=${value === ''}>${t('question.nothing_chosen')}</option>
-      ${field.options.map((option) => html`<option value=${option.value} ?selected=${value === option.value}>${option.label}${option.description ? ` – ${option.description}` : ''}</option>`)}
+      <option value="" .selected=${live(value === '')}>${t('question.nothing_chosen')}</option>
+      ${field.options.map((option) => html`<option value=${option.value} .selected=${live(value === option.value)}>${option.label}${option.description ? ` – ${option.description}` : ''}</option>`)}
     </select>`,
 };
 
