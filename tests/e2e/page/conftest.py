@@ -1,7 +1,5 @@
 """A real server, a real browser, and a watch on everything that must never happen in the page."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,24 +8,20 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.e2e.page.model import Model
 from tests.e2e.page.server import Server
-from tests.e2e.page.window import Watch
+from tests.e2e.page.window import Watch, chromium, flags
 
 PATIENCE_MS = 20_000
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-# Nothing but this machine can be reached, whatever the page tries.
-FLAGS = ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--disable-gpu"]
 EVERY_MODE = "chat,plan,coding"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One a file: while Playwright's own loop is there, no other can run in this thread."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
+    path = chromium()
     if path is None:
         pytest.skip("no chromium on PATH: the page is tested in a real browser")
-    flags = [*FLAGS, "--no-sandbox"] if os.geteuid() == 0 else FLAGS
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=flags)
+        launched = playwright.chromium.launch(executable_path=path, args=flags())
         yield launched
         launched.close()
 

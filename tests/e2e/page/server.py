@@ -20,6 +20,8 @@ class Server:
         self.root.mkdir(parents=True, exist_ok=True)
         self.open_modes = open_modes
         self.variables = variables
+        # How the program is started; the pictures start it under another name.
+        self.program = [sys.executable, "-m", "interlock"]
         self.link = ""
         self.origin = ""
         # What a browser that came in by the link was given; other windows come in with the same.
@@ -45,7 +47,7 @@ class Server:
     def start(self) -> "Server":
         """The first time on a free port, and always on the same from then on."""
         port = urlsplit(self.origin).port if self.origin else 0
-        command = [sys.executable, "-m", "interlock", "serve", "--port", str(port)]
+        command = [*self.program, "serve", "--port", str(port)]
         command += ["--open", self.open_modes] if self.open_modes else []
         with (self.home / "stderr.txt").open("ab") as errors:
             self._process = subprocess.Popen(
@@ -96,7 +98,7 @@ class Server:
     def interlock(self, *arguments: str) -> str:
         """The command line, beside the server, in the same place."""
         done = subprocess.run(
-            [sys.executable, "-m", "interlock", *arguments],
+            [*self.program, *arguments],
             env=self.environment | {"GATEWAY_PORT": str(urlsplit(self.origin).port)},
             cwd=self.home,
             capture_output=True,

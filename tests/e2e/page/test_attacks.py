@@ -1,5 +1,6 @@
 """Hostile text in every place where text is shown: it is shown, and nothing else comes of it."""
 
+import json
 import re
 
 import pytest
@@ -152,13 +153,12 @@ def test_a_poisoned_address_opens_nothing(server, page):
         _nothing_came_of_it(page)
 
 
-def test_a_poisoned_storage_opens_nothing(server, page):
-    page.goto(f"{server.origin}/static/favicon.svg")
-    page.evaluate(
-        """(bad) => { for (const name of ['draft.new', 'theme', 'language', 'tour'])
-             localStorage.setItem(`interlock.${name}`, bad); }""",
-        ATTACKS[1],
+def test_a_poisoned_storage_opens_nothing(page):
+    names = ["draft.new", "theme", "language", "tour"]
+    poison = "".join(
+        f"localStorage.setItem('interlock.{name}', {json.dumps(ATTACKS[1])});" for name in names
     )
-    page.goto(f"{server.origin}/#/chat")
+    page.context.add_init_script(poison)
+    page.reload()
     expect(page.get_by_role("textbox", name="Your message")).to_have_value(ATTACKS[1])
     _nothing_came_of_it(page)

@@ -1,6 +1,8 @@
 """A browser's windows, watched: what no test of the page may ever see, and what a person does in them."""
 
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,12 +10,23 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
+NAMES = ("chromium", "chromium-browser", "google-chrome")
 # What the page does not tell by itself: that its own content policy held something off.
 TELL_VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
   console.error(`content policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
 # What a browser writes by itself when a server is away, or refuses something.
 SERVER_AWAY = r"ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|WebSocket connection"
 NOT_LET_IN = r"status of 401"
+
+
+def chromium() -> str | None:
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def flags() -> list[str]:
+    """Nothing but this machine can be reached, whatever the page tries."""
+    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    return [alone, "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
 class Watch:
