@@ -1,6 +1,10 @@
 /** The words of the chat. */
+import { QUESTION_TEXTS } from './texts-questions.js';
+
 export const CHAT_TEXTS = {
   en: {
+    ...QUESTION_TEXTS.en,
+
     'welcome.first': 'An agent that can do exactly what you opened',
     'welcome.again': 'What should be done?',
     'welcome.text': 'A new session begins in chat_safe mode. Its first message gives it a title.',
@@ -164,6 +168,8 @@ export const CHAT_TEXTS = {
     'sandbox.off': 'The operator switched the sandbox off: commands run without a wall around them.',
   },
   zh: {
+    ...QUESTION_TEXTS.zh,
+
     'welcome.first': '智能体只能做你开放的事',
     'welcome.again': '要做什么？',
     'welcome.text': '新会话从 chat_safe 模式开始，第一条消息会成为它的标题。',

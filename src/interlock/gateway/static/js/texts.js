@@ -1,7 +1,6 @@
 /** Every text of the page, in English and Chinese. The words are in texts-*.js; this file picks and fills them. */
 import { SHELL_TEXTS } from './texts-shell.js';
 import { CHAT_TEXTS } from './texts-chat.js';
-import { QUESTION_TEXTS } from './texts-questions.js';
 import { VIEW_TEXTS } from './texts-views.js';
 
 export const LANGUAGES = { en: 'English', zh: '中文' };
@@ -9,7 +8,7 @@ const KEPT_AS = 'interlock.language';
 
 const TEXTS = {};
 for (const code of Object.keys(LANGUAGES)) {
-  TEXTS[code] = { ...SHELL_TEXTS[code], ...CHAT_TEXTS[code], ...QUESTION_TEXTS[code], ...VIEW_TEXTS[code] };
+  TEXTS[code] = { ...SHELL_TEXTS[code], ...CHAT_TEXTS[code], ...VIEW_TEXTS[code] };
 }
 
 const listeners = new Set();
