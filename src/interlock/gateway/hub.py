@@ -217,11 +217,15 @@ class Channel:
 
     def tell(self, _task: Task, event: AgentEvent) -> bool:
         """What the agent tells: text is new here, everything else comes by the log."""
-        if isinstance(event, TextDelta) and not self._text_is_due:
+        if isinstance(event, TextDelta):
+            self.text_grew()
+        return True
+
+    def text_grew(self) -> None:
+        if not self._text_is_due:
             # What else comes before it is told goes into the same frame.
             self._text_is_due = True
             asyncio.get_running_loop().call_soon(self._tell_text)
-        return True
 
     # -- telling --
 

@@ -53,7 +53,7 @@ class Watcher(Protocol):
     def tell(self, task: Task, event: AgentEvent) -> bool:
         """False: it has fallen behind and hears no more. It never waits."""
 
-    def wake(self) -> None:
+    def text_grew(self) -> None:
         """The running text has grown by what another process said."""
 
 
@@ -73,7 +73,7 @@ class Watching:
         self._told.put((task, event))
         return True
 
-    def wake(self) -> None:
+    def text_grew(self) -> None:
         """Whoever works on a session in another process is followed by the log."""
 
     def end(self) -> None:
@@ -184,7 +184,7 @@ class Live:
             return
         known.add(piece.text)
         for watcher in tuple(self._watchers.get(piece.session_id, ())):
-            watcher.wake()
+            watcher.text_grew()
 
     def _begin_remote(self, piece: Piece) -> RunningPieces:
         while len(self._texts) >= MAX_TEXTS:

@@ -146,7 +146,7 @@ class Waker:
     def tell(self, _task, _event):
         return True
 
-    def wake(self):
+    def text_grew(self):
         self.woken += 1
 
 

@@ -1,0 +1,213 @@
+"""The wire between the processes of one machine: a Unix socket in the state folder.
+
+Whoever comes first holds the switchboard: it takes what each of the others says and passes it to all the
+rest. When it goes, the next one that notices takes its place. Nothing is kept for who is not there.
+"""
+
+import asyncio
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import structlog
+
+from interlock.worker.wire import Hear, Piece, Ring, Signal, Silence, Stir, Wanted
+
+_log = structlog.get_logger(__name__)
+
+SOCKET, LOCK = "wire.sock", "wire.lock"
+RETRY_SECONDS = 0.2
+MAX_LINE_BYTES = 4 * 1024 * 1024
+# Somebody who has so much still to read does not keep up, and comes back when it does.
+MAX_UNREAD_BYTES = 4 * 1024 * 1024
+
+_KINDS: dict[str, type[Signal]] = {
+    "ring": Ring,
+    "stir": Stir,
+    "piece": Piece,
+    "silence": Silence,
+    "wanted": Wanted,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+class LocalWire:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ends: set[_End] = set()
+        self._hear: Hear = lambda _signal: None
+        self.is_host = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self.is_host or bool(self._ends)
+
+    def send(self, signal: Signal) -> None:
+        if self._ends:
+            self._pass_on(_encoded(signal), None)
+
+    async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all hear all
+        self._hear = hear
+        while True:
+            try:
+                if not await self._join() and not await self._host():
+                    await asyncio.sleep(RETRY_SECONDS)
+            except OSError as error:
+                _log.warning("wire_broken", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+
+    # -- as one of many --
+
+    async def _join(self) -> bool:
+        """Until the switchboard goes; False if there is none."""
+        loop = asyncio.get_running_loop()
+        with _short_path(self._folder) as folder:
+            try:
+                _, end = await loop.create_unix_connection(lambda: _End(self), f"{folder}/{SOCKET}")
+            except (FileNotFoundError, ConnectionRefusedError):
+                return False
+        try:
+            await end.closed.wait()
+        finally:
+            end.close()
+        return True
+
+    # -- as the switchboard --
+
+    async def _host(self) -> bool:
+        """Until it is cancelled; False if somebody else is about to."""
+        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            await self._serve()
+        finally:
+            os.close(lock)
+        return True
+
+    async def _serve(self) -> None:
+        listening = self._listening()
+        server = await asyncio.get_running_loop().create_unix_server(lambda: _End(self), sock=listening)
+        self.is_host = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.is_host = False
+            server.close()
+            for end in tuple(self._ends):
+                end.close()
+
+    def _listening(self) -> socket.socket:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with _short_path(self._folder) as folder:
+            path = Path(folder) / SOCKET
+            # We hold the lock: what is there was left by one that is gone.
+            path.unlink(missing_ok=True)
+            before = os.umask(0o177)
+            try:
+                listening.bind(str(path))
+            finally:
+                os.umask(before)
+        listening.listen(64)
+        listening.settimeout(0)
+        return listening
+
+    # -- what goes over it --
+
+    def came(self, end: "_End") -> None:
+        self._ends.add(end)
+
+    def went(self, end: "_End") -> None:
+        self._ends.discard(end)
+
+    def heard(self, line: bytes, source: "_End") -> None:
+        if self.is_host:
+            self._pass_on(line + b"\n", source)
+        signal = _decoded(line)
+        if signal is not None:
+            self._hear(signal)
+
+    def _pass_on(self, line: bytes, source: "_End | None") -> None:
+        for end in tuple(self._ends):
+            if end is not source:
+                end.write(line)
+
+
+class _End(asyncio.Protocol):
+    """One connection, seen from either side."""
+
+    def __init__(self, wire: LocalWire) -> None:
+        self._wire = wire
+        self._rest = b""
+        self._transport: asyncio.Transport | None = None
+        self.closed = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - of a stream socket
+        self._transport = transport
+        if not _is_ours(transport.get_extra_info("socket")):
+            transport.abort()
+            return
+        self._wire.came(self)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._wire.went(self)
+        self.closed.set()
+
+    def data_received(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._wire.heard(line, self)
+        if len(self._rest) > MAX_LINE_BYTES:
+            self.close()
+
+    def write(self, line: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            transport.abort()
+            return
+        transport.write(line)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _is_ours(connected: socket.socket) -> bool:
+    """The same account, or root: the folder's permissions say so too."""
+    found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", found)
+    return uid in {os.geteuid(), 0}
+
+
+@contextmanager
+def _short_path(folder: Path) -> Iterator[str]:
+    """A name for the folder that is short enough for a socket's address, however deep it lies."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _encoded(signal: Signal) -> bytes:
+    fields = [getattr(signal, name) for name in signal.__slots__]
+    return orjson.dumps([_NAMES[type(signal)], *fields]) + b"\n"
+
+
+def _decoded(line: bytes) -> Signal | None:
+    """None for what is no signal: another version of Interlock may say more."""
+    try:
+        name, *fields = orjson.loads(line)
+        return _KINDS[name](*fields)
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,135 @@
+"""The wire between processes of one machine: everybody hears everybody, whoever comes and goes."""
+
+import asyncio
+import os
+import stat
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+
+from interlock.worker.local_wire import SOCKET, LocalWire
+from interlock.worker.wire import Piece, Ring, Silence, Wanted
+from tests.integration.worker.shop import until
+
+SPEAKER = """
+import asyncio, sys
+from pathlib import Path
+from interlock.worker.local_wire import LocalWire
+from interlock.worker.wire import Ring
+
+async def main():
+    wire = LocalWire(Path(sys.argv[1]))
+    running = asyncio.create_task(wire.run(lambda signal: print(signal.session_id, flush=True), lambda: True))
+    while not wire.is_connected:
+        await asyncio.sleep(0.01)
+    print("host" if wire.is_host else "joined", flush=True)
+    wire.send(Ring("from-" + sys.argv[2]))
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+class Station:
+    def __init__(self, folder):
+        self.wire = LocalWire(folder)
+        self.heard = []
+
+    async def on(self):
+        await self.wire.run(self.heard.append, lambda: True)
+
+
+@asynccontextmanager
+async def stations(folder, count):
+    made = [Station(folder) for _ in range(count)]
+    tasks = []
+    for station in made:
+        tasks.append(asyncio.create_task(station.on()))
+        await until(lambda station=station: station.wire.is_connected)
+    try:
+        yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_everybody_hears_everybody_but_themselves(tmp_path):
+    async with stations(tmp_path, 3) as (host, one, other):
+        assert [host.wire.is_host, one.wire.is_host, other.wire.is_host] == [True, False, False]
+        await until(lambda: len(host.wire._ends) == 2)
+        signals = [Ring("s"), Piece("s", "t", 1, 0, 'two\nlines "quoted" 文'), Silence("s", "t"), Wanted("s")]
+        for speaker in (host, one, other):
+            for signal in signals:
+                speaker.wire.send(signal)
+            for listener in {host, one, other} - {speaker}:
+                await until(lambda listener=listener: len(listener.heard) >= len(signals))
+                assert listener.heard == signals
+                listener.heard.clear()
+            assert speaker.heard == []
+
+
+async def test_only_the_owner_can_reach_it(tmp_path):
+    async with stations(tmp_path, 1):
+        assert stat.S_IMODE(os.stat(tmp_path / SOCKET).st_mode) == 0o600
+
+
+async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
+    deep = tmp_path / ("long" * 20) / ("name" * 20)
+    deep.mkdir(parents=True)
+    async with stations(deep, 2) as (host, one):
+        one.wire.send(Ring("s"))
+        await until(lambda: host.heard == [Ring("s")])
+
+
+@pytest.mark.parametrize("garbage", [b"\n", b"[]\n", b'["ring"]\n', b"{}\n", b'["odd", 1]\n', b"\xff\xfe\n"])
+async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
+    async with stations(tmp_path, 2) as (host, one):
+        end = next(iter(one.wire._ends))
+        end.write(garbage)
+        one.wire.send(Ring("after"))
+        await until(lambda: host.heard == [Ring("after")])
+
+
+async def test_a_line_without_an_end_is_cut_off(tmp_path, monkeypatch):
+    monkeypatch.setattr("interlock.worker.local_wire.MAX_LINE_BYTES", 1000)
+    async with stations(tmp_path, 2) as (host, one):
+        next(iter(one.wire._ends)).write(b"x" * 5000)
+        await until(lambda: not host.wire._ends)
+        # It comes back by itself.
+        await until(lambda: bool(host.wire._ends))
+        one.wire.send(Ring("again"))
+        await until(lambda: host.heard == [Ring("again")])
+
+
+async def test_when_the_host_is_killed_another_takes_its_place(tmp_path):
+    """Real processes: the first holds the switchboard and dies; what is said afterwards is still heard."""
+
+    def speaker(name):
+        command = [sys.executable, "-c", SPEAKER, str(tmp_path), name]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    host = speaker("host")
+    try:
+        assert host.stdout.readline() == "host\n"
+        async with stations(tmp_path, 2) as (one, other):
+            host.kill()
+            host.wait()
+            await until(lambda: one.wire.is_host or other.wire.is_host)
+            await until(lambda: one.wire.is_connected and other.wire.is_connected)
+            await until(lambda: bool(one.wire._ends and other.wire._ends))
+            one.wire.send(Ring("still"))
+            await until(lambda: other.heard == [Ring("still")])
+            late = await asyncio.to_thread(speaker, "late")
+            try:
+                await until(lambda: Ring("from-late") in one.heard and Ring("from-late") in other.heard)
+            finally:
+                late.kill()
+                late.wait()
+                late.stdout.close()
+    finally:
+        host.kill()
+        host.wait()
+        host.stdout.close()
