@@ -6,7 +6,17 @@ from typing import Annotated
 from pydantic import Field
 
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
-from interlock.gateway.methods.base import MAX_PAGE_CHARS, PAGE, Call, Count, Identity, Method, Seq
+from interlock.gateway.hub import Hub
+from interlock.gateway.methods.base import (
+    MAX_PAGE_CHARS,
+    PAGE,
+    Call,
+    Caller,
+    Count,
+    Identity,
+    Method,
+    Seq,
+)
 from interlock.gateway.protocol import Params
 from interlock.gateway.services import Json
 from interlock.infra.errors import PersonError, WrongTaskStatus
@@ -107,17 +117,25 @@ async def follow_from_now(
     call: "Call[ChatSend] | Call[AskUserAnswer] | Call[TasksRetry]", session_id: str
 ) -> None:
     """Whoever sets a task going is told what comes of it."""
-    hub, caller = call.services.hub, call.caller
-    if hub.follows(session_id, caller):
-        return
-    refuse_too_many(caller.subscriptions)
-    await hub.follow(session_id, caller, after=None, last=None)
-    caller.subscriptions.add(session_id)
+    if not call.services.hub.follows(session_id, call.caller):
+        await follow(call.services.hub, call.caller, session_id, after=None)
 
 
-def refuse_too_many(subscriptions: set[str]) -> None:
-    if len(subscriptions) >= MAX_SUBSCRIPTIONS:
+async def follow(
+    hub: Hub, caller: Caller, session_id: str, *, after: int | None, last: int | None = None
+) -> tuple[int, int]:
+    wanted = caller.subscriptions
+    if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
         raise PersonError(f"one socket follows at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some")
+    # Before it is one: those that are asked for at the same time count too.
+    wanted.add(session_id)
+    try:
+        return await hub.follow(session_id, caller, after=after, last=last)
+    finally:
+        if hub.follows(session_id, caller):
+            wanted.add(session_id)
+        else:
+            wanted.discard(session_id)
 
 
 class TasksRetry(Params):

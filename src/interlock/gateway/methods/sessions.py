@@ -19,7 +19,7 @@ from interlock.gateway.methods.base import (
     Seq,
     session_json,
 )
-from interlock.gateway.methods.chat import refuse_too_many
+from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import NoParams, Params
 from interlock.gateway.services import Json, Services
 from interlock.infra.errors import PersonError
@@ -125,12 +125,8 @@ async def get(call: Call[SessionGet]) -> Json:
 
 async def subscribe(call: Call[SessionSubscribe]) -> Json:
     params, hub, caller = call.params, call.services.hub, call.caller
-    if params.session_id in caller.subscriptions:
-        await hub.leave(params.session_id, caller)
-    else:
-        refuse_too_many(caller.subscriptions)
-    begin, last = await hub.follow(params.session_id, caller, after=params.after_seq, last=params.last)
-    caller.subscriptions.add(params.session_id)
+    await hub.leave(params.session_id, caller)
+    begin, last = await follow(hub, caller, params.session_id, after=params.after_seq, last=params.last)
     return {"from_seq": begin, "last_seq": last}
 
 

@@ -1,0 +1,206 @@
+"""Attacks by too little: connections that say nothing, or half of it, or never listen to the answer."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from interlock.gateway import wire as wire_module
+from interlock.gateway.connection import MAX_SUBSCRIPTIONS
+from interlock.session.models import Role
+from tests.doubles.openai_answers import Wait, said
+from tests.doubles.openai_server import KEY, OpenAIServer
+from tests.escape.gateway_attacker import UPGRADE, Wire, asking, get, head
+from tests.integration.gateway.house import Refused, text_of
+
+PATIENCE_SECONDS = 0.4
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(wire_module, "REQUEST_SECONDS", PATIENCE_SECONDS)
+
+
+async def is_cut_off(wire: Wire, drip: bytes = b"") -> bool:
+    """Within a few times the patience, although something drips in all the time."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS * 6):
+            while True:
+                if drip:
+                    wire.writer.write(drip)
+                try:
+                    async with asyncio.timeout(PATIENCE_SECONDS / 10):
+                        if not await wire.reader.read(4096):
+                            return True
+                except TimeoutError:
+                    continue
+    except OSError:
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        await wire.close()
+
+
+async def test_whoever_begins_and_does_not_go_on_is_cut_off(house, impatient):
+    whole = head("/healthz", house.port)
+    handshake = head("/ws", house.port, UPGRADE)
+    length = {"Content-Length": "60000", "Origin": house.url}
+    beginnings = {
+        "nothing": (b"", b""),
+        "half a line": (b"GET /hea", b""),
+        "half a head": (whole[:-2], b""),
+        "half a handshake": (handshake[:-2], b""),
+        "a head, byte by byte": (whole[:-2] + b"X: ", b"a"),
+        "a handshake, byte by byte": (handshake[:-2] + b"X: ", b"a"),
+        "a second request, byte by byte": (whole + whole[:-2] + b"X: ", b"a"),
+        "a body after the answer": (head("/healthz", house.port, length), b"a"),
+    }
+    for name, (beginning, drip) in beginnings.items():
+        wire = await Wire.open(house.port)
+        await wire.send(beginning)
+        assert await is_cut_off(wire, drip), name
+
+
+async def test_a_body_that_does_not_come_is_a_wrong_code(house, monkeypatch):
+    monkeypatch.setattr("interlock.gateway.app.BODY_SECONDS", PATIENCE_SECONDS)
+    wire = await Wire.open(house.port)
+    given = {"Content-Length": "60000", "Origin": house.url, "Connection": "close"}
+    await wire.send(head("/login", house.port, given, method="POST") + b'{"code": "')
+    assert (await wire.reader.readline()).startswith(b"HTTP/1.1 401")
+    await wire.close()
+
+
+async def test_silent_connections_keep_nobody_out(house):
+    """More than there may be: the oldest of them go, and whoever asks is answered at once."""
+    client = await house.connect()
+    silent = []
+    for _ in range(3):
+        silent += await asyncio.gather(
+            *(Wire.open(house.port) for _ in range(wire_module.MORE_CONNECTIONS))
+        )
+        began = time.monotonic()
+        assert (await get(house.port, "/healthz"))[0] == 200
+        await client.ask("server.info")
+        await (await house.connect()).ask("server.info")
+        assert time.monotonic() - began < 2
+    gone = 0
+    for wire in silent:
+        gone += wire.reader.at_eof() or wire.reader.exception() is not None
+        await wire.close()
+    assert gone >= len(silent) - wire_module.MORE_CONNECTIONS - 3
+
+
+async def test_a_download_that_nobody_reads_is_cut_off(narrow_house, impatient):
+    house = await narrow_house()
+    client = await house.connect()
+    session = (await client.ask("session.create", title="long"))["session"]["id"]
+    for _ in range(30):
+        await house.runtime.sessions.append_message(session, Role.user, "x" * 50_000)
+    given = {"Authorization": f"Bearer {await house.token('reader')}"}
+    target = f"/export/session/{session}.jsonl"
+    wire = await Wire.open(house.port, window=4096)
+    await wire.send(head(target, house.port, given))
+    await asyncio.sleep(PATIENCE_SECONDS * 4)
+    assert len(await wire.rest(2)) < 500_000
+    await wire.close()
+    # One that reads, if slowly, gets all of it.
+    assert len((await get(house.port, target, given))[1]) > 1_500_000
+
+
+async def test_a_follower_that_does_not_read_is_cut_off_and_slows_nobody(narrow_house):
+    answer = said("Some words of a long answer. " * 12_000, size=2900)
+    slow = tuple(step for each in answer.steps for step in (Wait(0.005), each))
+    async with OpenAIServer([type(answer)(slow)]) as model:
+        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.base_url, "OPENAI_MODEL": "m"}
+        house = await narrow_house(MODEL="openai", GATEWAY_QUEUE_BYTES="65536", **environment)
+        client = await house.connect()
+        session = (await client.ask("session.create"))["session"]["id"]
+        deaf = await Wire.socket(house.port, await house.token("deaf"), window=4096)
+        await deaf.send(asking("session.subscribe", session_id=session))
+        await client.ask("session.subscribe", session_id=session)
+        frames = await client.talk(session, "go")
+        assert frames[-1]["data"].get("done"), frames[-1]
+        assert len(text_of(client.frames)) == 29 * 12_000
+    async with asyncio.timeout(4):
+        while len(house.gateway.sockets) > 1:
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(wire_module.CLOSE_SECONDS)
+    assert len(await deaf.rest(1)) < 200_000
+    await deaf.close()
+
+
+async def test_who_reads_gets_a_long_session_whole(open_house):
+    """Catching up on more than may wait for one socket is no reason to cut it off."""
+    house = await open_house(GATEWAY_QUEUE_BYTES="65536")
+    owner = await house.connect()
+    session = (await owner.ask("session.create"))["session"]["id"]
+    for number in range(60):
+        await house.runtime.sessions.append_message(session, Role.user, f"{number} " + "ö" * 20_000)
+    client = await house.connect()
+    last = (await client.ask("session.subscribe", session_id=session))["last_seq"]
+    await client.until(lambda frame: frame["seq"] == last)
+    numbers = [frame["seq"] for frame in client.frames if frame["seq"] is not None]
+    assert numbers == list(range(1, last + 1))
+
+
+async def test_much_is_given_in_parts(house):
+    client = await house.connect()
+    session = (await client.ask("session.create"))["session"]["id"]
+    for number in range(40):
+        await house.runtime.sessions.append_message(
+            session, Role.user, f"{number} " + "\U0001f600" * 90_000
+        )
+    seen, after, has_more = [], 0, True
+    while has_more:
+        page = await client.ask("chat.history", session_id=session, after_seq=after, limit=1000)
+        has_more, after = page["has_more"], page["messages"][-1]["seq"]
+        seen += [message["seq"] for message in page["messages"]]
+    assert seen == list(range(2, 42))
+    before, earlier = 42, []
+    while before > 1:
+        page = await client.ask("session.earlier", session_id=session, before_seq=before, limit=400)
+        earlier = [frame["seq"] for frame in page["frames"]] + earlier
+        before = page["from_seq"] + 1
+    assert [seq for seq in earlier if seq is not None] == list(range(1, 42))
+    assert client.socket.close_code is None
+
+
+async def test_thousands_of_subscriptions_are_a_few_hundred(open_house, monkeypatch):
+    assert MAX_SUBSCRIPTIONS <= 256
+    most = 30
+    monkeypatch.setattr("interlock.gateway.methods.chat.MAX_SUBSCRIPTIONS", most)
+    house = await open_house(GATEWAY_REQUESTS_PER_SECOND="100000")
+    client = await house.connect()
+    sessions = [(await house.runtime.sessions.create(opened_by="test")).id for _ in range(most + 5)]
+    answers = [await client.send("session.subscribe", session_id=session) for session in sessions]
+    given = await asyncio.gather(*map(client.answer_to, answers), return_exceptions=True)
+    assert [each.code for each in given if isinstance(each, Refused)] == ["INVALID_PARAMS"] * 5
+    for _ in range(20):
+        await asyncio.gather(*(client.ask("session.subscribe", session_id=sessions[0]) for _ in range(50)))
+    hub = house.gateway.services.hub
+    assert [len(channel.followers) for channel in hub._channels.values()] == [1] * most
+    await client.close()
+    async with asyncio.timeout(5):
+        while hub._channels:
+            await asyncio.sleep(0.05)
+
+
+async def test_following_leaving_and_deleting_at_once_leaves_nothing_behind(open_house):
+    house = await open_house(GATEWAY_REQUESTS_PER_SECOND="100000")
+    owner = await house.connect()
+    for _ in range(10):
+        session = (await owner.ask("session.create"))["session"]["id"]
+        clients = [await house.connect() for _ in range(4)]
+        for client in clients:
+            for _ in range(5):
+                await client.send("session.subscribe", session_id=session)
+                await client.send("session.unsubscribe", session_id=session)
+        await asyncio.gather(owner.ask("session.delete", session_id=session), clients[0].close())
+        for client in clients[1:]:
+            await client.close()
+    async with asyncio.timeout(5):
+        while house.gateway.services.hub._channels:
+            await asyncio.sleep(0.05)
+    assert json.dumps(await owner.ask("server.info"))
