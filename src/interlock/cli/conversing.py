@@ -1,5 +1,6 @@
 """What `chat` and `exec` share: a session to talk in, opened with what was said on the command line."""
 
+import asyncio
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -229,10 +230,14 @@ async def opened_desk(
     ) as runtime:
         office = open_office(runtime, someone_can_answer=someone_can_answer)
         desk = Desk(office, wanted, show)
+        # A page that follows the same session sees the text as it comes.
+        listening = asyncio.create_task(office.listen())
         try:
             await desk.check()
             yield desk
         finally:
+            listening.cancel()
+            await asyncio.wait({listening})
             await office.close()
 
 

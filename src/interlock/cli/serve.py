@@ -10,6 +10,8 @@ from interlock.cli.output import note, print_line
 from interlock.cli.runtime import mode_argument, opened_runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock.config.gateway import GatewaySettings
     from interlock.config.modes import ToolMode
     from interlock.wiring.office import Office
@@ -20,6 +22,7 @@ async def serve(
     open: str = "",  # noqa: A002 - it is the option's name
     host: str | None = None,
     port: int | None = None,
+    worker: bool = True,
 ) -> int:
     """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
 
@@ -33,6 +36,8 @@ async def serve(
         The address to listen on instead of GATEWAY_HOST.
     port
         The port to listen on instead of GATEWAY_PORT; 0 takes a free one.
+    worker
+        With --no-worker, tasks are left to other processes: interlock worker.
     """
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
     _say_on_the_command_line(host, port)
@@ -42,7 +47,7 @@ async def serve(
         office = open_office(runtime)
         try:
             office.models.open(office.models.usual)
-            await _serve(office)
+            await _serve(office, with_worker=worker)
         finally:
             await office.close()
     return Exit.ok
@@ -58,7 +63,7 @@ def _say_on_the_command_line(host: str | None, port: int | None) -> None:
         os.environ["GATEWAY_PORT"] = str(port)
 
 
-async def _serve(office: "Office") -> None:
+async def _serve(office: "Office", *, with_worker: bool) -> None:
     from interlock.cli.token import link_base
     from interlock.wiring import local_person
     from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
@@ -71,28 +76,37 @@ async def _serve(office: "Office") -> None:
     server = open_server(gateway, office.runtime, address)
     code = await gateway.credentials.issue_code(who=local_person())
     _announce(given, office.runtime.situation.open_modes, f"{link_base(given, port)}/#code={code}")
+    stop = asyncio.Event()
+    beside = list(gateway.beside())
+    if (retention := office.runtime.retention) is not None:
+        beside.append(retention.run_hourly)
+    if not with_worker:
+        _when_interrupted(stop.set)
+        await server.run(listening, [*beside, office.listen], stop)
+        return
     worker = office.worker()
     working = asyncio.create_task(worker.run())
-    stop = asyncio.Event()
 
     def interrupted() -> None:
         if stop.is_set():
             working.cancel()
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    _when_interrupted(interrupted)
+    # Without its worker it would take messages that nobody answers.
+    beside += [lambda: office.listen(worker.has_room), lambda: asyncio.shield(working)]
     try:
-        # Without its worker it would take messages that nobody answers.
-        beside = [*gateway.beside(), lambda: asyncio.shield(working)]
-        if (retention := office.runtime.retention) is not None:
-            beside.append(retention.run_hourly)
         await server.run(listening, beside, stop)
     finally:
         worker.stop()
         await asyncio.wait({working})
     if not working.cancelled():
         working.result()
+
+
+def _when_interrupted(call: "Callable[[], None]") -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, call)
 
 
 def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:

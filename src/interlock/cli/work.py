@@ -17,6 +17,7 @@ async def worker() -> int:
         office.models.open(office.models.usual)
         working = office.worker()
         running = asyncio.create_task(working.run())
+        listening = asyncio.create_task(office.listen(working.has_room))
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -28,6 +29,8 @@ async def worker() -> int:
             loop.add_signal_handler(number, stop)
         note(f"working on {office.runtime.settings.state_dir}; Ctrl-C stops")
         await asyncio.wait({running})
+        listening.cancel()
+        await asyncio.wait({listening})
         if not running.cancelled():
             running.result()
     return Exit.ok

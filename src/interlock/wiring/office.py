@@ -3,7 +3,7 @@
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,6 +30,7 @@ from interlock.worker.queue import Backlog
 from interlock.worker.rows import Task
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
+from interlock.worker.wire import Ring, Signal, Stir
 from interlock.worker.worker import Worker, WorkerLimits
 
 
@@ -77,6 +78,16 @@ class Office:
             stop_grace_seconds=given.stop_grace_seconds,
         )
 
+    async def listen(self, has_room: Callable[[], bool] = lambda: False) -> None:
+        """Hear what other processes say, and let them hear this one, until it is cancelled."""
+        await self.runtime.wire.run(self._hear, has_room)
+
+    def _hear(self, signal: Signal) -> None:
+        if isinstance(signal, Ring | Stir):
+            self.runtime.bell.ring_here(signal.session_id)
+        else:
+            self.live.hear_signal(signal)
+
     async def close(self) -> None:
         await self.models.close()
 
@@ -121,7 +132,8 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
         queue_limit=settings.session.queue_limit,
         leftovers=_leftovers,
     )
-    return Office(runtime, agents, models, prompts, loop, tasks, Live(), Backlog(runtime.database))
+    live = Live(runtime.wire)
+    return Office(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database))
 
 
 class _Circumstances:

@@ -42,7 +42,9 @@ from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
 from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
+from interlock.worker.local_wire import LocalWire
 from interlock.worker.queue import InProcessBell
+from interlock.worker.wire import Wire
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
@@ -59,6 +61,8 @@ class Runtime:
     database: Database
     redactor: Redactor
     log: EventLog
+    # How the processes that share this state folder hear of one another.
+    wire: Wire
     bell: InProcessBell
     sessions: SessionManager
     leases: SessionLeases
@@ -164,7 +168,8 @@ def open_runtime(
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    bell = InProcessBell()
+    wire = LocalWire(settings.state_dir)
+    bell = InProcessBell(wire)
     questions = QuestionDesk(database, log, redactor, bell.ring)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
@@ -181,6 +186,7 @@ def open_runtime(
         database=database,
         redactor=redactor,
         log=log,
+        wire=wire,
         bell=bell,
         sessions=_sessions(settings, database, log, redactor, open_modes, (kept.forget, outputs.forget)),
         leases=SessionLeases(log, seconds=settings.session.lease_seconds),

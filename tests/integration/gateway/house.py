@@ -172,7 +172,11 @@ class House:
 
 @asynccontextmanager
 async def opened_house(
-    tmp_path: Path, monkeypatch: Any, environment: Mapping[str, str] | None = None
+    tmp_path: Path,
+    monkeypatch: Any,
+    environment: Mapping[str, str] | None = None,
+    *,
+    works: bool = True,
 ) -> AsyncIterator[House]:
     """It ends as `serve` ends: sockets first, then the worker, the office and the store."""
     root = tmp_path / "root"
@@ -193,8 +197,11 @@ async def opened_house(
     gateway = open_gateway(office, port=port)
     server = open_server(gateway, runtime, Address("127.0.0.1", port))
     worker, stop = office.worker(), asyncio.Event()
+    if not works:
+        worker.stop()
     working = asyncio.create_task(worker.run())
-    serving = asyncio.create_task(server.run(listening, gateway.beside(), stop))
+    beside = (*gateway.beside(), lambda: office.listen(worker.has_room))
+    serving = asyncio.create_task(server.run(listening, beside, stop))
     house = House(office, gateway, port, root)
     try:
         yield house
