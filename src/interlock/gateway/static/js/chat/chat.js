@@ -276,7 +276,9 @@ class Chat extends View {
       mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
       sessionId: chat?.id ?? '',
       apply: async (mode) => {
-        if (chat) await chat.setMode(mode);
+        // The session may have begun while the dialog was open.
+        const now = chat ?? this.#chat;
+        if (now) await now.setMode(mode);
         else this.choice = { ...this.choice, mode };
       },
     });
