@@ -162,3 +162,23 @@ def test_a_poisoned_storage_opens_nothing(page):
     page.reload()
     expect(page.get_by_role("textbox", name="Your message")).to_have_value(ATTACKS[1])
     _nothing_came_of_it(page)
+
+
+def test_the_watch_sees_what_it_is_there_for(page, watch):
+    """All the tests of this folder rest on it."""
+    trespasses = {
+        "console error: said": "console.error('said')",
+        "console warning: said": "console.warn('said')",
+        "page error": "setTimeout(() => { throw new Error('thrown'); })",
+        "content policy": "document.body.setAttribute('style', 'color: red')",
+        "dialog: hello": "setTimeout(() => alert('hello'))",
+        "a request that leaves": "new Image().src = 'https://attacker.example/pixel.png'",
+    }
+    for fault, trespass in trespasses.items():
+        page.evaluate(f"() => {{ {trespass}; }}")
+        for _ in range(500):
+            if any(fault in found for found in watch.faults):
+                break
+            page.wait_for_timeout(20)
+        assert any(fault in found for found in watch.faults), fault
+    watch.faults.clear()

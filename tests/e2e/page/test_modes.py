@@ -6,7 +6,18 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import Gate, called, held, said
-from tests.e2e.page.window import begin, chip, is_done, say, session_id, switch_mode, task, texts
+from tests.e2e.page.window import (
+    begin,
+    chip,
+    composer,
+    is_done,
+    new_chat,
+    say,
+    session_id,
+    switch_mode,
+    task,
+    texts,
+)
 
 READ = ("read_file", {"path": "notes.txt"})
 
@@ -116,6 +127,38 @@ def test_the_mode_is_the_servers_truth_in_every_window(server, page, enter, mode
     expect(chip(other, "plan")).to_be_visible()
     other.reload()
     expect(chip(other, "plan")).to_be_visible()
+
+
+def test_a_mode_chosen_while_the_session_begins_is_not_lost(server, page, model):
+    held = []
+    page.route_web_socket("**/ws", lambda socket: _holding_back(socket, "session.create", held))
+    page.reload()
+    message = model.plays("Begin slowly", said("Begun."))
+    new_chat(page)
+    composer(page).fill(message)
+    composer(page).press("Enter")
+    chip(page, "chat_safe").click()
+    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog.get_by_role("radio", name=re.compile("^coding")).check()
+    assert len(held) == 1
+    held.pop()()
+    is_done(task(page, message))
+    dialog.get_by_role("button", name="Switch to coding").click()
+    expect(chip(page, "coding")).to_be_visible()
+    assert server.rows("SELECT mode FROM sessions WHERE id = ?", session_id(page)) == [("coding",)]
+
+
+def _holding_back(socket, method, held):
+    """Requests of one kind wait until the test lets them go."""
+    upstream = socket.connect_to_server()
+
+    def pass_on(message):
+        if f'"{method}"' in message:
+            held.append(lambda: upstream.send(message))
+        else:
+            upstream.send(message)
+
+    socket.on_message(pass_on)
 
 
 def test_without_open_modes_the_chip_explains_and_offers_no_switch(closed, enter, model):

@@ -71,7 +71,7 @@ def test_search_finds_titles_and_what_was_said(page, model):
     box.press("Escape")
     expect(_link(page, "About harbours")).to_be_visible()
     _link(page, "About harbours").click()
-    expect(page.get_by_text("The lighthouse keeper is called Odilon.")).to_be_visible()
+    is_done(task(page, "The lighthouse keeper is called Odilon."))
 
 
 def test_archive_and_bring_back(server, page, model):
