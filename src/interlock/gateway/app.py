@@ -130,8 +130,11 @@ class Gateway:
         return response
 
     async def whoami(self, request: Request) -> Response:
+        """A page asks whether it is let in: that it is not is an answer, and no error in its console."""
         who = await self._who(request)
-        return _unknown() if who is None else Response(orjson.dumps({"who": who.name}), media_type=JSON)
+        if who is None and "authorization" in request.headers:
+            return _unknown()
+        return Response(orjson.dumps({"who": who.name if who else None}), media_type=JSON)
 
     async def _who(self, connection: HTTPConnection) -> Who | None:
         """By the token where one is given, else by the cookie."""

@@ -172,15 +172,21 @@ def _pieces(told: Told, shown: str) -> Iterator[Piece]:
         case "ask_user.asked":
             yield FrameType.ask_user, _question(told)
         case "task.finished" if told.payload.get("status") == "done":
-            yield FrameType.stream_chunk, _chunk("", 0, task, done=True)
+            ended = {"time_us": told.header.time_us}
+            yield FrameType.stream_chunk, _chunk("", 0, task, done=True) | ended
         case "task.finished":
-            reason = told.payload.get("reason") or "the task failed"
-            yield FrameType.error, {"code": told.code.value, "message": reason, "task_id": task}
+            yield _ended(told, told.code, told.payload.get("reason") or "the task failed")
         case "task.cancelled":
-            sentence = f"cancelled by {told.payload.get('who', '')}".strip()
-            yield FrameType.error, {"code": Code.CANCELLED.value, "message": sentence, "task_id": task}
+            yield _ended(told, Code.CANCELLED, f"cancelled by {told.payload.get('who', '')}".strip())
         case _:
             yield FrameType.event, event_data(told)
+
+
+def _ended(told: Told, code: Code, sentence: str) -> Piece:
+    """A task's end without an answer."""
+    header = told.header
+    data = {"code": code.value, "message": sentence, "task_id": header.task, "time_us": header.time_us}
+    return FrameType.error, data
 
 
 def _answer_pieces(said: SaidMessage, task: str | None, shown: str) -> Sequence[Piece]:

@@ -6,6 +6,7 @@ one writer holds the whole file.
 """
 
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -67,6 +68,8 @@ class Connection(ABC):
 
 # -- SQLite ------------------------------------------------------------------------------------------
 
+WAL_RETRY_SECONDS = 0.01
+
 _SQLITE_WORDS = {
     "{NOW_MS}": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     "{FOR_UPDATE}": "",
@@ -103,12 +106,25 @@ class SqliteConnection(Connection):
             )
             self._raw.execute("PRAGMA trusted_schema=OFF")
             if not as_found:
-                self._raw.execute("PRAGMA journal_mode=WAL")
+                self._choose_wal(busy_timeout_seconds)
                 self._raw.execute(f"PRAGMA synchronous={synchronous}")
                 # What is erased must be gone from the file, not only from the tables.
                 self._raw.execute("PRAGMA secure_delete=ON")
         except sqlite3.Error as error:
             raise sqlite_error(error, path) from error
+
+    def _choose_wal(self, patience_seconds: float) -> None:
+        """SQLite itself does not wait here for another connection that is just being opened or closed."""
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            try:
+                self._raw.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() >= deadline:
+                    raise
+                time.sleep(WAL_RETRY_SECONDS)
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         try:

@@ -110,8 +110,7 @@ class Api {
   async #mayEnter() {
     try {
       const answer = await fetch('/whoami', { cache: 'no-store' });
-      if (answer.status === 401) return false;
-      return answer.ok ? true : null;
+      return answer.ok ? (await answer.json()).who !== null : null;
     } catch {
       return null;
     }
