@@ -13,6 +13,7 @@ import structlog
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from starlette.requests import HTTPConnection
+from starlette.routing import WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from interlock.events.export import export_events
@@ -84,7 +85,8 @@ class Gateway:
         app.add_api_route("/metrics", self.show_metrics, methods=["GET"])
         app.add_api_route("/export/session/{name}", self.export_session, methods=["GET"])
         app.add_api_route("/export/events.jsonl", self.export_events, methods=["GET"])
-        app.add_api_websocket_route("/ws", self.socket)
+        # FastAPI's own would keep its machinery for parameters with every open socket.
+        app.router.routes.append(WebSocketRoute("/ws", self.socket))
         app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
         app.add_exception_handler(InterlockError, self._told)
         return app

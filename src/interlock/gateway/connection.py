@@ -33,6 +33,8 @@ from interlock.gateway.protocol import (
 
 _log = structlog.get_logger(__name__)
 
+# What the server below offers beside ASGI's own (`wire.py`).
+WRITE_NOW = "interlock.write_now"
 MAX_UNDER_WAY = 64
 MAX_SUBSCRIPTIONS = 256
 MAX_REMEMBERED_TASKS = 1024
@@ -68,6 +70,8 @@ class Connection:
         self.who = who
         self.subscriptions: set[str] = set()
         self._socket = socket
+        # Most frames go out without a wait and a task's turn: whenever none waits and the kernel takes it.
+        self._write_now: Callable[[bytes], bool] = socket.scope["extensions"][WRITE_NOW]["write"]
         self._limits = limits
         self._metrics = metrics
         self._handle = handle
@@ -88,7 +92,12 @@ class Connection:
 
     def tell(self, frame: Frame) -> None:
         request_id = self._asked.get(frame.task_id) if self._asked and frame.task_id else None
-        self._send(frame.plain if request_id is None else frame.with_id(request_id))
+        if request_id is not None:
+            self._send(frame.with_id(request_id))
+        elif self._queued_bytes or self._closing is not None or not self._write_now(frame.wire):
+            self._send(frame.plain)
+        else:
+            self._metrics.sent(1)
 
     async def ready(self) -> None:
         if self._queued_bytes > self._limits.queue_bytes // 4 and self._closing is None:

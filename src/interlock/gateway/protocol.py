@@ -89,7 +89,7 @@ class Request:
     params: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
     """One frame, encoded. `task_id` says whose stream it belongs to, so that its id can be put in front."""
 
@@ -97,11 +97,29 @@ class Frame:
     task_id: str | None = None
     # The frame with a null id: what most sockets are sent.
     plain: str = field(default="")
+    _wire: bytes = field(default=b"", init=False, repr=False)
+
+    @property
+    def wire(self) -> bytes:
+        """The plain frame as a server sends it, the same for every socket: made once, if at all."""
+        if not self._wire:
+            self._wire = _text_frame(self.plain.encode())
+        return self._wire
 
     def with_id(self, request_id: RequestId) -> str:
         if request_id is None:
             return self.plain
         return f'{{"id":{orjson.dumps(request_id).decode()},{self.body}'
+
+
+def _text_frame(payload: bytes) -> bytes:
+    """RFC 6455, 5.2: one whole text frame, unmasked."""
+    size = len(payload)
+    if size < 126:
+        return b"\x81%c%b" % (size, payload)
+    if size < 65_536:
+        return b"\x81\x7e%b%b" % (size.to_bytes(2, "big"), payload)
+    return b"\x81\x7f%b%b" % (size.to_bytes(8, "big"), payload)
 
 
 def make_frame(

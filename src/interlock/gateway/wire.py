@@ -9,8 +9,9 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
 
-from interlock.gateway.connection import Bucket
+from interlock.gateway.connection import WRITE_NOW, Bucket
 
 # Somebody who has not got on with a request for so long is sent away.
 REQUEST_SECONDS = 10.0
@@ -84,6 +85,18 @@ class BoundedSocketProtocol(WebSocketsSansIOProtocol):
     def _look(self) -> None:
         if not self.handshake_complete:
             self.transport.abort()
+
+    def handle_connect(self, event: Request) -> None:
+        super().handle_connect(event)
+        if not self.close_sent:
+            self.scope["extensions"][WRITE_NOW] = {"write": self.write_now}
+
+    def write_now(self, wire: bytes) -> bool:
+        """Write a frame that is ready for the wire, past everything above. False: it takes none now."""
+        if not self.writable.is_set() or self.close_sent or self.disconnected:
+            return False
+        self.transport.write(wire)
+        return True
 
     def data_received(self, data: bytes) -> None:
         if self.close_sent:

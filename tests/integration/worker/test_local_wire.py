@@ -1,7 +1,6 @@
 """The wire between processes of one machine: everybody hears everybody, whoever comes and goes."""
 
 import asyncio
-import os
 import stat
 import subprocess
 import sys
@@ -60,7 +59,12 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
     async with stations(tmp_path, 3) as (host, one, other):
         assert [host.wire.is_host, one.wire.is_host, other.wire.is_host] == [True, False, False]
         await until(lambda: len(host.wire._ends) == 2)
-        signals = [Ring("s"), Piece("s", "t", 1, 0, 'two\nlines "quoted" 文'), Silence("s", "t"), Wanted("s")]
+        signals = [
+            Ring("s"),
+            Piece("s", "t", 1, 0, 'two\nlines "quoted" 文'),
+            Silence("s", "t"),
+            Wanted("s"),
+        ]
         for speaker in (host, one, other):
             for signal in signals:
                 speaker.wire.send(signal)
@@ -73,7 +77,7 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
 
 async def test_only_the_owner_can_reach_it(tmp_path):
     async with stations(tmp_path, 1):
-        assert stat.S_IMODE(os.stat(tmp_path / SOCKET).st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / SOCKET).stat().st_mode) == 0o600
 
 
 async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
@@ -84,7 +88,7 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
         await until(lambda: host.heard == [Ring("s")])
 
 
-@pytest.mark.parametrize("garbage", [b"\n", b"[]\n", b'["ring"]\n', b"{}\n", b'["odd", 1]\n', b"\xff\xfe\n"])
+@pytest.mark.parametrize("garbage", [b"\n", b"[]\n", b'["ring"]\n', b"{}\n", b'["odd", 1]\n', b"\xff\n"])
 async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
     async with stations(tmp_path, 2) as (host, one):
         end = next(iter(one.wire._ends))

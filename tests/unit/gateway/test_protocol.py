@@ -5,6 +5,8 @@ from pathlib import Path
 
 import orjson
 import pytest
+from websockets.frames import Frame as LibraryFrame
+from websockets.frames import Opcode
 
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
@@ -83,6 +85,14 @@ def test_an_id_that_can_be_read_is_echoed():
     with pytest.raises(RequestError) as caught:
         read_request('{"type": "request", "id": "a", "method": null}')
     assert caught.value.request_id == "a"
+
+
+@pytest.mark.parametrize("size", [0, 20, 30, 60, 100, 125, 126, 127, 1000, 65_000, 65_536, 70_000, 200_000])
+def test_a_frame_for_the_wire_is_what_a_library_would_send(size):
+    """RFC 6455 has three ways to tell a frame's length."""
+    frame = make_frame(FrameType.event, {"文": "x" * size})
+    assert frame.wire == LibraryFrame(Opcode.TEXT, frame.plain.encode()).serialize(mask=False)
+    assert frame.wire is frame.wire
 
 
 @pytest.mark.parametrize("identity", [None, "a", 7, 'quote"and\\', "文"])
