@@ -26,6 +26,10 @@ async def worker_process():
         process.stderr.close()
 
 
+def is_live(frame) -> bool:
+    return frame["type"] == "stream_chunk" and frame["seq"] is None
+
+
 async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monkeypatch):
     text = "One word after the other. " * 20
     answer = said(text, size=13)
@@ -44,7 +48,9 @@ async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monke
             client = await house.connect()
             session_id = (await client.ask("session.create"))["session"]["id"]
             task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
-            live = await client.until(lambda frame: frame["type"] == "stream_chunk" and frame["seq"] is None)
+            live = await client.until(
+                lambda frame: frame["type"] == "stream_chunk" and frame["seq"] is None
+            )
             assert live["data"]["task_id"] == task["id"]
             late = await house.connect()
             await late.ask("session.subscribe", session_id=session_id)
