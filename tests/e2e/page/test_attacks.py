@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, go, is_done, session_id, switch_mode, task
+from tests.e2e.page.window import Watch, begin, go, is_done, session_id, switch_mode, task
 
 # Each of them would open a dialog, ask another server, or leave an element behind, were it taken for HTML.
 ATTACKS = [
@@ -164,7 +164,7 @@ def test_a_poisoned_storage_opens_nothing(page):
     _nothing_came_of_it(page)
 
 
-def test_the_watch_sees_what_it_is_there_for(page, watch):
+def test_the_watch_sees_what_it_is_there_for(server, browser):
     """All the tests of this folder rest on it."""
     trespasses = {
         "console error: said": "console.error('said')",
@@ -174,6 +174,10 @@ def test_the_watch_sees_what_it_is_there_for(page, watch):
         "dialog: hello": "setTimeout(() => alert('hello'))",
         "a request that leaves": "new Image().src = 'https://attacker.example/pixel.png'",
     }
+    watch, context = Watch(), browser.new_context()
+    watch.look_at(context, server.origin)
+    page = context.new_page()
+    page.goto(server.origin)
     for fault, trespass in trespasses.items():
         page.evaluate(f"() => {{ {trespass}; }}")
         for _ in range(500):
@@ -181,4 +185,4 @@ def test_the_watch_sees_what_it_is_there_for(page, watch):
                 break
             page.wait_for_timeout(20)
         assert any(fault in found for found in watch.faults), fault
-    watch.faults.clear()
+    context.close()

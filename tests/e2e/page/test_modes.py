@@ -67,8 +67,8 @@ def test_switching_to_coding_shows_what_changes_and_undo_takes_it_back(server, p
     (server.root / "plan.txt").write_text("old\n")
     wanted = ("write_file", {"path": "plan.txt", "content": "new\n"})
     looked = ("read_file", {"path": "plan.txt"})
-    message = model.plays("Renew the plan", called(looked), called(wanted), said("The plan is new."))
-    refused = begin(page, message)
+    turns = called(looked), called(wanted), said("The plan is new.")
+    refused = begin(page, model.plays("Renew the plan", *turns))
     is_done(refused)
     expect(refused.get_by_role("article", name="refused: write_file")).to_be_visible()
     assert (server.root / "plan.txt").read_text() == "old\n"
@@ -86,7 +86,7 @@ def test_switching_to_coding_shows_what_changes_and_undo_takes_it_back(server, p
     expect(chip(page, "coding")).to_be_visible()
     expect(page.get_by_text(re.compile("switched the mode from chat_safe to coding"))).to_be_visible()
 
-    done = say(page, message)
+    done = say(page, model.plays("Now renew it", *turns))
     is_done(done)
     expect(done.get_by_role("article", name="allowed, done: write_file")).to_be_visible()
     assert (server.root / "plan.txt").read_text() == "new\n"

@@ -168,6 +168,6 @@ def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
     is_done(say(page, "What time is it?"))
     choice.select_option("usual: openai")
     expect(page.get_by_text(re.compile("chose the model: the usual one"))).to_be_visible()
-    is_done(say(page, "Who are you?"))
+    is_done(say(page, model.plays("And who are you now?", said("The first."))))
     assert model.server.asked[-1].document["model"] == "double-1"
     expect(composer(page)).to_be_editable()

@@ -1,5 +1,6 @@
 """Settings → Tools: the effect before saving, in the next call, and after a restart."""
 
+import itertools
 import json
 import re
 
@@ -13,6 +14,7 @@ from tests.unit.questions.widget_cases import CASES
 READ = ("read_file", {"path": "long.txt"})
 LONG = "a line of the long file\n" * 400
 USUAL_BYTES = 524288
+NUMBERS = itertools.count(4)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,17 +36,17 @@ def _stored(server):
     return json.loads(server.rows(sql)[0][0])
 
 
-def _reads(page, message):
-    done = say(page, message)
+def _reads(page, model):
+    """Each time in other words, so that nothing earlier is taken for the answer."""
+    done = say(page, model.plays(f"Read it, for the {next(NUMBERS)}th time", called(READ), said("Read.")))
     is_done(done)
     return done.get_by_role("article").last
 
 
 def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, model, watch):
-    message = model.plays("Read the long file", called(READ), said("Read."))
-    is_done(begin(page, message))
+    is_done(begin(page, model.plays("Begin to read", said("Begun."))))
     switch_mode(page, "chat_safe", "chat")
-    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+    expect(_reads(page, model)).to_have_accessible_name("allowed, done: read_file")
     chat = page.url
 
     go(page, "Settings")
@@ -60,14 +62,14 @@ def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, mode
     assert _stored(server)["tools"]["fs"]["max_read_bytes"] == 1024
 
     page.goto(chat)
-    limited = _reads(page, message)
+    limited = _reads(page, model)
     expect(limited).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
     with watch.expects(SERVER_AWAY):
         server.restart()
         page.goto(f"{server.origin}/#/settings")
         expect(limit).to_have_value("1024")
     page.goto(chat)
-    expect(_reads(page, message)).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    expect(_reads(page, model)).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
 
     go(page, "Settings")
     limit.fill("")
@@ -75,7 +77,7 @@ def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, mode
     _save(page)
     expect(limit).to_have_value(str(USUAL_BYTES))
     page.goto(chat)
-    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+    expect(_reads(page, model)).to_have_accessible_name("allowed, done: read_file")
 
 
 def test_what_is_not_a_number_is_refused_at_its_field(page, server):
@@ -97,8 +99,7 @@ def test_what_is_not_a_number_is_refused_at_its_field(page, server):
 def test_without_files_reading_is_refused_and_questions_stay(server, page, enter, model):
     question, _ = CASES["action_selection"]
     asked = model.plays("Ask me something", called(("ask_user", question)), said("Thank you."))
-    message = model.plays("Read it in vain", called(READ), said("It is switched off."))
-    is_done(begin(page, message))
+    is_done(begin(page, model.plays("Begin to read in vain", said("Begun."))))
     switch_mode(page, "chat_safe", "chat")
     chat = page.url
     go(page, "Settings")
@@ -109,7 +110,7 @@ def test_without_files_reading_is_refused_and_questions_stay(server, page, enter
     assert _stored(server)["tools"]["fs"]["enabled"] is False
 
     page.goto(chat)
-    refused = _reads(page, message)
+    refused = _reads(page, model)
     expect(refused).to_have_accessible_name("refused: read_file")
     expect(refused).to_contain_text("TOOL_NOT_AVAILABLE")
     asking = say(page, asked)
@@ -120,7 +121,7 @@ def test_without_files_reading_is_refused_and_questions_stay(server, page, enter
     other.get_by_role("checkbox", name="Enable filesystem tools").check()
     _save(other)
     page.goto(chat)
-    expect(_reads(page, message)).to_have_accessible_name("allowed, done: read_file")
+    expect(_reads(page, model)).to_have_accessible_name("allowed, done: read_file")
     expect(task(page, asked).get_by_text("answered", exact=True)).to_be_visible()
 
 
