@@ -19,6 +19,7 @@ _GROUPS = {
     "exec": ("interlock.cli.execute:execute", "Work on one task and print the answer, for scripts."),
     "serve": ("interlock.cli.serve:serve", "Serve the page and the socket, and work on what is asked."),
     "worker": ("interlock.cli.work:worker", "Work on tasks until told to stop."),
+    "supervisor": ("interlock.cli.work:supervisor", "Keep worker processes running."),
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),
     "token": ("interlock.cli.token:app", "Make, list and revoke tokens; make a link for a browser."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),

@@ -16,6 +16,8 @@ from interlock.infra.text import json_value, visible
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 AsJson = Annotated[bool, Parameter(name="--json", negative=())]
+# So many processes.
+Workers = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=64))]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=1_000_000))]
 
 

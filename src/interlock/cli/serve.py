@@ -3,15 +3,14 @@
 import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import note, print_line
+from interlock.cli.output import Workers, note, print_line
 from interlock.cli.runtime import mode_argument, opened_runtime
+from interlock.infra.errors import StopsProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from interlock.config.gateway import GatewaySettings
     from interlock.config.modes import ToolMode
     from interlock.wiring.office import Office
@@ -23,6 +22,7 @@ async def serve(
     host: str | None = None,
     port: int | None = None,
     worker: bool = True,
+    workers: Workers = 0,
 ) -> int:
     """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
 
@@ -38,6 +38,8 @@ async def serve(
         The port to listen on instead of GATEWAY_PORT; 0 takes a free one.
     worker
         With --no-worker, tasks are left to other processes: interlock worker.
+    workers
+        Work in so many processes of their own instead of in this one.
     """
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
     _say_on_the_command_line(host, port)
@@ -47,7 +49,7 @@ async def serve(
         office = open_office(runtime)
         try:
             office.models.open(office.models.usual)
-            await _serve(office, with_worker=worker)
+            await _serve(office, _hands(office, workers) if worker or workers else NoHands())
         finally:
             await office.close()
     return Exit.ok
@@ -63,7 +65,41 @@ def _say_on_the_command_line(host: str | None, port: int | None) -> None:
         os.environ["GATEWAY_PORT"] = str(port)
 
 
-async def _serve(office: "Office", *, with_worker: bool) -> None:
+def _hands(office: "Office", workers: int) -> "Hands":
+    from interlock.cli.work import OwnWorker, supervisor_of
+
+    return supervisor_of(office.runtime, workers) if workers else OwnWorker(office)
+
+
+class Hands(Protocol):
+    """Whoever does the work."""
+
+    async def run(self) -> None:
+        """Until it is told to stop, and has."""
+
+    def stop(self) -> None:
+        """Finish or leave what runs. Told twice, it does not wait."""
+
+    def has_room(self) -> bool: ...
+
+
+class NoHands:
+    """Other processes work."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def has_room(self) -> bool:
+        return False
+
+
+async def _serve(office: "Office", hands: Hands) -> None:
     from interlock.cli.token import link_base
     from interlock.wiring import local_person
     from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
@@ -71,42 +107,34 @@ async def _serve(office: "Office", *, with_worker: bool) -> None:
     given = office.runtime.settings.gateway
     listening = listening_socket(given.host, given.port)
     port = listening.getsockname()[1]
-    address = Address(given.host, port, given.tls_cert, given.tls_key)
     gateway = open_gateway(office, port=port)
+    address = Address(given.host, port, given.tls_cert, given.tls_key)
     server = open_server(gateway, office.runtime, address)
     code = await gateway.credentials.issue_code(who=local_person())
     _announce(given, office.runtime.situation.open_modes, f"{link_base(given, port)}/#code={code}")
     stop = asyncio.Event()
-    beside = list(gateway.beside())
-    if (retention := office.runtime.retention) is not None:
-        beside.append(retention.run_hourly)
-    if not with_worker:
-        _when_interrupted(stop.set)
-        await server.run(listening, [*beside, office.listen], stop)
-        return
-    worker = office.worker()
-    working = asyncio.create_task(worker.run())
 
     def interrupted() -> None:
         if stop.is_set():
-            working.cancel()
+            hands.stop()
         stop.set()
 
-    _when_interrupted(interrupted)
-    # Without its worker it would take messages that nobody answers.
-    beside += [lambda: office.listen(worker.has_room), lambda: asyncio.shield(working)]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    working = asyncio.create_task(hands.run())
+    beside = [*gateway.beside(), lambda: office.listen(hands.has_room)]
+    if (retention := office.runtime.retention) is not None:
+        beside.append(retention.run_hourly)
     try:
-        await server.run(listening, beside, stop)
+        # Without whoever works it would take messages that nobody answers.
+        await server.run(listening, [*beside, lambda: asyncio.shield(working)], stop)
     finally:
-        worker.stop()
+        hands.stop()
         await asyncio.wait({working})
     if not working.cancelled():
         working.result()
-
-
-def _when_interrupted(call: "Callable[[], None]") -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, call)
+    if not stop.is_set():
+        raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
 
 
 def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:

@@ -1,36 +1,121 @@
-"""`interlock worker`: works on whatever tasks there are, in all sessions."""
+"""`interlock worker` and `interlock supervisor`: work on whatever tasks there are, in all sessions."""
 
 import asyncio
+import os
 import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import note
-from interlock.cli.runtime import opened_office
+from interlock.cli.output import Workers, note
+from interlock.cli.runtime import opened_office, opened_runtime
+from interlock.infra.errors import StopsProcess
+
+if TYPE_CHECKING:
+    from interlock.wiring import Runtime
+    from interlock.wiring.office import Office
+    from interlock.worker.supervisor import Supervisor
 
 
-async def worker() -> int:
+async def worker(*, supervised: bool = False) -> int:
     """Take up tasks until it is told to stop (Ctrl-C or SIGTERM): what runs is then finished or left.
 
     A second Ctrl-C does not wait. What is left is gone on with by the next worker, from the log.
+
+    Parameters
+    ----------
+    supervised
+        Also stop when standard input ends, as it does with the process that started it.
     """
     async with opened_office(sandboxed=True) as office:
         office.models.open(office.models.usual)
-        working = office.worker()
-        running = asyncio.create_task(working.run())
-        listening = asyncio.create_task(office.listen(working.has_room))
-        loop = asyncio.get_running_loop()
-
-        def stop() -> None:
-            if working.is_stopping:
-                running.cancel()
-            working.stop()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
+        own = OwnWorker(office)
+        listening = asyncio.create_task(office.listen(own.has_room))
+        _when_interrupted(own.stop)
+        if supervised:
+            await _when_input_ends(own.stop)
         note(f"working on {office.runtime.settings.state_dir}; Ctrl-C stops")
-        await asyncio.wait({running})
-        listening.cancel()
-        await asyncio.wait({listening})
-        if not running.cancelled():
-            running.result()
+        try:
+            await own.run()
+        finally:
+            listening.cancel()
+            await asyncio.wait({listening})
     return Exit.ok
+
+
+async def supervisor(*, workers: Workers = 2) -> int:
+    """Keep worker processes running until it is told to stop (Ctrl-C or SIGTERM).
+
+    One that ends is started again; one that ends again and again is given up, and the log tells it.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    """
+    async with opened_runtime() as runtime:
+        keeping = supervisor_of(runtime, workers)
+        _when_interrupted(keeping.stop)
+        note(f"{workers} workers on {runtime.settings.state_dir}; Ctrl-C stops")
+        await keeping.run()
+        if not keeping.is_working:
+            raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+    return Exit.ok
+
+
+class OwnWorker:
+    """A worker in this process. Told to stop twice, it leaves at once what runs."""
+
+    def __init__(self, office: "Office") -> None:
+        self._worker = office.worker()
+        self._running: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        self._running = asyncio.create_task(self._worker.run())
+        await asyncio.wait({self._running})
+        if not self._running.cancelled():
+            self._running.result()
+
+    def stop(self) -> None:
+        if self._worker.is_stopping and self._running is not None:
+            self._running.cancel()
+        self._worker.stop()
+
+    def has_room(self) -> bool:
+        return self._worker.has_room()
+
+
+def supervisor_of(runtime: "Runtime", workers: int) -> "Supervisor":
+    """Its workers have the modes that are open here, and are otherwise set up as this process is."""
+    from interlock.worker.supervisor import Supervisor, SupervisorLimits
+
+    given = runtime.settings.worker
+    modes = ",".join(sorted(mode.value for mode in runtime.situation.open_modes))
+    return Supervisor(
+        (sys.executable, "-m", "interlock", "worker", "--supervised"),
+        workers=workers,
+        log=runtime.log,
+        limits=SupervisorLimits(
+            stable_seconds=given.stable_seconds,
+            max_crashes=given.max_crashes,
+            restart_seconds=given.restart_seconds,
+            stop_seconds=given.stop_grace_seconds + given.cancel_grace_seconds + 5,
+        ),
+        environment={**os.environ, "SESSION_OPEN_MODES": modes},
+    )
+
+
+def _when_interrupted(call: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, call)
+
+
+async def _when_input_ends(call: Callable[[], None]) -> None:
+    """A pipe whose other end is gone: nobody looks after this process any more."""
+
+    class Watching(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+            call()
+
+    await asyncio.get_running_loop().connect_read_pipe(Watching, sys.stdin)

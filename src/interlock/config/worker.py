@@ -17,3 +17,8 @@ class WorkerSettings(SettingsGroup):
     poll_seconds: Annotated[float, Field(ge=0.05, le=60)] = 1.0
     cancel_grace_seconds: Grace = 5.0
     stop_grace_seconds: Grace = 20.0
+
+    # Of a supervisor, for the worker processes it keeps running.
+    stable_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    max_crashes: PositiveInt = 5
+    restart_seconds: Annotated[float, Field(gt=0, le=3600)] = 0.5

@@ -13,6 +13,7 @@ import orjson
 
 from interlock.events.access import ACCESS_EVENTS
 from interlock.events.base import Event, reader_of
+from interlock.events.processes import PROCESS_EVENTS
 from interlock.events.work import WORK_EVENTS
 
 SYSTEM_STREAM = "system"
@@ -292,6 +293,7 @@ KINDS: dict[str, type[Event]] = {
         UndoFinished,
         *WORK_EVENTS,
         *ACCESS_EVENTS,
+        *PROCESS_EVENTS,
     )
 }
 

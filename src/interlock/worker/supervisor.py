@@ -1,0 +1,167 @@
+"""Keeps so many worker processes running, and stops trying where one will not stay up.
+
+Each place is filled again after its process ended: at once after a stable run, else after a pause that
+doubles. A place whose process ends again and again without a stable run is given up, which is told in the
+log. A worker hears of the supervisor's end by its standard input, which ends with it.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from interlock.events.base import Event
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.events.log import EventLog
+from interlock.events.processes import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
+from interlock.infra.errors import StoreError
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorLimits:
+    """How long a run is a stable one, how often a place is filled without one, and how long between."""
+
+    stable_seconds: float = 30.0
+    max_crashes: int = 5
+    restart_seconds: float = 0.5
+    max_restart_seconds: float = 30.0
+    # What a worker that is told to stop may take, before it is killed.
+    stop_seconds: float = 30.0
+
+
+class Supervisor:
+    """`command` starts one worker, which must end when its standard input does."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        workers: int,
+        log: EventLog,
+        limits: SupervisorLimits,
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        self._command = tuple(command)
+        self._workers = workers
+        self._log = log
+        self._limits = limits
+        self._environment = environment
+        self._stopping = asyncio.Event()
+        self._running: dict[int, asyncio.subprocess.Process] = {}
+        self.given_up: set[int] = set()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether at least one place is filled, or will be."""
+        return len(self.given_up) < self._workers
+
+    def has_room(self) -> bool:
+        """It works on nothing itself."""
+        return False
+
+    def stop(self) -> None:
+        """Tell all workers to finish what they do. Told twice, they do not wait for it."""
+        self._stopping.set()
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+
+    async def run(self) -> None:
+        """Until it was told to stop and all have ended, or every place was given up."""
+        started = ProcessStarted(role="supervisor", pid=os.getpid(), workers=self._workers)
+        scope = await self._record(started, NO_SCOPE)
+        places = [asyncio.create_task(self._fill(place, scope)) for place in range(1, self._workers + 1)]
+        try:
+            await asyncio.gather(*places)
+        finally:
+            for place in places:
+                # Not twice: each has to see the end of its process.
+                if not place.cancelling():
+                    place.cancel()
+            await asyncio.gather(*places, return_exceptions=True)
+
+    async def _fill(self, place: int, scope: Scope) -> None:
+        starts, crashes, pause = 0, 0, self._limits.restart_seconds
+        while not self._stopping.is_set():
+            starts += 1
+            began = time.monotonic()
+            code = await self._one_run(place, starts, scope)
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - began >= self._limits.stable_seconds:
+                crashes, pause = 0, self._limits.restart_seconds
+            crashes += 1
+            if crashes >= self._limits.max_crashes:
+                await self._give_up(place, crashes, code, scope)
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+            pause = min(2 * pause, self._limits.max_restart_seconds)
+
+    async def _one_run(self, place: int, starts: int, scope: Scope) -> int:
+        began = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            env=self._environment,
+            # Ctrl-C in a terminal is for the supervisor, which tells its workers.
+            start_new_session=True,
+        )
+        self._running[place] = process
+        try:
+            spawned = WorkerSpawned(place=place, pid=process.pid, starts=starts)
+            inside = await self._record(spawned, scope)
+            code = await self._ended(process)
+        finally:
+            del self._running[place]
+            await _kill(process)
+        seconds = round(time.monotonic() - began, 3)
+        exited = WorkerExited(place=place, pid=process.pid, code=code, seconds=seconds)
+        await self._record(exited, inside)
+        return code
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> int:
+        """Its exit code; a worker that does not stop when it is told to is killed."""
+        ending = asyncio.create_task(process.wait())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                await asyncio.wait({ending}, timeout=self._limits.stop_seconds)
+            if not ending.done():
+                await _kill(process)
+            return await ending
+        finally:
+            ending.cancel()
+            stopping.cancel()
+
+    async def _give_up(self, place: int, exits: int, code: int, scope: Scope) -> None:
+        self.given_up.add(place)
+        _log.error("crash_loop", place=place, exits=exits, code=code)
+        await self._record(CrashLoopDetected(place=place, exits=exits, code=code), scope)
+
+    async def _record(self, event: Event, scope: Scope) -> Scope:
+        """What cannot be written down must not keep workers from running: they are fenced by themselves."""
+        try:
+            [recorded] = await self._log.append(SYSTEM_STREAM, event, scope=scope)
+        except StoreError as error:
+            _log.warning("process_not_recorded", kind=event.kind, error=str(error))
+            return scope
+        return Scope(None, recorded.id)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

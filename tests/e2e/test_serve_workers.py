@@ -1,0 +1,116 @@
+"""`interlock serve --workers 2` as a person starts it: real processes, killed in the middle."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from websockets.asyncio.client import connect
+
+from tests.integration.gateway.house import Client
+from tests.integration.worker.shop import until
+
+SCRIPT = json.dumps(["sleep:150", "call:current_time {}", "sleep:150", "msg:Here you are."])
+
+
+class Serving:
+    def __init__(self, folder, *options):
+        self.environment = dict(os.environ) | {
+            "INTERLOCK_STATE_DIR": str(folder / "state"),
+            "WORKSPACE_DIR": str(folder / "workspace"),
+            "MODEL": f"scripted:{SCRIPT}",
+            "SESSION_LEASE_SECONDS": "2",
+            "WORKER_STABLE_SECONDS": "1",
+        }
+        command = [sys.executable, "-m", "interlock", "serve", "--port", "0", *options]
+        self.process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.link = self.process.stdout.readline().strip()
+
+    def interlock(self, *words):
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def events(self, kind):
+        lines = self.interlock("events", "tail", "system", "--json", "--limit", "1000").splitlines()
+        return [event["payload"] for event in map(json.loads, lines) if event["kind"] == kind]
+
+    async def client(self):
+        token = await asyncio.to_thread(self.interlock, "token", "add", "tester")
+        address = self.link.split("/#")[0].replace("http", "ws") + "/ws"
+        return Client(
+            await connect(address, additional_headers={"Authorization": f"Bearer {token.strip()}"})
+        )
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+        self.process.stdout.close()
+
+
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture
+def serving(tmp_path):
+    serving = Serving(tmp_path, "--workers", "2")
+    yield serving
+    if serving.process.poll() is None:
+        serving.process.kill()
+    serving.process.wait()
+    serving.process.stdout.close()
+
+
+async def test_every_task_ends_once_though_workers_are_killed(serving):
+    await until(lambda: len(serving.events("worker.spawned")) == 2)
+    client = await serving.client()
+    sessions = [(await client.ask("session.create"))["session"]["id"] for _ in range(4)]
+    tasks = []
+    for session_id in sessions * 2:
+        answer = await client.ask("chat.send", session_id=session_id, content="go")
+        tasks.append(answer["task"]["id"])
+    await client.until(lambda frame: frame["data"].get("kind") == "turn.completed")
+    os.kill(serving.events("worker.spawned")[0]["pid"], signal.SIGKILL)
+    for task_id in tasks:
+        end = await client.until_end(task_id)
+        assert end["type"] == "stream_chunk", end
+    for session_id in sessions:
+        told = [
+            (frame["data"].get("kind") or frame["type"], frame["data"].get("task_id"))
+            for frame in client.frames
+            if frame["session_id"] == session_id
+        ]
+        ends = [task for kind, task in told if kind == "stream_chunk" and task in tasks]
+        assert list(dict.fromkeys(ends)) == [task for task in tasks if task in set(ends)], "out of order"
+    await until(lambda: len(serving.events("worker.spawned")) == 3)
+    assert json.loads(serving.interlock("events", "verify", "--json"))["ok"] is True
+    await client.close()
+
+
+async def test_it_stops_with_all_its_workers(serving):
+    await until(lambda: len(serving.events("worker.spawned")) == 2)
+    pids = [told["pid"] for told in serving.events("worker.spawned")]
+    await asyncio.to_thread(serving.process.send_signal, signal.SIGTERM)
+    assert await asyncio.to_thread(serving.process.wait, 60) == 0
+    assert not any(is_there(pid) for pid in pids)
+
+
+async def test_its_workers_do_not_outlive_it_when_it_is_killed(serving):
+    await until(lambda: len(serving.events("worker.spawned")) == 2)
+    pids = [told["pid"] for told in serving.events("worker.spawned")]
+    serving.process.kill()
+    await asyncio.to_thread(serving.process.wait, 60)
+    await until(lambda: not any(is_there(pid) for pid in pids))
