@@ -174,13 +174,8 @@ def open_runtime(
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
-    registry = build_registry(
-        questions,
-        FileServices(redactor, desk, locate(RG)),
-        ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits()),
-        _images(settings, redactor, desk),
-        memory_services(settings.workspace_dir, database, redactor),
-    )
+    shell = ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits())
+    registry = _tools(settings, database, redactor, questions, desk, shell)
     return Runtime(
         settings=settings,
         database=database,
@@ -200,6 +195,23 @@ def open_runtime(
         sandbox=sandbox,
         situation=situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
         retention=_retention(settings, database, log),
+    )
+
+
+def _tools(
+    settings: Settings,
+    database: Database,
+    redactor: Redactor,
+    questions: QuestionDesk,
+    desk: WritingDesk,
+    shell: ShellServices,
+) -> ToolRegistry:
+    return build_registry(
+        questions,
+        FileServices(redactor, desk, locate(RG)),
+        shell,
+        _images(settings, redactor, desk),
+        memory_services(settings.workspace_dir, database, redactor),
     )
 
 
