@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium run test test-full lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap chromium run pictures test test-full lint format bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ lint: setup-dev ## ruff, mypy, import-linter
 
 format: setup-dev ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+pictures: setup-dev chromium ## take the README's pictures of the page anew
+	@$(BIN)/python -m tests.e2e.page.pictures
 
 bench: setup-dev ## measure, beside plain code in the same run
 	@$(BIN)/python -m bench
