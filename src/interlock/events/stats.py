@@ -118,7 +118,8 @@ def _count_problems(
         if kind == "tool_call.denied":
             denials += 1
             problems.by_tool[str(told.get("tool_name", ""))] += 1
-        else:
+        elif told.get("error_code") != "CANCELLED":
+            # What a person stopped, or left unanswered, went as they wanted.
             errors += 1
             problems.by_class[str(told.get("error_class", ""))] += 1
     return denials, errors

@@ -30,6 +30,7 @@ from interlock.gateway.protocol import (
     read_request,
     told_error,
 )
+from interlock.infra.turns import Turns
 
 _log = structlog.get_logger(__name__)
 
@@ -69,6 +70,7 @@ class Connection:
     ) -> None:
         self.who = who
         self.subscriptions: set[str] = set()
+        self.turns = Turns()
         self._socket = socket
         # Most frames go out without a wait and a task's turn: whenever none waits and the kernel takes it.
         self._write_now: Callable[[bytes], bool] = socket.scope["extensions"][WRITE_NOW]["write"]

@@ -133,11 +133,13 @@ class Hub:
 
     async def _look(self) -> None:
         rows = await self._database.glance(NEWEST)
-        if rows[0][0] != self._looked_at:
-            self._looked_at = rows[0][0]
+        newest = rows[0][0]
+        if newest != self._looked_at:
             names = tuple(self._channels)
             for begin in range(0, len(names), MAX_HEADS):
                 await self._look_at(names[begin : begin + MAX_HEADS])
+            # Only now: what could not be looked at is looked at again.
+            self._looked_at = newest
 
     async def _look_at(self, names: Sequence[str]) -> None:
         heads = await self._database.read(lambda db: read_heads(db, names))

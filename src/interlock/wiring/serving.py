@@ -80,7 +80,11 @@ def _services(office: Office) -> Services:
         return {
             "undo_id": report.undo_id,
             "restored": [outcome.now_at for outcome in report.outcomes if outcome.reason is None],
-            "left": [[outcome.now_at, outcome.reason] for outcome in report.outcomes if outcome.reason],
+            "left": [
+                {"path": outcome.now_at, "reason": outcome.reason}
+                for outcome in report.outcomes
+                if outcome.reason is not None
+            ],
         }
 
     return Services(

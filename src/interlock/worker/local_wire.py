@@ -110,11 +110,9 @@ class LocalWire:
             path = Path(folder) / SOCKET
             # We hold the lock: what is there was left by one that is gone.
             path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                listening.bind(str(path))
-            finally:
-                os.umask(before)
+            # The folder is its owner's alone; a umask would be that of all threads.
+            listening.bind(str(path))
+            path.chmod(0o600)
         listening.listen(64)
         listening.settimeout(0)
         return listening

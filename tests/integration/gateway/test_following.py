@@ -184,6 +184,38 @@ async def test_only_the_newest_are_told_when_asked_so(house):
     assert earlier["from_seq"] == 16
 
 
+async def test_a_message_sent_while_it_joins_does_not_tell_anything_twice(open_house):
+    """Subscribing from far back and sending at once, on one socket: every number once, in order."""
+    house = await open_house(MODEL="scripted:" + json.dumps(["msg:ok"] * 50))
+    one = await house.connect()
+    session_id = await new_session(one)
+    for number in range(20):
+        await one.ask("session.rename", session_id=session_id, title=f"title {number}")
+    for _ in range(5):
+        client = await house.connect()
+        joining = await client.send("session.subscribe", session_id=session_id, after_seq=0)
+        sending = await client.send("chat.send", session_id=session_id, content="go")
+        await client.answer_to(joining)
+        task = (await client.answer_to(sending))["task"]
+        end = await client.until_end(task["id"])
+        seen = numbers(told(client.frames, session_id))
+        assert seen == list(range(1, end["seq"] + 1))
+        await client.close()
+
+
+async def test_what_is_asked_about_following_is_done_in_order(house):
+    client = await house.connect()
+    session_id = await new_session(client)
+    for _ in range(10):
+        await client.send("session.subscribe", session_id=session_id)
+        leaving = await client.send("session.unsubscribe", session_id=session_id)
+        await client.answer_to(leaving)
+    before = len(client.frames)
+    await client.ask("session.rename", session_id=session_id, title="another")
+    await asyncio.sleep(0.7)
+    assert [frame["type"] for frame in client.frames[before:]] == ["response"]
+
+
 async def test_who_left_hears_no_more(house):
     client = await house.connect()
     session_id = await new_session(client)

@@ -212,14 +212,26 @@ async def test_a_tasks_changes_are_taken_back(written):
     undone = await client.ask("tasks.undo", task_id=task_id)
     assert not (house.root / "made.txt").exists()
     assert undone["left"] == []
+    assert undone["undo_id"]
     assert undone["restored"] == [str(house.root / "made.txt")]
     assert (await refused(client, "tasks.undo", task_id="t_0000000000000000")).code == "TASK_NOT_FOUND"
+
+
+async def test_what_was_changed_since_is_left_and_named(written):
+    house, client, _, task_id = written
+    (house.root / "made.txt").write_text("somebody else was here")
+    undone = await client.ask("tasks.undo", task_id=task_id)
+    assert undone["restored"] == []
+    [left] = undone["left"]
+    assert left["path"] == str(house.root / "made.txt")
+    assert left["reason"]
 
 
 async def test_tasks_are_listed_shown_and_retried(written):
     _, client, session_id, task_id = written
     [task] = (await client.ask("tasks.list", session_id=session_id, status="done"))["tasks"]
     assert task["id"] == task_id
+    assert task["message"] == "write it"
     assert (await client.ask("tasks.get", task_id=task_id))["task"]["status"] == "done"
     assert (await refused(client, "tasks.retry", task_id=task_id)).code == "TASK_STATUS"
     assert (await refused(client, "tasks.cancel", task_id=task_id)).code == "TASK_STATUS"

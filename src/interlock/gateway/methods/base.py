@@ -9,6 +9,7 @@ from pydantic import Field
 from interlock.gateway.auth import Who
 from interlock.gateway.protocol import Frame, Params, RequestId
 from interlock.gateway.services import Json, Services
+from interlock.infra.turns import Turns
 from interlock.session.models import Session
 
 Given = TypeVar("Given", bound=Params)
@@ -28,6 +29,8 @@ class Caller(Protocol):
 
     who: Who
     subscriptions: set[str]
+    # What it asks about one session's following is done in the order it was asked.
+    turns: Turns
 
     def tell(self, frame: Frame) -> None: ...
 

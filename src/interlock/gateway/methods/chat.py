@@ -117,8 +117,10 @@ async def follow_from_now(
     call: "Call[ChatSend] | Call[AskUserAnswer] | Call[TasksRetry]", session_id: str
 ) -> None:
     """Whoever sets a task going is told what comes of it."""
-    if not call.services.hub.follows(session_id, call.caller):
-        await follow(call.services.hub, call.caller, session_id, after=None)
+    # If it is about to follow already, from some number on, it is not to begin at the end as well.
+    async with call.caller.turns.of(session_id):
+        if not call.services.hub.follows(session_id, call.caller):
+            await follow(call.services.hub, call.caller, session_id, after=None)
 
 
 async def follow(

@@ -1,5 +1,6 @@
 """What happened: tasks, questions, the log and its figures."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 from urllib.parse import quote
@@ -13,15 +14,18 @@ from interlock.events.timeline import read_tail, read_timeline
 from interlock.events.tree import event_json
 from interlock.events.verify import verify as verify_log
 from interlock.gateway.methods.base import Call, Count, Identity, Method, Seq
-from interlock.gateway.protocol import NoParams, Params
+from interlock.gateway.protocol import Code, NoParams, Params, RequestError
 from interlock.gateway.services import Json, Services
 from interlock.infra.errors import PersonError
 from interlock.session.messages import must_be_there
 from interlock.store.driver import Connection
-from interlock.worker.rows import TaskStatus
+from interlock.worker.rows import Task, TaskStatus
 
 MAX_TREE = 5000
 MAX_FAULTS = 50
+# Of what a task was about.
+MAX_SHOWN = 120
+BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
 
 
 class TasksList(Params):
@@ -68,7 +72,18 @@ async def list_tasks(call: Call[TasksList]) -> Json:
     found = await call.services.tasks.list_tasks(
         session_id=params.session_id, status=status, limit=params.limit
     )
-    return {"tasks": [asdict(task) for task in found]}
+    asked = await call.services.database.read(lambda db: _what_was_asked(db, found))
+    return {"tasks": [asdict(task) | {"message": asked.get(task.id)} for task in found]}
+
+
+def _what_was_asked(connection: Connection, tasks: Sequence[Task]) -> dict[str, str]:
+    """The beginning of each task's message, in one line; none where it was erased."""
+    found: dict[str, str] = {}
+    for task in tasks:
+        rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
+        if rows and rows[0][0] is not None:
+            found[task.id] = " ".join(str(rows[0][0]).split())[:MAX_SHOWN]
+    return found
 
 
 def _status(name: str) -> TaskStatus:
@@ -145,7 +160,9 @@ def _must_be_there(connection: Connection, stream: str) -> None:
 
 
 async def verify(call: Call[NoParams]) -> Json:
-    # Each looks at the whole log: one at a time.
+    # Each looks at the whole log. A second one is not kept waiting beside others that look at less.
+    if call.services.verifying.locked():
+        raise RequestError(Code.RATE_LIMITED, "the log is being verified already; ask again in a moment")
     async with call.services.verifying:
         report = await call.services.database.read(verify_log)
     return {

@@ -125,14 +125,17 @@ async def get(call: Call[SessionGet]) -> Json:
 
 async def subscribe(call: Call[SessionSubscribe]) -> Json:
     params, hub, caller = call.params, call.services.hub, call.caller
-    await hub.leave(params.session_id, caller)
-    begin, last = await follow(hub, caller, params.session_id, after=params.after_seq, last=params.last)
+    async with caller.turns.of(params.session_id):
+        await hub.leave(params.session_id, caller)
+        begin, last = await follow(hub, caller, params.session_id, after=params.after_seq, last=params.last)
     return {"from_seq": begin, "last_seq": last}
 
 
 async def unsubscribe(call: Call[SessionGet]) -> Json:
-    call.caller.subscriptions.discard(call.params.session_id)
-    await call.services.hub.leave(call.params.session_id, call.caller)
+    session_id, caller = call.params.session_id, call.caller
+    async with caller.turns.of(session_id):
+        caller.subscriptions.discard(session_id)
+        await call.services.hub.leave(session_id, caller)
     return {}
 
 
