@@ -22,7 +22,7 @@ async def serve(
     host: str | None = None,
     port: int | None = None,
     worker: bool = True,
-    workers: Workers = 0,
+    workers: Workers | None = None,
 ) -> int:
     """Serve the page and the socket, and work on what is asked there, until Ctrl-C or SIGTERM.
 
@@ -65,7 +65,7 @@ def _say_on_the_command_line(host: str | None, port: int | None) -> None:
         os.environ["GATEWAY_PORT"] = str(port)
 
 
-def _hands(office: "Office", workers: int) -> "Hands":
+def _hands(office: "Office", workers: int | None) -> "Hands":
     from interlock.cli.work import OwnWorker, supervisor_of
 
     return supervisor_of(office.runtime, workers) if workers else OwnWorker(office)
