@@ -11,7 +11,7 @@ import { ChatSession } from './controller.js';
 import { emptyView } from './empty.js';
 import { headView } from './head.js';
 import { openModeDialog } from './mode.js';
-import { activeTask, answerOf, tasksBefore } from './reducer.js';
+import { activeTask, answerOf, begunTask, tasksBefore } from './reducer.js';
 import { noteView, taskView } from './task.js';
 import { undoTask } from './undo.js';
 import './composer.js';
@@ -275,6 +275,7 @@ class Chat extends View {
     openModeDialog({
       mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
       sessionId: chat?.id ?? '',
+      taskMode: (chat && begunTask(chat.state)?.mode) ?? '',
       apply: async (mode) => {
         // The session may have begun while the dialog was open.
         const now = chat ?? this.#chat;

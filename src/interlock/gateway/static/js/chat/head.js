@@ -8,6 +8,7 @@ import { modelNames, store } from '../store.js';
 import { t } from '../texts.js';
 import { sessionItems, titleOf } from '../shell/session-actions.js';
 import { modeChip } from './mode.js';
+import { begunTask } from './reducer.js';
 import '../menu.js';
 
 /** @param {{host: any, chat: import('./controller.js').ChatSession|null, choice: any, menuButton: unknown, openMode(): void}} about */
@@ -25,7 +26,7 @@ export function headView({ host, chat, choice, menuButton, openMode }) {
     </div>
     <div class="chat-tools">
       ${chat ? nothing : agentChoice(host, choice)} ${modelChoice(host, chat, choice)} ${downgraded(session)}
-      ${modeChip(mode, openMode)}
+      ${otherMode(chat)} ${modeChip(mode, openMode)}
       ${session
         ? html`<il-menu label=${t('sessions.menu', { title: titleOf(session) })} .items=${sessionItems(session, () => rename(chat))}></il-menu>`
         : nothing}
@@ -57,6 +58,13 @@ function modelChoice(host, chat, choice) {
 function downgraded(session) {
   if (!session || !session.stored_mode || session.stored_mode === session.mode) return nothing;
   return html`<span class="badge warn" title=${t('mode.downgraded', { stored: session.stored_mode, mode: session.mode })}>${icon('warn')}${session.stored_mode}</span>`;
+}
+
+/** What runs keeps the mode it began with, whatever the session is switched to. */
+function otherMode(chat) {
+  const running = chat && begunTask(chat.state)?.mode;
+  if (!running || running === chat.mode) return nothing;
+  return html`<span class="badge warn other-mode" role="status">${t('mode.of_task', { mode: running })}</span>`;
 }
 
 async function rename(chat) {

@@ -16,7 +16,8 @@ export function modeChip(mode, press) {
 
 /**
  * What the operator opened, and for the chosen mode what would change. Resolves with the mode that was confirmed.
- * @param {{mode: string, sessionId: string, apply: (mode: string) => Promise<void>}} about
+ * `taskMode` is the mode of the task that is under way; empty when there is none.
+ * @param {{mode: string, sessionId: string, taskMode: string, apply: (mode: string) => Promise<void>}} about
  */
 export function openModeDialog(about) {
   return api.info?.can_switch_modes ? openSwitch(about) : openExplanation(about.mode);
@@ -41,7 +42,7 @@ function openExplanation(mode) {
   );
 }
 
-async function openSwitch({ mode, sessionId, apply }) {
+async function openSwitch({ mode, sessionId, taskMode, apply }) {
   const view = { chosen: mode, matrix: null, problem: null, busy: false };
   let draw = () => {};
   const params = sessionId ? { session_id: sessionId } : {};
@@ -84,6 +85,7 @@ async function openSwitch({ mode, sessionId, apply }) {
             </label>`,
           )}
         </fieldset>
+        ${taskMode ? html`<div class="notice">${icon('info')}<p>${t('mode.from_next', { mode: taskMode })}</p></div>` : nothing}
         ${changes(view, mode)}
         ${view.problem ? html`<div class="notice error" role="alert">${icon('error')}<p>${errorText(view.problem)}</p></div>` : nothing}
         <p class="hint">${t('mode.never_model')}</p>

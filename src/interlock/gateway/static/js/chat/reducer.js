@@ -126,6 +126,11 @@ export function activeTask(state) {
   return tasksOf(state).find((task) => !hasEnded(task)) ?? null;
 }
 
+/** The task that has begun and not ended. It keeps the mode it began with. @param {State} state @returns {TaskEntry|null} */
+export function begunTask(state) {
+  return tasksOf(state).find((task) => task.mode && !hasEnded(task)) ?? null;
+}
+
 /** How many tasks come before this one. @param {State} state @param {string} taskId */
 export function tasksBefore(state, taskId) {
   let count = 0;

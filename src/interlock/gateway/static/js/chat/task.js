@@ -71,9 +71,9 @@ function footView(task, context) {
         ${cancelButton(task, context)}
       </div>`;
     case 'running':
-      return html`<div class="task-foot working" role="status"><span class="spinner" aria-hidden="true"></span><span class="grow">${t('task.running')}</span></div>`;
+      return html`<div class="task-foot working" role="status"><span class="spinner" aria-hidden="true"></span><span>${t('task.running')}</span>${modeOf(task)}</div>`;
     case 'waiting':
-      return html`<div class="task-foot waiting" role="status">${icon('question')}<span class="grow">${t('task.waiting')}</span>${cancelButton(task, context)}</div>`;
+      return html`<div class="task-foot waiting" role="status">${icon('question')}<span>${t('task.waiting')}</span>${modeOf(task)}${cancelButton(task, context)}</div>`;
     case 'failed':
       return html`<div class="task-end notice error">
           ${icon('error')}
@@ -91,6 +91,8 @@ function footView(task, context) {
       return aboutView(task, context);
   }
 }
+
+const modeOf = ({ mode }) => html`<span class="grow muted">${mode ? t('task.mode', { mode }) : nothing}</span>`;
 
 function cancelButton(task, { cancel, busy }) {
   return html`<button type="button" class="btn tiny" ?disabled=${busy[task.id] === 'cancel'} @click=${() => cancel(task.id)}>${icon('stop')}${t('task.cancel')}</button>`;
