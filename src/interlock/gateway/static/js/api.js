@@ -64,7 +64,7 @@ class Api {
     return Promise.reject(disconnected());
   }
 
-  /** The last number that was seen of a followed session. */
+  /** The number up to which everything was seen of a followed session. */
   lastSeq(sessionId) {
     return this.#followed.get(sessionId) ?? 0;
   }
@@ -160,8 +160,8 @@ class Api {
       this.#settle(request, frame);
       if (frame.type === 'response' || !frame.data?.task_id) return;
     }
-    const known = this.#followed.get(frame.session_id);
-    if (known !== undefined && frame.seq > known) this.#followed.set(frame.session_id, frame.seq);
+    // A frame that overtook others does not count: they are to come again if the connection breaks before them.
+    if (frame.seq === this.#followed.get(frame.session_id) + 1) this.#followed.set(frame.session_id, frame.seq);
     for (const listener of this.#frameListeners) listener(frame);
   }
 
@@ -174,8 +174,9 @@ class Api {
     }
     const sessionId = params?.session_id;
     if (method === 'session.subscribe') {
-      const before = params.after_seq ?? frame.data?.from_seq ?? 0;
-      this.#followed.set(sessionId, Math.max(before, this.#followed.get(sessionId) ?? 0));
+      // All up to this number came before the answer.
+      const last = frame.data?.last_seq ?? params.after_seq ?? 0;
+      this.#followed.set(sessionId, Math.max(last, this.lastSeq(sessionId)));
     } else if (method === 'session.unsubscribe' || method === 'session.delete') {
       this.#followed.delete(sessionId);
     }
