@@ -1,7 +1,7 @@
 /** One session as the page follows it: frames in, state out, and what the person does with it. No DOM but its clock. */
 import { api } from '../api.js';
 import { store } from '../store.js';
-import { beginning, emptyState, hasEnded, prepend, reduceAll, resume, tasksOf } from './reducer.js';
+import { emptyState, hasEnded, isBehind, prepend, reduceAll, resume, tasksOf } from './reducer.js';
 
 const AT_ONCE = 400;
 const EARLIER = 400;
@@ -30,6 +30,7 @@ export class ChatSession {
   #timer = 0;
   #off = [];
   #isClosed = false;
+  #mendedAfter = -1;
   #ended = null;
 
   /**
@@ -68,14 +69,16 @@ export class ChatSession {
   async #load() {
     this.phase = 'loading';
     this.problem = null;
+    this.#queue = [];
     try {
       const [{ from_seq: from, last_seq: last }] = await Promise.all([
         api.request('session.subscribe', { session_id: this.id, last: AT_ONCE }),
         this.#refresh(true),
       ]);
-      this.state = beginning(this.state, from ?? 0);
+      this.state = emptyState(this.id, from ?? 0);
       this.firstSeq = last;
       this.phase = 'ready';
+      this.#flush();
     } catch (error) {
       if (error.code === 'DISCONNECTED') return;
       this.phase = error.code === 'SESSION_NOT_FOUND' ? 'gone' : 'failed';
@@ -123,13 +126,23 @@ export class ChatSession {
     clearTimeout(this.#timer);
     this.#frame = this.#timer = 0;
     const frames = this.#queue;
-    if (!frames.length || this.#isClosed) return;
+    // What comes while it loads waits: it may come before what it follows.
+    if (!frames.length || this.#isClosed || this.phase !== 'ready') return;
     this.#queue = [];
     this.state = reduceAll(this.state, frames);
     const known = new Set(tasksOf(this.state).map((task) => task.id));
     this.pending = this.pending.filter((each) => !known.has(each.taskId));
     this.#tellEnds();
     this.onChange();
+    if (isBehind(this.state)) this.#mend();
+  }
+
+  /** Something is missing: it is asked for, once. */
+  #mend() {
+    const after = this.state.lastSeq;
+    if (after === this.#mendedAfter) return;
+    this.#mendedAfter = after;
+    api.request('session.subscribe', { session_id: this.id, after_seq: after }).catch(() => {});
   }
 
   /** Only what ends while somebody looks: what had ended before is no news. */

@@ -15,29 +15,48 @@
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
  * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
- *   loose: object[], stable: State|null}} State
+ *   loose: object[], seenSeq: number, held: import('../api.js').Frame[], stable: State|null}} State
  */
 import { handlers } from './handlers.js';
 
 /** `fromSeq` is the number after which the frames begin. @param {string} sessionId @returns {State} */
 export function emptyState(sessionId, fromSeq = 0) {
-  return { sessionId, fromSeq, lastSeq: 0, entries: [], loose: [], stable: null };
+  return { sessionId, fromSeq, lastSeq: fromSeq, seenSeq: fromSeq, entries: [], loose: [], held: [], stable: null };
 }
 
-/** The same, told after which number its frames begin. @param {State} state @param {number} fromSeq @returns {State} */
-export function beginning(state, fromSeq) {
-  return { ...state, fromSeq, stable: state.stable && { ...state.stable, fromSeq } };
-}
-
-/** @param {State} state @param {import('../api.js').Frame} frame @returns {State} */
+/**
+ * Numbers count one by one. One that is known changes nothing, with whatever came before it without a number; one that
+ * comes too early is not taken, and `isBehind` says so until it came again in its place.
+ * @param {State} state @param {import('../api.js').Frame} frame @returns {State}
+ */
 export function reduce(state, frame) {
   if (frame.session_id !== state.sessionId) return state;
   const { seq } = frame;
-  if (typeof seq === 'number' && seq <= state.lastSeq) return state;
+  if (typeof seq !== 'number') return unnumbered(state, frame);
+  // It is the past, told again, and after it the running text is told from its beginning.
+  if (seq <= state.lastSeq) return resume(state);
+  const seenSeq = Math.max(seq, state.seenSeq);
+  if (seq > state.lastSeq + 1) return { ...resume(state), seenSeq };
+  // While it is behind, the running text belongs to a later place than this one.
+  const base = seq < seenSeq ? resume(state) : state;
+  const next = [...partsOf(state, frame), frame].reduce(applied, base);
+  return { ...next, lastSeq: seq, seenSeq, held: [], stable: null };
+}
+
+/** Text is shown at once. Calls wait for the number of their message, which comes right behind them. */
+function unnumbered(state, frame) {
   const base = state.stable ? state : { ...state, stable: state };
-  const next = handlers[frame.type]?.(base, frame.data ?? {}, seq) ?? base;
-  if (typeof seq !== 'number') return next;
-  return { ...next, lastSeq: seq, stable: null };
+  if (frame.type === 'tool_call') return { ...base, held: [...base.held, frame] };
+  return { ...applied(base, frame), held: [frame] };
+}
+
+/** What came of the same message before its number: its text, and its other calls. */
+function partsOf({ held }, { type, data }) {
+  return type === 'tool_call' ? held.filter((part) => part.data.task_id === data.task_id) : [];
+}
+
+function applied(state, { type, data, seq }) {
+  return handlers[type]?.(state, data ?? {}, seq) ?? state;
 }
 
 /**
@@ -58,7 +77,7 @@ export function reduceAll(state, frames) {
  * @param {State} state @param {import('../api.js').Frame[]} frames @param {number} fromSeq @returns {State}
  */
 export function prepend(state, frames, fromSeq) {
-  const earlier = reduceAll(emptyState(state.sessionId), frames);
+  const earlier = reduceAll(emptyState(state.sessionId, fromSeq), frames);
   const join = (later) => ({ ...later, fromSeq, entries: joined(earlier.entries, later.entries) });
   return { ...join(state), stable: state.stable && join(state.stable) };
 }
@@ -114,6 +133,9 @@ const known = (object) => Object.fromEntries(Object.entries(object).filter(([, v
 
 const ENDS = new Set(['done', 'failed', 'cancelled']);
 const CHANGING = new Set(['write_file', 'edit_file', 'move_file', 'delete_file', 'generate_image']);
+
+/** Whether a number came and others before it did not. @param {State} state */
+export const isBehind = (state) => state.seenSeq > state.lastSeq;
 
 /** @param {TaskEntry} task */
 export const hasEnded = (task) => ENDS.has(task.status);
