@@ -133,6 +133,7 @@ export const CHAT_TEXTS = {
     'undo.safe': 'A file that was changed since is left as it is. The undo is kept too and can itself be undone.',
     'undo.restored': ['{n} file taken back', '{n} files taken back'],
     'undo.left': ['{n} left as it is', '{n} left as they are'],
+    'undo.left_because': '{path} was left as it is: {reason}',
     'undo.nothing': 'There is nothing to take back: the earlier content is not kept any more, or it was taken back before.',
 
     'model.label': 'Model',
@@ -301,6 +302,7 @@ export const CHAT_TEXTS = {
     'undo.safe': '之后又被修改过的文件保持不变。撤销本身也会保留，可以再次撤销。',
     'undo.restored': '已恢复 {n} 个文件',
     'undo.left': '{n} 个文件保持不变',
+    'undo.left_because': '{path} 保持不变：{reason}',
     'undo.nothing': '没有可撤销的内容：之前的内容已不再保留，或已经撤销过。',
 
     'model.label': '模型',

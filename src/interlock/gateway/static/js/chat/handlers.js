@@ -27,7 +27,9 @@ function newTask(id) {
     queuedUs: null,
     startedUs: null,
     lastUs: null,
-    undoneBy: '',
+    undoId: '',
+    isUndone: false,
+    isLeft: false,
     tokens: { input: 0, output: 0 },
     blocks: [],
   };
@@ -239,6 +241,17 @@ function queued(state, { payload, time_us: timeUs }) {
   return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', queuedUs: timeUs }));
 }
 
+/** Only what was restored is taken back; what was left can be tried again. */
+function undone(state, data) {
+  const { undo_id: id, restored = [], left = [] } = data.payload;
+  const entries = state.entries.map((entry) =>
+    entry.type === 'task' && entry.undoId === id
+      ? { ...entry, isUndone: entry.isUndone || restored.length > 0, isLeft: left.length > 0 }
+      : entry,
+  );
+  return sessionNote({ ...state, entries }, data);
+}
+
 const EVENTS = {
   'message.appended': message,
   'task.queued': queued,
@@ -298,6 +311,6 @@ const EVENTS = {
   'session.mode_changed': sessionNote,
   'session.model_changed': sessionNote,
   'undo.started': (state, { payload }) =>
-    findTask(state, payload.of) < 0 ? state : withTask(state, payload.of, (task) => ({ ...task, undoneBy: payload.undo_id })),
-  'undo.finished': sessionNote,
+    findTask(state, payload.of) < 0 ? state : withTask(state, payload.of, (task) => ({ ...task, undoId: payload.undo_id })),
+  'undo.finished': undone,
 };

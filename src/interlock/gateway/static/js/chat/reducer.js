@@ -10,7 +10,8 @@
  * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
- *   startedUs: number|null, lastUs: number|null, undoneBy: string, tokens: {input: number, output: number},
+ *   startedUs: number|null, lastUs: number|null, undoId: string, isUndone: boolean, isLeft: boolean,
+ *   tokens: {input: number, output: number},
  *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
@@ -106,7 +107,7 @@ function joinedTask(first, rest) {
     queuedUs: first.queuedUs ?? rest.queuedUs,
     startedUs: first.startedUs ?? rest.startedUs,
     lastUs: rest.lastUs ?? first.lastUs,
-    undoneBy: rest.undoneBy || first.undoneBy,
+    undoId: rest.undoId || first.undoId,
     mode: rest.mode || first.mode,
     tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
     blocks,

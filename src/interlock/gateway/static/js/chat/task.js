@@ -58,7 +58,9 @@ export function noteView({ kind, payload }) {
   if (kind === 'session.model_changed') values.to_model ||= t('model.usual');
   if (kind === 'undo.finished') values.n = payload.restored?.length ?? 0;
   const text = payload.sentence || t(key, values);
-  return html`<p class="note ${isBad ? 'bad' : ''}">${icon(isBad ? 'warn' : 'info')}<span>${text}</span></p>`;
+  const left = kind === 'undo.finished' ? (payload.left ?? []) : [];
+  return html`<p class="note ${isBad ? 'bad' : ''}">${icon(isBad ? 'warn' : 'info')}<span>${text}</span></p>
+    ${left.map(([path, reason]) => html`<p class="note">${icon('warn')}<span>${t('undo.left_because', { path, reason })}</span></p>`)}`;
 }
 
 // -- how it stands ---------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ function aboutView(task, context) {
 
 function undoButton(task, { undo, busy }) {
   if (!changedFiles(task)) return nothing;
-  if (task.undoneBy) return html`<span class="badge">${icon('undo')}${t('undo.done')}</span>`;
-  return html`<button type="button" class="btn tiny ghost" ?disabled=${busy[task.id] === 'undo'} @click=${() => undo(task)}>${icon('undo')}${t('undo.button')}</button>`;
+  const badge = task.isUndone ? html`<span class="badge">${icon('undo')}${t('undo.done')}</span>` : nothing;
+  if (task.isUndone && !task.isLeft) return badge;
+  return html`${badge}<button type="button" class="btn tiny ghost" ?disabled=${busy[task.id] === 'undo'} @click=${() => undo(task)}>${icon('undo')}${t('undo.button')}</button>`;
 }

@@ -4,7 +4,7 @@ import { confirmed, openDialog, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
 import { t } from '../texts.js';
 
-/** @param {object} task @param {(id: string) => Promise<{restored: any[], left: any[]}>} undo */
+/** @param {object} task @param {(id: string) => Promise<{restored: string[], left: {path: string, reason: string}[]}>} undo */
 export async function undoTask(task, undo) {
   const sure = await confirmed({
     title: t('undo.title'),
@@ -19,17 +19,15 @@ export async function undoTask(task, undo) {
   }
 }
 
-const pathOf = (entry) => (typeof entry === 'string' ? entry : entry.path);
-
 function report({ restored = [], left = [] }) {
   return openDialog(
     t('undo.title'),
     (close) => html`<div class="dialog-body stack undo-report">
         ${restored.length
-          ? html`<section><h3>${icon('check')} ${t('undo.restored', { n: restored.length })}</h3><ul>${restored.map((entry) => html`<li><code>${pathOf(entry)}</code></li>`)}</ul></section>`
+          ? html`<section><h3>${icon('check')} ${t('undo.restored', { n: restored.length })}</h3><ul>${restored.map((path) => html`<li><code>${path}</code></li>`)}</ul></section>`
           : nothing}
         ${left.length
-          ? html`<section><h3>${icon('warn')} ${t('undo.left', { n: left.length })}</h3><ul>${left.map((entry) => html`<li><code>${pathOf(entry)}</code>${entry.reason ? html`<p class="hint">${entry.reason}</p>` : nothing}</li>`)}</ul></section>`
+          ? html`<section><h3>${icon('warn')} ${t('undo.left', { n: left.length })}</h3><ul>${left.map(({ path, reason }) => html`<li><code>${path}</code><p class="hint">${reason}</p></li>`)}</ul></section>`
           : nothing}
         ${restored.length || left.length ? nothing : html`<p>${t('undo.nothing')}</p>`}
       </div>
