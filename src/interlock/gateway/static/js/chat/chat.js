@@ -18,6 +18,8 @@ import './composer.js';
 
 const NEAR_PX = 60;
 const TITLE_CHARS = 60;
+/** It is meant for the page: only a person switches the mode, and a model is not told. */
+const MODE_COMMAND = /^\/mode(?:\s+(\S+))?$/;
 const SHELL_TOOLS = new Set(['bash', 'bash_readonly']);
 
 class Chat extends View {
@@ -238,12 +240,19 @@ class Chat extends View {
       .hint=${hint}
       ?running=${Boolean(active) && !waiting}
       ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
-      @message=${(event) => (chat ? this.#send(event.detail) : this.#begin(event.detail))}
+      @message=${(event) => this.#said(event.detail)}
       @stop=${() => this.#doing(active.id, 'cancel', () => chat.cancel(active.id))}
     ></il-composer>`;
   }
 
   // -- doing --
+
+  #said(text) {
+    const command = MODE_COMMAND.exec(text);
+    if (command) this.#chooseMode(command[1]);
+    else if (this.#chat) this.#send(text);
+    else this.#begin(text);
+  }
 
   #send(text) {
     this.#sticks = true;
@@ -270,9 +279,12 @@ class Chat extends View {
     this.starting = false;
   }
 
-  #openMode = () => {
+  #openMode = () => this.#chooseMode();
+
+  #chooseMode(wanted = '') {
     const chat = this.#chat;
     openModeDialog({
+      wanted,
       mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
       sessionId: chat?.id ?? '',
       taskMode: (chat && begunTask(chat.state)?.mode) ?? '',
@@ -283,7 +295,7 @@ class Chat extends View {
         else this.choice = { ...this.choice, mode };
       },
     });
-  };
+  }
 
   choose(change) {
     this.choice = { ...this.choice, ...change };

@@ -16,20 +16,21 @@ export function modeChip(mode, press) {
 
 /**
  * What the operator opened, and for the chosen mode what would change. Resolves with the mode that was confirmed.
- * `taskMode` is the mode of the task that is under way; empty when there is none.
- * @param {{mode: string, sessionId: string, taskMode: string, apply: (mode: string) => Promise<void>}} about
+ * `wanted` is the mode that is chosen at first, and `taskMode` that of the task under way; empty when there is none.
+ * @param {{mode: string, wanted: string, sessionId: string, taskMode: string, apply: (mode: string) => Promise<void>}} about
  */
 export function openModeDialog(about) {
-  return api.info?.can_switch_modes ? openSwitch(about) : openExplanation(about.mode);
+  return api.info?.can_switch_modes ? openSwitch(about) : openExplanation(about);
 }
 
 const purpose = (mode) => (hasText(`mode.for.${mode}`) ? t(`mode.for.${mode}`) : '');
 
-function openExplanation(mode) {
+function openExplanation({ mode, wanted }) {
   return openDialog(
     t('mode.title'),
     (close) => html`<div class="dialog-body stack">
         <p>${t('mode.here')} <strong class="mono">${mode}</strong>. ${purpose(mode)}</p>
+        ${notOpen(wanted)}
         <p>${t('mode.closed')}</p>
         <p>${t('mode.how_open')}</p>
         <pre class="command" tabindex="0">interlock serve --open chat,plan,coding</pre>
@@ -42,8 +43,15 @@ function openExplanation(mode) {
   );
 }
 
-async function openSwitch({ mode, sessionId, taskMode, apply }) {
-  const view = { chosen: mode, matrix: null, problem: null, busy: false };
+/** Somebody asked for it by name. */
+function notOpen(wanted) {
+  if (!wanted || api.info?.open_modes?.includes(wanted)) return nothing;
+  return html`<div class="notice warn">${icon('warn')}<p>${t('mode.not_open', { mode: wanted })}</p></div>`;
+}
+
+async function openSwitch({ mode, wanted, sessionId, taskMode, apply }) {
+  const isOpen = api.info.open_modes?.includes(wanted);
+  const view = { chosen: isOpen ? wanted : mode, matrix: null, problem: null, busy: false };
   let draw = () => {};
   const params = sessionId ? { session_id: sessionId } : {};
   api.request('policy.matrix', params).then(
@@ -76,6 +84,7 @@ async function openSwitch({ mode, sessionId, taskMode, apply }) {
       }
     };
     return html`<div class="dialog-body stack">
+        ${notOpen(wanted)}
         <fieldset class="modes">
           <legend class="sr-only">${t('mode.title')}</legend>
           ${(api.info?.open_modes ?? [mode]).map(
