@@ -38,6 +38,8 @@ class Chat extends View {
   #sticks = true;
   #height = 0;
   #seen = undefined;
+  /** What was sent while the session was being made. */
+  #behind = [];
   #shell = { mode: '', isOffered: false };
   // Cards render a moment later than the stream, and fold in and out by themselves.
   #grows = new ResizeObserver(() => {
@@ -261,7 +263,10 @@ class Chat extends View {
 
   /** The session begins with its first message, so that nobody collects empty ones. */
   async #begin(text) {
-    if (this.starting) return;
+    if (this.starting) {
+      this.#behind.push(text);
+      return;
+    }
     this.starting = true;
     try {
       const params = { title: titleFrom(text), ...chosen(this.choice) };
@@ -271,9 +276,10 @@ class Chat extends View {
       store.put(session);
       this.#enter(session.id);
       location.hash = `#/chat/${session.id}`;
-      this.#send(text);
+      for (const each of [text, ...this.#behind.splice(0)]) this.#send(each);
     } catch (error) {
-      this.querySelector('il-composer').fill(text);
+      const composer = this.querySelector('il-composer');
+      composer.fill([text, ...this.#behind.splice(0), composer.text].filter(Boolean).join('\n\n'));
       tellError(error);
     }
     this.starting = false;
