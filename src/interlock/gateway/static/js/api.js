@@ -155,10 +155,11 @@ class Api {
       return;
     }
     const request = frame.id === null ? undefined : this.#pending.get(String(frame.id));
-    if (request && (frame.type === 'response' || frame.type === 'error')) {
+    // The end of a task carries the number of the request that set it going, and is not its answer.
+    if (request && (frame.type === 'response' || (frame.type === 'error' && !frame.data?.task_id))) {
       this.#pending.delete(String(frame.id));
       this.#settle(request, frame);
-      if (frame.type === 'response' || !frame.data?.task_id) return;
+      return;
     }
     // A frame that overtook others does not count: they are to come again if the connection breaks before them.
     if (frame.seq === this.#followed.get(frame.session_id) + 1) this.#followed.set(frame.session_id, frame.seq);
