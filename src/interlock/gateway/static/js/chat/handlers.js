@@ -27,6 +27,8 @@ function newTask(id) {
     queuedUs: null,
     startedUs: null,
     lastUs: null,
+    waitsSinceUs: null,
+    waitedUs: 0,
     undoId: '',
     isUndone: false,
     isLeft: false,
@@ -93,7 +95,7 @@ function chunk(state, data, seq) {
     let next = task;
     if (data.content || (!data.done && data.offset === 0)) next = withText(task, data.offset ?? 0, data.content ?? '');
     if (typeof seq === 'number') next = { ...next, blocks: closedTexts(next.blocks) };
-    if (data.done) next = { ...next, status: 'done', blocks: closedTexts(next.blocks) };
+    if (data.done) next = { ...endedAt(next, data.time_us), status: 'done', blocks: closedTexts(next.blocks) };
     else if (next.status === 'queued') next = { ...next, status: 'running' };
     return next;
   });
@@ -190,10 +192,18 @@ function closedQuestion(state, data, values) {
 
 // -- the end of a task, and everything else ----------------------------------------------------------
 
+const endedAt = (task, timeUs) => ({ ...waitedUntil(task, timeUs), lastUs: timeUs ?? task.lastUs });
+
+/** What a person took to answer is not the task's time. */
+function waitedUntil(task, timeUs) {
+  if (task.waitsSinceUs === null) return task;
+  return { ...task, waitsSinceUs: null, waitedUs: task.waitedUs + Math.max(0, timeUs - task.waitsSinceUs) };
+}
+
 function ended(state, data) {
   if (!data.task_id) return state;
   return withTask(state, data.task_id, (task) => ({
-    ...task,
+    ...endedAt(task, data.time_us),
     status: data.code === 'CANCELLED' ? 'cancelled' : 'failed',
     code: data.code,
     reason: data.message ?? '',
@@ -256,12 +266,12 @@ const EVENTS = {
   'message.appended': message,
   'task.queued': queued,
   'task.started': onTask((task, { payload, time_us: timeUs }) => ({
-    ...task,
+    ...waitedUntil(task, timeUs),
     status: 'running',
     mode: payload.mode ?? task.mode,
     startedUs: task.startedUs ?? timeUs,
   })),
-  'task.waiting': onTask((task) => ({ ...task, status: 'waiting' })),
+  'task.waiting': onTask((task, { time_us: timeUs }) => ({ ...task, status: 'waiting', waitsSinceUs: timeUs })),
   'task.finished': onTask((task, { payload }) => ({
     ...task,
     status: payload.status ?? 'done',

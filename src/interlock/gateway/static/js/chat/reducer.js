@@ -10,8 +10,8 @@
  * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
- *   startedUs: number|null, lastUs: number|null, undoId: string, isUndone: boolean, isLeft: boolean,
- *   tokens: {input: number, output: number},
+ *   startedUs: number|null, lastUs: number|null, waitsSinceUs: number|null, waitedUs: number,
+ *   undoId: string, isUndone: boolean, isLeft: boolean, tokens: {input: number, output: number},
  *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
@@ -107,11 +107,18 @@ function joinedTask(first, rest) {
     queuedUs: first.queuedUs ?? rest.queuedUs,
     startedUs: first.startedUs ?? rest.startedUs,
     lastUs: rest.lastUs ?? first.lastUs,
+    waitedUs: first.waitedUs + rest.waitedUs + waitedBetween(first, rest),
     undoId: rest.undoId || first.undoId,
     mode: rest.mode || first.mode,
     tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
     blocks,
   };
+}
+
+/** Where the cut is within the time in which it waited. */
+function waitedBetween(first, rest) {
+  const until = rest.startedUs ?? rest.lastUs;
+  return first.waitsSinceUs === null || until === null ? 0 : until - first.waitsSinceUs;
 }
 
 function joinedCall(first, rest) {
@@ -167,6 +174,11 @@ export function tasksBefore(state, taskId) {
 /** Whether the task changed files, as far as its calls tell. @param {TaskEntry} task */
 export function changedFiles(task) {
   return task.blocks.some((block) => block.type === 'call' && block.status === 'ok' && CHANGING.has(block.tool));
+}
+
+/** How long it was worked on; null where the log does not tell. @param {TaskEntry} task */
+export function workedMs({ startedUs, lastUs, waitedUs }) {
+  return startedUs && lastUs ? (lastUs - startedUs - waitedUs) / 1000 : null;
 }
 
 /** The last text of a task: its answer. @param {TaskEntry} task */

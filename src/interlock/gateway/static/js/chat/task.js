@@ -7,7 +7,7 @@ import { copyButton } from '../copying.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
 import { formatDuration, formatMoment, formatNumber, formatTime, hasText, language, t } from '../texts.js';
-import { answerOf, changedFiles, hasEnded } from './reducer.js';
+import { answerOf, changedFiles, hasEnded, workedMs } from './reducer.js';
 import './call.js';
 
 /**
@@ -107,7 +107,7 @@ function retryButton(task, { retry, busy }) {
 function aboutView(task, context) {
   const calls = task.blocks.filter((block) => block.type === 'call');
   const refused = calls.filter((call) => call.status === 'denied').length;
-  const spent = task.startedUs && task.lastUs ? (task.lastUs - task.startedUs) / 1000 : null;
+  const spent = workedMs(task);
   const tokens = task.tokens.input + task.tokens.output;
   const answer = answerOf(task);
   return html`<div class="task-about">
