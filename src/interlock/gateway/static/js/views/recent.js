@@ -49,13 +49,18 @@ class Recent extends View {
     return html`<ul class="v-tasks">${this.tasks.map((task) => html`<li>
       <a href="#/activity/${task.session_id}/${task.id}">
         <span class="badge ${BADGE[task.status] ?? ''}">${t(`activity.status.${task.status}`)}</span>
-        <span class="grow clip">${titles.get(task.session_id) || t('activity.untitled', { id: task.session_id.slice(0, 8) })}</span>
+        <span class="grow clip" title=${titles.get(task.session_id) ?? ''}>${nameOf(task, titles)}</span>
         <code class="small muted v-task-mode">${task.mode ?? ''}</code>
         <span class="small muted v-task-took">${task.ended_us && task.started_us
           ? formatDuration((task.ended_us - task.started_us) / 1000) : nothing}</span>
         <span class="small muted v-task-time">${time(task.created_us)}</span>
       </a></li>`)}</ul>`;
   }
+}
+
+/** What was asked; where that is not known, the session it was asked in. */
+function nameOf({ message, session_id: id }, titles) {
+  return message || titles.get(id) || t('activity.untitled', { id: id.slice(0, 8) });
 }
 
 customElements.define('il-recent', Recent);
