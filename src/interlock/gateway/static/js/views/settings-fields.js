@@ -3,7 +3,7 @@ import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { formatBytes, formatNumber, t } from '../texts.js';
 import { icon, joined } from './parts.js';
-import { ceilingAt, parsed, valueAt } from './settings-form.js';
+import { ceilingAt, parsed, shown, valueAt } from './settings-form.js';
 
 /**
  * @param {import('./settings-form.js').Field & {id: string}} field
@@ -12,14 +12,14 @@ import { ceilingAt, parsed, valueAt } from './settings-form.js';
 export function renderField(field, state) {
   const draw = { switch: toggle, tools: tools }[field.type] ?? line;
   const limit = ceilingAt(state.stored.ceiling, field.path);
-  return draw(field, { ...state, limit, initial: valueAt(state.stored.defaults, field.path) });
+  const isTouched = state.raw !== shown(field.type, valueAt(state.stored.settings, field.path));
+  return draw(field, { ...state, limit, isTouched, initial: valueAt(state.stored.defaults, field.path) });
 }
 
 const label = (field) => t(`settings.f.${field.path}`);
 const hint = (field) => t(`settings.f.${field.path}.hint`);
 
-function toggle(field, { raw, initial, limit, wrong, set }) {
-  const without = limit === false && raw;
+function toggle(field, { raw, initial, limit, isTouched, wrong, set }) {
   return html`<div class="v-field">
     <label class="v-toggle">
       <input type="checkbox" id=${field.id} .checked=${live(raw)} aria-describedby="${field.id}-hint"
@@ -29,13 +29,13 @@ function toggle(field, { raw, initial, limit, wrong, set }) {
     </label>
     <div id="${field.id}-hint" class="v-under">
       <p class="hint">${hint(field)}</p>
-      ${limit === false ? ceiling(t(without ? 'settings.ceiling.off_but_on' : 'settings.ceiling.off'), without) : nothing}
+      ${limit === false ? ceiling(t(raw ? 'settings.ceiling.off_but_on' : 'settings.ceiling.off'), raw && isTouched) : nothing}
       ${mistake(wrong)}
     </div>
   </div>`;
 }
 
-function line(field, { raw, initial, limit, wrong, set }) {
+function line(field, { raw, initial, limit, isTouched, wrong, set }) {
   const { value } = parsed(field.type, raw);
   const more = value === undefined ? '' : inWords(field.type, value);
   return html`<div class="v-field">
@@ -52,7 +52,7 @@ function line(field, { raw, initial, limit, wrong, set }) {
     </div>
     <div id="${field.id}-hint" class="v-under">
       <p class="hint">${hint(field)} ${raw.trim() ? '' : t('settings.empty')}</p>
-      ${limitNote(field.type, raw.trim() ? value : initial, limit)}
+      ${limitNote(field.type, raw.trim() ? value : initial, limit, isTouched)}
       ${mistake(wrong)}
     </div>
   </div>`;
@@ -85,21 +85,22 @@ function mistake(text) {
   return text ? html`<p class="field-error" role="alert">${icon('warn')}<span>${text}</span></p>` : nothing;
 }
 
+/** What the operator allows is said as a fact; it is a warning where somebody just asked for more. */
 function ceiling(text, strong = false) {
   return html`<p class="v-ceiling ${strong ? 'is-strong' : ''}">${icon('lock')}<span>${text}</span></p>`;
 }
 
-function limitNote(type, value, limit) {
+function limitNote(type, value, limit, isTouched) {
   if (limit === null) return nothing;
   if (type === 'ports') {
     const beyond = (value ?? []).filter((port) => !limit.includes(port));
-    if (!limit.length) return ceiling(t('settings.ceiling.no_ports'), Boolean(value?.length));
+    if (!limit.length) return ceiling(t('settings.ceiling.no_ports'), isTouched && Boolean(value?.length));
     const ports = joined(limit.map(String));
-    return ceiling(t(beyond.length ? 'settings.ceiling.ports_beyond' : 'settings.ceiling.ports', { ports }), beyond.length > 0);
+    return ceiling(t(beyond.length ? 'settings.ceiling.ports_beyond' : 'settings.ceiling.ports', { ports }), isTouched && beyond.length > 0);
   }
   const text = amount(type, limit);
   const beyond = typeof value === 'number' && value > limit;
-  return ceiling(t(beyond ? 'settings.ceiling.beyond' : 'settings.ceiling.within', { limit: text }), beyond);
+  return ceiling(t(beyond ? 'settings.ceiling.beyond' : 'settings.ceiling.within', { limit: text }), isTouched && beyond);
 }
 
 /** A number with its unit: "524,288 (512 KiB)". */
