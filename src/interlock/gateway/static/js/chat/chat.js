@@ -293,7 +293,7 @@ class Chat extends View {
       wanted,
       mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
       sessionId: chat?.id ?? '',
-      taskMode: (chat && begunTask(chat.state)?.mode) ?? '',
+      task: chat && begunTask(chat.state),
       apply: async (mode) => {
         // The session may have begun while the dialog was open.
         const now = chat ?? this.#chat;

@@ -16,8 +16,8 @@ export function modeChip(mode, press) {
 
 /**
  * What the operator opened, and for the chosen mode what would change. Resolves with the mode that was confirmed.
- * `wanted` is the mode that is chosen at first, and `taskMode` that of the task under way; empty when there is none.
- * @param {{mode: string, wanted: string, sessionId: string, taskMode: string, apply: (mode: string) => Promise<void>}} about
+ * `wanted` is the mode that is chosen at first, and `task` the one under way, where there is one.
+ * @param {{mode: string, wanted: string, sessionId: string, task: import('./reducer.js').TaskEntry|null, apply: (mode: string) => Promise<void>}} about
  */
 export function openModeDialog(about) {
   return api.info?.can_switch_modes ? openSwitch(about) : openExplanation(about);
@@ -49,7 +49,7 @@ function notOpen(wanted) {
   return html`<div class="notice warn">${icon('warn')}<p>${t('mode.not_open', { mode: wanted })}</p></div>`;
 }
 
-async function openSwitch({ mode, wanted, sessionId, taskMode, apply }) {
+async function openSwitch({ mode, wanted, sessionId, task, apply }) {
   const isOpen = api.info.open_modes?.includes(wanted);
   const view = { chosen: isOpen ? wanted : mode, matrix: null, problem: null, busy: false };
   let draw = () => {};
@@ -94,7 +94,7 @@ async function openSwitch({ mode, wanted, sessionId, taskMode, apply }) {
             </label>`,
           )}
         </fieldset>
-        ${taskMode ? html`<div class="notice">${icon('info')}<p>${t('mode.from_next', { mode: taskMode })}</p></div>` : nothing}
+        ${task ? html`<div class="notice">${icon('info')}<p>${t(task.status === 'running' ? 'mode.while_running' : 'mode.while_waiting', { mode: task.mode })}</p></div>` : nothing}
         ${changes(view, mode)}
         ${view.problem ? html`<div class="notice error" role="alert">${icon('error')}<p>${errorText(view.problem)}</p></div>` : nothing}
         <p class="hint">${t('mode.never_model')}</p>
