@@ -170,12 +170,16 @@ export function cost(value) {
 
 function axis({ ticks, cuts }) {
   return html`<svg class="v-axis-svg" width="100%" height="18" aria-hidden="true">
-    ${ticks.map(({ at, ms }) => svg`<text x="${at}%" y="13" text-anchor=${at > 92 ? 'end' : 'start'}
-        dx=${at > 92 ? 0 : 3}>${ms ? formatDuration(ms) : '0'}</text>
+    ${ticks.map(({ at, ms }) => svg`${at > 75 && at <= 92 ? nothing : tickText(at, ms)}
       <line x1="${at}%" x2="${at}%" y1="4" y2="18" />`)}
     ${withRoom(cuts).map(({ at, ms }) => svg`<text x="${at}%" y="13" class="v-cut-text"
       text-anchor=${at > 85 ? 'end' : at < 15 ? 'start' : 'middle'} dx=${at > 85 ? 24 : 0}>⋯ ${formatDuration(ms)} ⋯</text>`)}
   </svg>`;
+}
+
+/** Between the two there is no room: its words would run into the next column. */
+function tickText(at, ms) {
+  return svg`<text x="${at}%" y="13" text-anchor=${at > 92 ? 'end' : 'start'} dx=${at > 92 ? 0 : 3}>${ms ? formatDuration(ms) : '0'}</text>`;
 }
 
 /** The cuts whose words do not run into those of the one before. */
