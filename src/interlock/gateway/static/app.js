@@ -160,7 +160,7 @@ class App extends View {
 
   #view() {
     const { name, parts } = this.route;
-    if (name === 'chat') return html`<il-chat .sessionId=${parts[0] ?? ''} .menuButton=${this.#menuButton()}></il-chat>`;
+    if (name === 'chat') return html`<il-chat .sessionId=${parts[0] ?? ''} .seq=${Number(parts[1]) || 0} .menuButton=${this.#menuButton()}></il-chat>`;
     return html`<div class="phone-head">${this.#menuButton()}${logo()}<strong>${t(`nav.${name}`)}</strong></div>
       <div class="view-scroll">${this.#lazyView(name, parts)}</div>`;
   }

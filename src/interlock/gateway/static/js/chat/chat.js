@@ -11,7 +11,7 @@ import { ChatSession } from './controller.js';
 import { emptyView } from './empty.js';
 import { headView } from './head.js';
 import { openModeDialog } from './mode.js';
-import { activeTask, answerOf, begunTask, tasksBefore } from './reducer.js';
+import { activeTask, answerOf, begunTask, tasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task.js';
 import { undoTask } from './undo.js';
 import './composer.js';
@@ -25,6 +25,8 @@ const SHELL_TOOLS = new Set(['bash', 'bash_readonly']);
 class Chat extends View {
   static properties = {
     sessionId: { attribute: false },
+    /** The number of the message to show; 0 for the end. */
+    seq: { attribute: false },
     menuButton: { attribute: false },
     state: { state: true },
     busy: { state: true },
@@ -38,6 +40,7 @@ class Chat extends View {
   #sticks = true;
   #height = 0;
   #seen = undefined;
+  #sought = 0;
   /** What was sent while the session was being made. */
   #behind = [];
   #shell = { mode: '', isOffered: false };
@@ -71,6 +74,7 @@ class Chat extends View {
     const last = this.#chat?.state.entries.at(-1);
     if (!this.#sticks && this.#seen && last !== this.#seen) this.unseen = true;
     this.#seen = last;
+    if (changed.has('seq') || changed.has('sessionId')) this.#sought = this.seq;
     if (!changed.has('sessionId') || this.#chat?.id === this.sessionId) return;
     this.#leave();
     this.unseen = false;
@@ -354,7 +358,24 @@ class Chat extends View {
     if (anchor?.isConnected) this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
   }
 
+  /** To the task with the message that was looked for, however long ago it was. */
+  async #seek(chat) {
+    const seq = this.#sought;
+    this.#sought = 0;
+    this.#sticks = false;
+    for (let from = Infinity; seq <= chat.state.fromSeq && chat.state.fromSeq < from; ) {
+      from = chat.state.fromSeq;
+      await chat.loadEarlier();
+    }
+    await this.updateComplete;
+    const task = tasksOf(chat.state).findLast(({ message }) => message && message.seq <= seq);
+    if (chat !== this.#chat) return;
+    if (task) this.querySelector(`[data-task-id="${CSS.escape(task.id)}"]`)?.scrollIntoView();
+    else this.#toEnd();
+  }
+
   updated() {
+    if (this.#sought && this.#chat?.phase === 'ready') this.#seek(this.#chat);
     const scroller = this.#scroller;
     if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
     this.#height = scroller.scrollHeight;

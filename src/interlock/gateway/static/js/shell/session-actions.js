@@ -56,7 +56,7 @@ async function erase(session) {
     await api.request('session.delete', { session_id: session.id });
     kept.set(`draft.${session.id}`, '');
     store.drop(session.id);
-    if (location.hash === `#/chat/${session.id}`) location.hash = '#/chat';
+    if (`${location.hash}/`.startsWith(`#/chat/${session.id}/`)) location.hash = '#/chat';
   } catch (error) {
     tellError(error);
   }

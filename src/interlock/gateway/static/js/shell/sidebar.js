@@ -97,11 +97,11 @@ class Sidebar extends View {
     </ul>`;
   }
 
-  #session(session, snippet = '') {
+  #session(session, { snippet = '', seq = null } = {}) {
     const isHere = this.route.name === 'chat' && this.route.parts[0] === session.id;
     if (this.renaming === session.id) return html`<li class="session">${this.#renameField(session)}</li>`;
     return html`<li class="session ${isHere ? 'here' : ''}">
-      <a href="#/chat/${session.id}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
+      <a href="#/chat/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
         <span class="session-title clip">${titleOf(session)}</span>
         <span class="session-about clip" title=${formatMoment(session.updated_us)}>
           ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}`}
@@ -180,7 +180,7 @@ class Sidebar extends View {
     if (this.matches.error) return html`<p class="side-empty" role="alert">${t('common.error', { message: this.matches.error.message })}</p>`;
     if (!this.matches.length) return html`<p class="side-empty" role="status">${t('sessions.not_found', { query: this.query.trim() })}</p>`;
     return html`<p class="sr-only" role="status">${t('sessions.found', { n: this.matches.length })}</p>
-      <ul>${this.matches.map((match) => this.#session(match.session, match.snippet))}</ul>`;
+      <ul>${this.matches.map((match) => this.#session(match.session, match))}</ul>`;
   }
 
   // -- the foot --
