@@ -1,0 +1,53 @@
+"""What is typed goes where it is meant to: a mode to its dialog, a message behind the one before it."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.e2e.page.model import Gate, held, said
+from tests.e2e.page.test_modes import _holding_back
+from tests.e2e.page.window import begin, composer, is_done, new_chat, say, session_id, task
+
+
+def test_a_search_opens_the_session_at_the_message(server, page, model):
+    is_done(begin(page, model.plays("Where is the zebra hidden?", said("It is in the barn.\n\n" * 30))))
+    for number in range(3):
+        is_done(say(page, model.plays(f"Next one {number} please", said("word \n\n" * 40))))
+    found = session_id(page)
+    new_chat(page)
+    page.get_by_role("searchbox").fill("zebra")
+    page.locator(f'a[href^="#/chat/{found}/"]').first.click()
+    expect(page.get_by_text("Where is the zebra hidden?").last).to_be_in_viewport()
+
+
+def test_a_mode_that_is_typed_opens_its_dialog_and_a_running_task_keeps_its_own(server, page, model):
+    gate = Gate()
+    running = begin(page, model.plays("Talk slowly to me", held("I am talking now", gate, " and done.")))
+    expect(running.get_by_text("in mode chat_safe")).to_be_visible()
+    composer(page).fill("/mode plan")
+    composer(page).press("Enter")
+    dialog = page.get_by_role("dialog", name="Mode of this session")
+    expect(dialog.get_by_role("radio", name=re.compile("^plan"))).to_be_checked()
+    expect(dialog).to_contain_text("A task runs in chat_safe mode")
+    dialog.get_by_role("button", name="Switch to plan").click()
+    expect(page.get_by_text("running task: chat_safe")).to_be_visible()
+    gate.set()
+    is_done(running)
+    expect(page.get_by_text("running task: chat_safe")).to_have_count(0)
+    composer(page).fill("/mode nonsense")
+    composer(page).press("Enter")
+    expect(dialog).to_contain_text("no open mode nonsense")
+
+
+def test_a_second_message_waits_for_the_session_that_the_first_one_makes(server, page, model):
+    held_back = []
+    page.route_web_socket("**/ws", lambda socket: _holding_back(socket, "session.create", held_back))
+    page.reload()
+    one, two = model.plays("First words here", said("One.")), model.plays("Second words here", said("Two."))
+    new_chat(page)
+    for text in (one, two):
+        composer(page).fill(text)
+        composer(page).press("Enter")
+    held_back.pop()()
+    is_done(task(page, one))
+    is_done(task(page, two))
