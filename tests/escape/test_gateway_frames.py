@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from interlock.gateway.methods import ALL
-from tests.escape.gateway_attacker import BINARY, Wire, asking, closes_in, frame
+from tests.escape.gateway_attacker import BINARY, Wire, asking, closes_in, frame, get
 from tests.integration.gateway.house import Refused
 
 FAST = {"GATEWAY_REQUESTS_PER_SECOND": "100000"}
@@ -201,6 +201,31 @@ async def test_every_method_takes_anything_and_answers_once(open_house, store_co
         await answers_each(house, method, [making.params(method) for _ in range(TRIES)])
     assert (await client.ask("events.verify"))["ok"]
     assert client.socket.close_code is None
+
+
+async def test_what_a_store_cannot_hold_is_the_fault_of_the_request(open_house, store_config):
+    """In every text that any method takes."""
+    house = await open_house(DATABASE_URL=store_config.url, SESSION_OPEN_MODES="chat,coding", **FAST)
+    client = await house.connect()
+    session = (await client.ask("session.create", title="t"))["session"]["id"]
+    known = {"session_id": session, "content": "hello", "title": "t", "query": "x", "mode": "chat"}
+    known |= {"task_id": "t_1", "question_id": "q_1", "tool_name": "bash", "patch": {}, "answer": {}}
+    for method, declared in ALL.items():
+        if not (names := list(declared.params.model_fields)):
+            continue
+        usual = {name: known[name] for name in names if name in known}
+        bad: list[Any] = [
+            "\x00",
+            "a\x00b",
+            ["\x00"],
+            {"\x00": "\x00"},
+            {"tools": {"denied_tools": ["\x00"]}},
+        ]
+        await answers_each(house, method, [usual | {name: value} for name in names for value in bad])
+    for name in ("s_1%00", "%00"):
+        given = {"Authorization": f"Bearer {await house.token(f'of-{len(name)}')}"}
+        for target in (f"/export/session/{name}.jsonl", f"/export/events.jsonl?session_id={name}"):
+            assert (await get(house.port, target, given))[0] in {400, 404}
 
 
 async def answers_each(house, method: str, tried: list[dict[str, Any]]) -> None:

@@ -10,6 +10,8 @@ import subprocess
 import pytest
 from websockets.asyncio.client import connect
 
+from interlock.gateway.serving import Address, listening_socket
+from interlock.wiring.serving import open_server
 from tests.doubles.openai_answers import Hang, said
 from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.escape.gateway_attacker import Child, Wire
@@ -68,6 +70,25 @@ async def test_clients_that_do_not_go_do_not_keep_it(tmp_path):
     assert code == 0, child.complaints()
     assert seconds < STOP_SECONDS
     assert "Traceback" not in child.complaints()
+
+
+async def test_if_a_part_of_it_dies_so_does_the_rest_with_its_fault(house):
+    """Half a server, that takes messages and answers nobody, would be worse than none."""
+    listening = listening_socket("127.0.0.1", 0)
+    address = Address("127.0.0.1", listening.getsockname()[1])
+    server = open_server(house.gateway, house.runtime, address)
+    client = await house.connect()
+
+    async def dies() -> None:
+        await asyncio.sleep(0.2)
+        raise LookupError("the worker's end")
+
+    with pytest.raises(LookupError):
+        async with asyncio.timeout(STOP_SECONDS):
+            await server.run(listening, [dies], asyncio.Event())
+    assert await client.closed() == 1012
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", address.port)
 
 
 def refused(child: Child, *arguments: str) -> str:

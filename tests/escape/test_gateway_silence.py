@@ -6,8 +6,10 @@ import time
 
 import pytest
 
+from interlock.gateway import hub as hub_module
 from interlock.gateway import wire as wire_module
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
+from interlock.infra.errors import StoreError
 from interlock.session.models import Role
 from tests.doubles.openai_answers import Wait, said
 from tests.doubles.openai_server import KEY, OpenAIServer
@@ -204,3 +206,24 @@ async def test_following_leaving_and_deleting_at_once_leaves_nothing_behind(open
         while house.gateway.services.hub._channels:
             await asyncio.sleep(0.05)
     assert json.dumps(await owner.ask("server.info"))
+
+
+async def test_a_store_that_fails_for_a_moment_is_not_the_end_of_a_channel(house, monkeypatch):
+    """Nor is an event of a shape that nobody foresaw: it is tried again, and nothing is missed."""
+    monkeypatch.setattr(hub_module, "PAUSE_SECONDS", 0.05)
+    client = await house.connect()
+    session = (await client.ask("session.create"))["session"]["id"]
+    await client.ask("session.subscribe", session_id=session)
+    faults: list[Exception] = [StoreError("the disk is gone"), KeyError("id"), RuntimeError("who knows")]
+    read = hub_module.read_told
+
+    def failing(*given, **more):
+        if faults:
+            raise faults.pop()
+        return read(*given, **more)
+
+    monkeypatch.setattr(hub_module, "read_told", failing)
+    await client.ask("session.rename", session_id=session, title="another")
+    await client.until(lambda frame: frame["data"].get("kind") == "session.renamed")
+    assert not faults
+    assert [frame["seq"] for frame in client.frames if frame["seq"] is not None] == [1, 2]

@@ -24,6 +24,7 @@ from interlock.gateway.metrics import Metrics
 from interlock.gateway.services import Services
 from interlock.gateway.sockets import Sockets
 from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
+from interlock.infra.text import storable
 from interlock.session.export import export_lines
 from interlock.store.driver import Connection as StoreConnection
 
@@ -198,7 +199,7 @@ class Gateway:
     async def export_session(self, request: Request, name: str) -> Response:
         if await self._who(request) is None:
             return _unknown()
-        session_id = name.removesuffix(".jsonl")
+        session_id = storable(name.removesuffix(".jsonl"))
         await self.services.sessions.get(session_id)
         return await self._download(lambda db: export_lines(db, session_id), f"{session_id}.jsonl")
 
@@ -206,6 +207,7 @@ class Gateway:
         if await self._who(request) is None:
             return _unknown()
         if session_id is not None:
+            session_id = storable(session_id)
             await self.services.sessions.get(session_id)
         return await self._download(
             lambda db: export_events(db, session_id), f"{session_id or 'interlock'}-events.jsonl"

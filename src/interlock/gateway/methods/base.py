@@ -14,7 +14,8 @@ from interlock.session.models import Session
 
 Given = TypeVar("Given", bound=Params)
 
-Identity = Annotated[str, Field(min_length=1, max_length=64)]
+# No id that is given out has anything else in it, and not every store could look for everything.
+Identity = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Seq = Annotated[int, Field(ge=0, lt=2**62)]
 

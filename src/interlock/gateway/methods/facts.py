@@ -54,7 +54,7 @@ class EventsTail(Params):
     session_id: Identity | None = None
     after_seq: Seq = 0
     before_seq: Seq | None = None
-    kinds: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=50)] | None = None
+    kinds: Annotated[list[Identity], Field(max_length=50)] | None = None
     limit: Count = 200
 
 
