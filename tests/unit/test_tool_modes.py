@@ -290,6 +290,6 @@ def test_session_manager_has_no_public_set_mode():
 
     public = {name for name in vars(SessionManager) if name[0] != "_"}
     about_modes = {name for name in public if "mode" in name.replace("model", "")}
-    assert about_modes == {"get_mode", "mode_within"}
+    assert about_modes == {"get_mode", "mode_of", "mode_within"}
     source = Path("src/interlock/session/manager.py").read_text()
     assert not re.search(r"SET mode\b", source)

@@ -101,6 +101,8 @@ class LocalWire:
         finally:
             self.is_host = False
             server.close()
+            # While the lock is still held: the next one makes its own.
+            (self._folder / SOCKET).unlink(missing_ok=True)
             for end in tuple(self._ends):
                 end.close()
 

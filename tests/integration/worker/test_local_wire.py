@@ -79,6 +79,7 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
 async def test_only_the_owner_can_reach_it(tmp_path):
     async with stations(tmp_path, 1):
         assert stat.S_IMODE((tmp_path / SOCKET).stat().st_mode) == 0o600
+    assert not (tmp_path / SOCKET).exists()
 
 
 async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
