@@ -412,18 +412,20 @@ async def test_after_every_transaction_each_task_is_whole_and_all_is_on_record(a
 
 
 async def test_a_sweep_that_is_killed_leaves_nothing_half_and_the_next_one_goes_on(archive):
-    sessions = [await archive.session(400, f"s{number}") for number in range(4)]
+    # Much more than it is let do: on a busy machine it goes on for a while before it is killed.
+    sessions = [await archive.session(400, f"s{number}") for number in range(10)]
     for session in sessions:
         for _ in range(3):
             await archive.task(session, 300)
     total = len(archive.store.query("SELECT 1 FROM events WHERE stream <> 'system'"))
-    for kills in range(4):
-        assert await _killed_after(archive.store, lines=2 + 3 * kills) is True
+    kept = len(sessions) * (1 + 3)
+    for kills in range(3):
+        assert await _killed_after(archive.store, lines=2 + 2 * kills) is True
         assert archive.faults() == []
         assert halves(archive.store) == []
     erased = len(archive.store.query("SELECT 1 FROM events WHERE payload IS NULL"))
-    assert 0 < erased < total - 4 * 4
-    assert (await archive.sweep()).events == total - 4 - 12 - erased
+    assert 0 < erased < total - kept
+    assert (await archive.sweep()).events == total - kept - erased
     assert (await archive.sweep()).events == 0
     assert archive.faults() == []
     told = defaultdict(list)
