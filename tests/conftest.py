@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,11 @@ from interlock.store.upgrade import upgrade
 hypothesis.settings.register_profile("test", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("full", deadline=None, max_examples=3000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and every child with them; but
+# what children do when it comes is what some tests are about.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
