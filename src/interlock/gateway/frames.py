@@ -11,7 +11,20 @@ import orjson
 
 from interlock.agent.events import shown_arguments
 from interlock.events.chain import Header
-from interlock.gateway.protocol import Code, Frame, FrameType, make_frame
+from interlock.gateway.protocol import (
+    AskUserData,
+    Code,
+    ErrorData,
+    EventData,
+    Frame,
+    FrameType,
+    SessionData,
+    StreamChunk,
+    ToolCallData,
+    ToolDeniedData,
+    ToolResultData,
+    make_frame,
+)
 from interlock.infra.errors import ErrorClass, ErrorCode
 from interlock.models.provider import ModelFault
 from interlock.session.models import Role
@@ -154,7 +167,7 @@ def frames_of(told: Told, shown: str = "") -> list[Frame]:
     ]
 
 
-Piece = tuple[FrameType, dict[str, Any]]
+Piece = tuple[FrameType, SessionData]
 
 
 def _pieces(told: Told, shown: str) -> Iterator[Piece]:
@@ -172,8 +185,9 @@ def _pieces(told: Told, shown: str) -> Iterator[Piece]:
         case "ask_user.asked":
             yield FrameType.ask_user, _question(told)
         case "task.finished" if told.payload.get("status") == "done":
-            ended = {"time_us": told.header.time_us}
-            yield FrameType.stream_chunk, _chunk("", 0, task, done=True) | ended
+            ended = _chunk("", 0, task, done=True)
+            ended["time_us"] = told.header.time_us
+            yield FrameType.stream_chunk, ended
         case "task.finished":
             yield _ended(told, told.code, told.payload.get("reason") or "the task failed")
         case "task.cancelled":
@@ -185,7 +199,12 @@ def _pieces(told: Told, shown: str) -> Iterator[Piece]:
 def _ended(told: Told, code: Code, sentence: str) -> Piece:
     """A task's end without an answer."""
     header = told.header
-    data = {"code": code.value, "message": sentence, "task_id": header.task, "time_us": header.time_us}
+    data: ErrorData = {
+        "code": code.value,
+        "message": sentence,
+        "task_id": header.task,
+        "time_us": header.time_us,
+    }
     return FrameType.error, data
 
 
@@ -197,7 +216,12 @@ def _answer_pieces(said: SaidMessage, task: str | None, shown: str) -> Sequence[
         pieces.append((FrameType.stream_chunk, _chunk(said.content[offset:], offset, task)))
     for call in said.tool_calls:
         arguments = shown_arguments(str(call["arguments"]))
-        data = {"tool_name": call["name"], "arguments": arguments, "call_id": call["id"], "task_id": task}
+        data: ToolCallData = {
+            "tool_name": str(call["name"]),
+            "arguments": arguments,
+            "call_id": str(call["id"]),
+            "task_id": task,
+        }
         pieces.append((FrameType.tool_call, data))
     return pieces
 
@@ -207,7 +231,7 @@ def _result_piece(told: Told, said: SaidMessage) -> Piece:
     if _is_denial(str(envelope.get("error_code", ""))):
         # The denial itself was told by its own event.
         return FrameType.event, event_data(told)
-    data = {
+    data: ToolResultData = {
         "tool_name": said.tool_name,
         "call_id": said.tool_call_id,
         "result": envelope,
@@ -231,26 +255,29 @@ def _is_denial(code: str) -> bool:
     return code in ErrorCode.__members__ and ErrorCode(code).error_class is ErrorClass.policy
 
 
-def _denial(payload: dict[str, Any]) -> dict[str, str]:
-    """Six fields; of an event that was erased nothing is left but that there was one."""
-    names = ("call_id", "tool_name", "mode", "error_code")
-    return {name: str(payload.get(name) or "unknown") for name in names} | {
+def _denial(payload: dict[str, Any]) -> ToolDeniedData:
+    """Six fields, and something in each of them whatever the row says."""
+    return {
+        "call_id": str(payload.get("call_id") or "unknown"),
+        "tool_name": str(payload.get("tool_name") or "unknown"),
+        "mode": str(payload.get("mode") or "unknown"),
+        "error_code": str(payload.get("error_code") or "unknown"),
         "message": str(payload.get("error") or "refused"),
         "next_action": str(payload.get("next_action") or "Go on without it."),
     }
 
 
-def _question(told: Told) -> dict[str, Any]:
+def _question(told: Told) -> AskUserData:
     payload = told.payload
     return {
-        "question_id": payload.get("question_id"),
-        "call_id": payload.get("call_id"),
+        "question_id": str(payload.get("question_id", "")),
+        "call_id": str(payload.get("call_id", "")),
         "task_id": told.header.task,
-        "question": payload.get("question"),
+        "question": payload.get("question") or {},
     }
 
 
-def _chunk(content: str, offset: int, task: str | None, *, done: bool = False) -> dict[str, Any]:
+def _chunk(content: str, offset: int, task: str | None, *, done: bool = False) -> StreamChunk:
     return {"content": content, "done": done, "task_id": task, "offset": offset}
 
 
@@ -260,9 +287,9 @@ def live_frame(session_id: str, task_id: str, offset: int, text: str) -> Frame:
     return make_frame(FrameType.stream_chunk, data, session_id=session_id, task_id=task_id)
 
 
-def event_data(told: Told) -> dict[str, Any]:
+def event_data(told: Told) -> EventData:
     header = told.header
-    data: dict[str, Any] = {
+    data: EventData = {
         "kind": header.kind,
         "time_us": header.time_us,
         "task_id": header.task,

@@ -6,7 +6,7 @@ without the `id` that differs from socket to socket; each socket puts its own in
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -48,6 +48,92 @@ class Code(StrEnum):
     CANCELLED = "CANCELLED"
     TASK_FAILED = "TASK_FAILED"
     INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+# -- what the frames of a session carry, by their type --
+
+
+class StreamChunk(TypedDict):
+    """Text of the running answer: what stands from `offset` on is replaced. `time_us` stands at its end."""
+
+    content: str
+    done: bool
+    task_id: str | None
+    offset: int
+    time_us: NotRequired[int]
+
+
+class ToolCallData(TypedDict):
+    tool_name: str
+    arguments: dict[str, Any] | str
+    call_id: str
+    task_id: str | None
+
+
+class ToolResultData(TypedDict):
+    tool_name: str
+    call_id: str | None
+    result: dict[str, Any]
+    task_id: str | None
+
+
+class ToolDeniedData(TypedDict):
+    """Exactly these six, none of them empty."""
+
+    call_id: str
+    tool_name: str
+    mode: str
+    error_code: str
+    message: str
+    next_action: str
+
+
+class AskUserData(TypedDict):
+    question_id: str
+    call_id: str
+    task_id: str | None
+    question: dict[str, Any]
+
+
+class ErrorData(TypedDict):
+    """Of a request, or of a task that ended without an answer: then with its id and when."""
+
+    code: str
+    message: str
+    task_id: NotRequired[str | None]
+    time_us: NotRequired[int]
+
+
+class MessageData(TypedDict):
+    role: str
+    content: str
+
+
+class EventData(TypedDict):
+    """Everything else that the log tells; a message that was added comes with what it says."""
+
+    kind: str
+    time_us: int
+    task_id: str | None
+    event_id: str
+    parent: str | None
+    payload: dict[str, Any]
+    message: NotRequired[MessageData]
+
+
+SessionData = (
+    StreamChunk | ToolCallData | ToolResultData | ToolDeniedData | AskUserData | ErrorData | EventData
+)
+
+DATA_OF: dict[FrameType, type[Any]] = {
+    FrameType.stream_chunk: StreamChunk,
+    FrameType.tool_call: ToolCallData,
+    FrameType.tool_result: ToolResultData,
+    FrameType.tool_denied: ToolDeniedData,
+    FrameType.ask_user: AskUserData,
+    FrameType.error: ErrorData,
+    FrameType.event: EventData,
+}
 
 
 class Close(StrEnum):
@@ -192,7 +278,8 @@ def read_params(model: type[Params], given: dict[str, Any], request_id: RequestI
 
 
 def error_frame(code: str, message: str) -> Frame:
-    return make_frame(FrameType.error, {"code": code, "message": message})
+    data: ErrorData = {"code": code, "message": message}
+    return make_frame(FrameType.error, data)
 
 
 def told_error(error: Exception) -> tuple[str, str] | None:

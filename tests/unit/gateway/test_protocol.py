@@ -10,6 +10,7 @@ from websockets.frames import Opcode
 
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
+    DATA_OF,
     Close,
     Code,
     Frame,
@@ -48,6 +49,20 @@ def test_every_method_is_told_with_what_it_takes():
 def test_every_type_of_frame_is_told():
     assert [names(row[0])[0] for row in rows("Frames")] != []
     assert {names(row[0])[0] for row in rows("Frames")} == {kind.value for kind in FrameType}
+
+
+@pytest.mark.parametrize("kind", list(DATA_OF))
+def test_what_a_frame_carries_is_told(kind):
+    told = next(row[1] for row in rows("Frames") if names(row[0]) == [kind.value])
+    assert set(DATA_OF[kind].__annotations__) <= set(names(" ".join([told, last_cell(kind)])))
+
+
+def last_cell(kind: FrameType) -> str:
+    return next(row[2] for row in rows("Frames") if names(row[0]) == [kind.value])
+
+
+def test_every_type_but_the_answers_has_its_data():
+    assert set(DATA_OF) == set(FrameType) - {FrameType.response}
 
 
 def test_every_code_is_told():
