@@ -1,0 +1,37 @@
+"""A socket whose other end is gone without a word is noticed, and only that one."""
+
+import asyncio
+
+from interlock.gateway import serving
+
+
+async def upgraded(house):
+    """A socket that was let in, and whose client never says anything again: not even pongs."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+    head = (
+        "GET /ws HTTP/1.1",
+        f"Host: 127.0.0.1:{house.port}",
+        f"Authorization: Bearer {await house.token('silent')}",
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    )
+    writer.write("\r\n".join((*head, "", "")).encode())
+    assert b" 101 " in await reader.readline()
+    return reader, writer
+
+
+async def test_who_does_not_answer_a_ping_is_cut_off(open_house, monkeypatch):
+    monkeypatch.setattr(serving, "PING_SECONDS", 0.3)
+    house = await open_house()
+    answering = await house.connect()
+    reader, writer = await upgraded(house)
+    async with asyncio.timeout(15):
+        while await reader.read(65_536):
+            pass
+    writer.close()
+    async with asyncio.timeout(10):
+        while len(house.gateway.sockets) > 1:
+            await asyncio.sleep(0.05)
+    assert (await answering.ask("server.info"))["who"] == "tester"
