@@ -112,5 +112,7 @@ async def test_its_workers_do_not_outlive_it_when_it_is_killed(serving):
     await until(lambda: len(serving.events("worker.spawned")) == 2)
     pids = [told["pid"] for told in serving.events("worker.spawned")]
     serving.process.kill()
-    await asyncio.to_thread(serving.process.wait, 60)
+    assert await asyncio.to_thread(serving.process.wait, 60) == -signal.SIGKILL
+    assert len(set(pids)) == 2
     await until(lambda: not any(is_there(pid) for pid in pids))
+    assert not any(is_there(pid) for pid in pids)

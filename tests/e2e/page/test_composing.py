@@ -48,6 +48,10 @@ def test_a_second_message_waits_for_the_session_that_the_first_one_makes(server,
     for text in (one, two):
         composer(page).fill(text)
         composer(page).press("Enter")
+    assert len(held_back) == 1, "one session is made, however much is written meanwhile"
     held_back.pop()()
     is_done(task(page, one))
     is_done(task(page, two))
+    expect(task(page, one)).to_contain_text("One.")
+    expect(task(page, two)).to_contain_text("Two.")
+    assert composer(page).input_value() == ""
