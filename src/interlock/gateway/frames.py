@@ -48,11 +48,6 @@ SELECT kind, payload FROM events WHERE stream = ? AND task = ? AND seq < ?
     AND kind IN ('agent.failed', 'control.limit_reached', 'progress.stalled')
 ORDER BY seq DESC LIMIT 2
 """
-LAST_TURN = """
-SELECT kind, payload FROM events
-WHERE stream = ? AND task = ? AND kind IN ('turn.started', 'turn.completed')
-ORDER BY seq DESC LIMIT 1
-"""
 
 LAST = 2**62
 
@@ -104,15 +99,6 @@ def read_told(
 ) -> list[Told]:
     rows = connection.query(READ_AFTER, (session_id, after, through, limit))
     return [_told(connection, row) for row in rows]
-
-
-def turn_under_way(connection: Connection, session_id: str, task_id: str) -> int | None:
-    """The number of the task's turn that has begun and has not ended, as far as the log knows."""
-    rows = connection.query(LAST_TURN, (session_id, task_id))
-    if not rows or rows[0][0] != "turn.started":
-        return None
-    turn = _decoded(rows[0][1]).get("turn")
-    return turn if isinstance(turn, int) else None
 
 
 def _told(connection: Connection, row: Row) -> Told:
