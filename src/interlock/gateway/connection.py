@@ -18,10 +18,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from interlock.gateway.auth import Who
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.protocol import (
+    RESPONSE,
     Close,
     Code,
     Frame,
-    FrameType,
     Request,
     RequestError,
     RequestId,
@@ -219,7 +219,7 @@ class Connection:
         await self.ready()
         try:
             result = await self._handle(self, request)
-            answer = make_frame(FrameType.response, result).with_id(request.id)
+            answer = make_frame(RESPONSE, result).with_id(request.id)
             self._refuse_too_large(answer)
         except Exception as error:  # noqa: BLE001 - whatever it is, one request failed and the rest goes on
             told = told_error(error)

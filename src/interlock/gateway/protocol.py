@@ -6,11 +6,12 @@ without the `id` that differs from socket to socket; each socket puts its own in
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Final, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from interlock.following.pieces import ErrorData, PieceType
 from interlock.infra.errors import InterlockError, PersonError
 from interlock.infra.text import json_value, quotable
 from interlock.models.provider import ModelError
@@ -23,117 +24,18 @@ MAX_SHOWN_CHARS = 80
 FEW_BRACKETS = 100
 
 
-class FrameType(StrEnum):
-    """What the server sends."""
-
-    stream_chunk = "stream_chunk"
-    tool_call = "tool_call"
-    tool_result = "tool_result"
-    tool_denied = "tool_denied"
-    ask_user = "ask_user"
-    response = "response"
-    error = "error"
-    event = "event"
+RESPONSE: Final = "response"
+FrameType = PieceType | Literal["response"]
 
 
 class Code(StrEnum):
-    """The codes of this layer; an error of a lower one brings its own (`infra/errors.py`)."""
+    """The codes of this layer; an error of a lower one, and a task that fails, brings its own."""
 
     PARSE_ERROR = "PARSE_ERROR"
     METHOD_NOT_FOUND = "METHOD_NOT_FOUND"
     INVALID_PARAMS = "INVALID_PARAMS"
     RATE_LIMITED = "RATE_LIMITED"
-    LLM_ERROR = "LLM_ERROR"
-    LIMIT_REACHED = "LIMIT_REACHED"
-    CANCELLED = "CANCELLED"
-    TASK_FAILED = "TASK_FAILED"
     INTERNAL_ERROR = "INTERNAL_ERROR"
-
-
-# -- what the frames of a session carry, by their type --
-
-
-class StreamChunk(TypedDict):
-    """Text of the running answer: what stands from `offset` on is replaced. `time_us` stands at its end."""
-
-    content: str
-    done: bool
-    task_id: str | None
-    offset: int
-    time_us: NotRequired[int]
-
-
-class ToolCallData(TypedDict):
-    tool_name: str
-    arguments: dict[str, Any] | str
-    call_id: str
-    task_id: str | None
-
-
-class ToolResultData(TypedDict):
-    tool_name: str
-    call_id: str | None
-    result: dict[str, Any]
-    task_id: str | None
-
-
-class ToolDeniedData(TypedDict):
-    """Exactly these six, none of them empty."""
-
-    call_id: str
-    tool_name: str
-    mode: str
-    error_code: str
-    message: str
-    next_action: str
-
-
-class AskUserData(TypedDict):
-    question_id: str
-    call_id: str
-    task_id: str | None
-    question: dict[str, Any]
-
-
-class ErrorData(TypedDict):
-    """Of a request, or of a task that ended without an answer: then with its id and when."""
-
-    code: str
-    message: str
-    task_id: NotRequired[str | None]
-    time_us: NotRequired[int]
-
-
-class MessageData(TypedDict):
-    role: str
-    content: str
-
-
-class EventData(TypedDict):
-    """Everything else that the log tells; a message that was added comes with what it says."""
-
-    kind: str
-    time_us: int
-    task_id: str | None
-    event_id: str
-    parent: str | None
-    payload: dict[str, Any]
-    message: NotRequired[MessageData]
-
-
-SessionData = (
-    StreamChunk | ToolCallData | ToolResultData | ToolDeniedData | AskUserData | ErrorData | EventData
-)
-
-DATA_OF: dict[FrameType, type[Any]] = {
-    FrameType.stream_chunk: StreamChunk,
-    FrameType.tool_call: ToolCallData,
-    FrameType.tool_result: ToolResultData,
-    FrameType.tool_denied: ToolDeniedData,
-    FrameType.ask_user: AskUserData,
-    FrameType.error: ErrorData,
-    FrameType.event: EventData,
-}
 
 
 class Close(StrEnum):
@@ -216,7 +118,7 @@ def make_frame(
     seq: int | None = None,
     task_id: str | None = None,
 ) -> Frame:
-    shell = {"type": kind.value, "session_id": session_id, "seq": seq, "data": data}
+    shell = {"type": kind, "session_id": session_id, "seq": seq, "data": data}
     try:
         body = orjson.dumps(shell).decode()[1:]
     except orjson.JSONEncodeError:
@@ -279,7 +181,7 @@ def read_params(model: type[Params], given: dict[str, Any], request_id: RequestI
 
 def error_frame(code: str, message: str) -> Frame:
     data: ErrorData = {"code": code, "message": message}
-    return make_frame(FrameType.error, data)
+    return make_frame(PieceType.error, data)
 
 
 def told_error(error: Exception) -> tuple[str, str] | None:

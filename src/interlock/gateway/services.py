@@ -9,8 +9,9 @@ from typing import Any
 from interlock.agent.personas import AgentFolder
 from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog
+from interlock.following.hub import Hub
 from interlock.gates.policy import ToolPolicy
-from interlock.gateway.hub import Hub
+from interlock.gateway.protocol import Frame
 from interlock.infra.threads import WorkThreads
 from interlock.models.roster import ModelRoster
 from interlock.questions.desk import QuestionDesk
@@ -43,7 +44,7 @@ class Services:
     database: Database
     log: EventLog
     redactor: Redactor
-    hub: Hub
+    hub: Hub[Frame]
     sessions: SessionManager
     mode_switch: ModeSwitch
     stored_settings: SettingsStore

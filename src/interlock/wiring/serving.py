@@ -5,11 +5,12 @@ from typing import Any
 
 from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
+from interlock.following.hub import Hub, Telling
 from interlock.gates.policy import ToolPolicy
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.doors import DoorPolicy, Doors
-from interlock.gateway.hub import Hub
+from interlock.gateway.frames import frames_of, live_frame
 from interlock.gateway.services import About, Services
 from interlock.gateway.serving import Address, Server, listening_socket
 from interlock.models.choose import DEMO
@@ -92,7 +93,7 @@ def _services(office: Office) -> Services:
         database=runtime.database,
         log=runtime.log,
         redactor=runtime.redactor,
-        hub=Hub(runtime.database, runtime.log, office.live),
+        hub=Hub(runtime.database, runtime.log, office.live, Telling(frames_of, live_frame)),
         sessions=runtime.sessions,
         mode_switch=runtime.mode_switch,
         stored_settings=runtime.stored_settings,

@@ -8,13 +8,14 @@ import pytest
 from websockets.frames import Frame as LibraryFrame
 from websockets.frames import Opcode
 
+from interlock.following.pieces import DATA_OF, PieceType
+from interlock.following.told import EndCode
 from interlock.gateway.methods import ALL
 from interlock.gateway.protocol import (
-    DATA_OF,
+    RESPONSE,
     Close,
     Code,
     Frame,
-    FrameType,
     RequestError,
     make_frame,
     read_request,
@@ -48,7 +49,7 @@ def test_every_method_is_told_with_what_it_takes():
 
 def test_every_type_of_frame_is_told():
     assert [names(row[0])[0] for row in rows("Frames")] != []
-    assert {names(row[0])[0] for row in rows("Frames")} == {kind.value for kind in FrameType}
+    assert {names(row[0])[0] for row in rows("Frames")} == {*PieceType, RESPONSE}
 
 
 @pytest.mark.parametrize("kind", list(DATA_OF))
@@ -57,17 +58,17 @@ def test_what_a_frame_carries_is_told(kind):
     assert set(DATA_OF[kind].__annotations__) <= set(names(" ".join([told, last_cell(kind)])))
 
 
-def last_cell(kind: FrameType) -> str:
+def last_cell(kind: PieceType) -> str:
     return next(row[2] for row in rows("Frames") if names(row[0]) == [kind.value])
 
 
 def test_every_type_but_the_answers_has_its_data():
-    assert set(DATA_OF) == set(FrameType) - {FrameType.response}
+    assert set(DATA_OF) == set(PieceType)
 
 
 def test_every_code_is_told():
     told = {name for row in rows("Errors") for name in names(row[0])}
-    assert {code.value for code in Code} <= told
+    assert {*Code, *EndCode} <= told
 
 
 def test_every_way_to_be_closed_is_told():
@@ -105,14 +106,14 @@ def test_an_id_that_can_be_read_is_echoed():
 @pytest.mark.parametrize("size", [0, 20, 30, 60, 100, 125, 126, 127, 1000, 65_000, 65_536, 70_000, 200_000])
 def test_a_frame_for_the_wire_is_what_a_library_would_send(size):
     """RFC 6455 has three ways to tell a frame's length."""
-    frame = make_frame(FrameType.event, {"文": "x" * size})
+    frame = make_frame(PieceType.event, {"文": "x" * size})
     assert frame.wire == LibraryFrame(Opcode.TEXT, frame.plain.encode()).serialize(mask=False)
     assert frame.wire is frame.wire
 
 
 @pytest.mark.parametrize("identity", [None, "a", 7, 'quote"and\\', "文"])
 def test_a_frame_is_encoded_once_and_carries_any_id(identity):
-    frame = make_frame(FrameType.event, {"kind": "x", "text": '"}'}, session_id="s", seq=3, task_id="t")
+    frame = make_frame(PieceType.event, {"kind": "x", "text": '"}'}, session_id="s", seq=3, task_id="t")
     assert isinstance(frame, Frame)
     assert orjson.loads(frame.with_id(identity)) == {
         "id": identity,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from interlock.following.hub import Hub
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
-from interlock.gateway.hub import Hub
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,
@@ -17,7 +17,7 @@ from interlock.gateway.methods.base import (
     Method,
     Seq,
 )
-from interlock.gateway.protocol import Params
+from interlock.gateway.protocol import Frame, Params
 from interlock.gateway.services import Json
 from interlock.infra.errors import PersonError, WrongTaskStatus
 from interlock.session.models import Message
@@ -124,7 +124,7 @@ async def follow_from_now(
 
 
 async def follow(
-    hub: Hub, caller: Caller, session_id: str, *, after: int | None, last: int | None = None
+    hub: Hub[Frame], caller: Caller, session_id: str, *, after: int | None, last: int | None = None
 ) -> tuple[int, int]:
     wanted = caller.subscriptions
     if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:

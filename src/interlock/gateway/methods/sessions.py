@@ -8,7 +8,8 @@ import orjson
 from pydantic import Field
 
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.gateway.frames import frames_of, read_told
+from interlock.following.told import read_told
+from interlock.gateway.frames import frames_of
 from interlock.gateway.methods.base import (
     MAX_PAGE_CHARS,
     PAGE,

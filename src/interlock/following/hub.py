@@ -1,4 +1,4 @@
-"""Brings what happens in sessions to the sockets that follow them.
+"""Brings what happens in sessions to those who follow them.
 
 Each session that somebody follows has one channel. It reads the log once for all its followers, in the
 order of the numbers, and tells the text of a running answer in between as it comes. A newcomer is first
@@ -7,24 +7,16 @@ without a moment in between in which something could be missed or told twice.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import orjson
 import structlog
 
 from interlock.agent.events import AgentEvent, TextDelta
 from interlock.events.log import EventLog
-from interlock.gateway.frames import (
-    LAST,
-    Told,
-    frames_of,
-    live_frame,
-    read_head,
-    read_heads,
-    read_told,
-)
-from interlock.gateway.protocol import Frame
+from interlock.following.told import LAST, Told, read_head, read_heads, read_told
 from interlock.infra.errors import StoreError
 from interlock.session.messages import must_be_there
 from interlock.store.database import Database
@@ -54,22 +46,39 @@ ORDER BY e.seq DESC LIMIT 1
 """
 
 
-class Follower(Protocol):
-    def tell(self, frame: Frame) -> None:
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling(Generic[T]):
+    """In which form the followers are told, made once for all of them.
+
+    `of_event` is given an event and the part of the running answer that was told before it was stored;
+    `of_text` text that is not stored yet: of which session and task, from which offset on.
+    """
+
+    of_event: Callable[[Told, str], Sequence[T]]
+    of_text: Callable[[str, str, int, str], T]
+
+
+class Follower(Protocol[T_contra]):
+    def tell(self, told: T_contra, /) -> None:
         """It never waits. A follower that cannot keep up is ended by itself, and leaves."""
 
     async def ready(self) -> None:
         """Until there is room for more: for those who have much to catch up on."""
 
 
-class Hub:
+class Hub(Generic[T]):
     """On one event loop. `run` looks for what other processes wrote."""
 
-    def __init__(self, database: Database, log: EventLog, live: Live) -> None:
+    def __init__(self, database: Database, log: EventLog, live: Live, telling: Telling[T]) -> None:
+        self._telling = telling
         self._database = database
         self._log = log
         self._live = live
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, Channel[T]] = {}
         self._looked_at = 0
 
     async def run(self) -> None:
@@ -94,7 +103,7 @@ class Hub:
             await self._end_all()
 
     async def follow(
-        self, session_id: str, follower: Follower, *, after: int | None = None, last: int | None = None
+        self, session_id: str, follower: Follower[T], *, after: int | None = None, last: int | None = None
     ) -> tuple[int, int]:
         """Tell what comes after `after`, at most the `last` newest numbers of what is there.
 
@@ -103,7 +112,9 @@ class Hub:
         """
         channel = self._channels.get(session_id)
         if channel is None:
-            channel = self._channels[session_id] = Channel(session_id, self._database, self._live)
+            channel = self._channels[session_id] = Channel(
+                session_id, self._database, self._live, self._telling
+            )
         channel.wanted += 1
         try:
             head = await channel.begin()
@@ -116,13 +127,13 @@ class Hub:
             await self._let_go(channel)
         return begin, joined
 
-    async def leave(self, session_id: str, follower: Follower) -> None:
+    async def leave(self, session_id: str, follower: Follower[T]) -> None:
         channel = self._channels.get(session_id)
         if channel is not None:
             channel.followers.discard(follower)
             await self._let_go(channel)
 
-    def follows(self, session_id: str, follower: Follower) -> bool:
+    def follows(self, session_id: str, follower: Follower[T]) -> bool:
         channel = self._channels.get(session_id)
         return channel is not None and follower in channel.followers
 
@@ -146,7 +157,7 @@ class Hub:
         grown = [name for name, seq in heads if name in self._channels and seq > self._channels[name].seq]
         self._wake(grown)
 
-    async def _let_go(self, channel: "Channel") -> None:
+    async def _let_go(self, channel: "Channel[T]") -> None:
         if (
             not channel.followers
             and not channel.wanted
@@ -161,12 +172,12 @@ class Hub:
         self._channels.clear()
 
 
-class Channel:
+class Channel(Generic[T]):
     """One session for all who follow it. `seq` is the number up to which they were told everything."""
 
-    def __init__(self, session_id: str, database: Database, live: Live) -> None:
+    def __init__(self, session_id: str, database: Database, live: Live, telling: Telling[T]) -> None:
         self.session_id = session_id
-        self.followers: set[Follower] = set()
+        self.followers: set[Follower[T]] = set()
         # Those that are about to join.
         self.wanted = 0
         self.seq = 0
@@ -180,6 +191,7 @@ class Channel:
         # The turn that the log says is under way: text of a later one waits until the log has come to it,
         # and that of one which is stored is not told again.
         self._turn: tuple[str, int] | None = None
+        self._telling = telling
         self._open = OpenText()
         self._text_is_due = False
 
@@ -231,20 +243,20 @@ class Channel:
 
     # -- telling --
 
-    async def bring(self, follower: Follower, seq: int) -> int:
+    async def bring(self, follower: Follower[T], seq: int) -> int:
         """Tell a newcomer what is stored until it is where everybody is, and let it join."""
         while seq < self.seq:
             page = await self._read(seq, self.seq)
             if not page:
                 raise StoreError(f"the log of session {self.session_id} ends before its head")
             for told in page:
-                for frame in frames_of(told):
-                    follower.tell(frame)
+                for piece in self._telling.of_event(told, ""):
+                    follower.tell(piece)
                 seq = told.seq
                 # One by one: a page of long messages is more than may wait for anybody.
                 await follower.ready()
-        if (running := self._open.whole(self.session_id)) is not None:
-            follower.tell(running)
+        if (running := self._open.whole()) is not None:
+            follower.tell(self._of_text(running))
         self.followers.add(follower)
         return seq
 
@@ -270,8 +282,8 @@ class Channel:
         while page := await self._read(self.seq, LAST):
             for told in page:
                 shown = self._note(told)
-                for frame in frames_of(told, shown):
-                    self._tell_all(frame)
+                for piece in self._telling.of_event(told, shown):
+                    self._tell_all(piece)
                 self.seq = told.seq
             if len(page) < PAGE:
                 return
@@ -293,13 +305,16 @@ class Channel:
         # Text of a turn that was not read about yet is told once it was: the log wakes the channel.
         if running is None or running.place != self._turn:
             return
-        frame = self._open.more(self.session_id, running)
-        if frame is not None:
-            self._tell_all(frame)
+        grown = self._open.more(running)
+        if grown is not None:
+            self._tell_all(self._of_text(grown))
 
-    def _tell_all(self, frame: Frame) -> None:
+    def _of_text(self, text: "Text") -> T:
+        return self._telling.of_text(self.session_id, text.task_id, text.offset, text.text)
+
+    def _tell_all(self, piece: T) -> None:
         for follower in tuple(self.followers):
-            follower.tell(frame)
+            follower.tell(piece)
 
     async def _read(self, after: int, through: int) -> list[Told]:
         return await self._database.read(
@@ -314,6 +329,15 @@ def _open_turn(connection: Connection, session_id: str) -> tuple[str, int] | Non
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Of a running answer, from `offset` on."""
+
+    task_id: str
+    offset: int
+    text: str
+
+
 class OpenText:
     """What of the running answer was told to the followers, before it is stored."""
 
@@ -322,22 +346,22 @@ class OpenText:
         self._pieces = 0
         self._chars = 0
 
-    def more(self, session_id: str, running: RunningPieces) -> Frame | None:
+    def more(self, running: RunningPieces) -> Text | None:
         """What has come since; None where nothing has."""
         if running is not self._of:
             self._of, self._pieces, self._chars = running, 0, 0
         text = "".join(running.pieces[self._pieces :])
         if not text:
             return None
-        frame = live_frame(session_id, running.task_id, self._chars, text)
+        grown = Text(running.task_id, self._chars, text)
         self._pieces, self._chars = len(running.pieces), self._chars + len(text)
-        return frame
+        return grown
 
-    def whole(self, session_id: str) -> Frame | None:
+    def whole(self) -> Text | None:
         """All of it that the others were told, for one who joins them."""
         if self._of is None or not self._chars:
             return None
-        return live_frame(session_id, self._of.task_id, 0, self._text())
+        return Text(self._of.task_id, 0, self._text())
 
     def close(self) -> str:
         """It is stored, or nobody goes on with it. Gives what was told of it."""

@@ -1,0 +1,236 @@
+"""What the log of a session tells, in pieces: the same for who is there now and for who comes later.
+
+Every event brings at least one.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NotRequired, TypedDict
+
+import orjson
+
+from interlock.agent.events import shown_arguments
+from interlock.following.told import EndCode, SaidMessage, Told
+from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.session.models import Role
+
+
+class PieceType(StrEnum):
+    stream_chunk = "stream_chunk"
+    tool_call = "tool_call"
+    tool_result = "tool_result"
+    tool_denied = "tool_denied"
+    ask_user = "ask_user"
+    error = "error"
+    event = "event"
+
+
+class StreamChunk(TypedDict):
+    """Text of the running answer: what stands from `offset` on is replaced. `time_us` stands at its end."""
+
+    content: str
+    done: bool
+    task_id: str | None
+    offset: int
+    time_us: NotRequired[int]
+
+
+class ToolCallData(TypedDict):
+    tool_name: str
+    arguments: dict[str, Any] | str
+    call_id: str
+    task_id: str | None
+
+
+class ToolResultData(TypedDict):
+    tool_name: str
+    call_id: str | None
+    result: dict[str, Any]
+    task_id: str | None
+
+
+class ToolDeniedData(TypedDict):
+    """Exactly these six, none of them empty."""
+
+    call_id: str
+    tool_name: str
+    mode: str
+    error_code: str
+    message: str
+    next_action: str
+
+
+class AskUserData(TypedDict):
+    question_id: str
+    call_id: str
+    task_id: str | None
+    question: dict[str, Any]
+
+
+class ErrorData(TypedDict):
+    """Of a request, or of a task that ended without an answer: then with its id and when."""
+
+    code: str
+    message: str
+    task_id: NotRequired[str | None]
+    time_us: NotRequired[int]
+
+
+class MessageData(TypedDict):
+    role: str
+    content: str
+
+
+class EventData(TypedDict):
+    """Everything else that the log tells; a message that was added comes with what it says."""
+
+    kind: str
+    time_us: int
+    task_id: str | None
+    event_id: str
+    parent: str | None
+    payload: dict[str, Any]
+    message: NotRequired[MessageData]
+
+
+SessionData = (
+    StreamChunk | ToolCallData | ToolResultData | ToolDeniedData | AskUserData | ErrorData | EventData
+)
+
+DATA_OF: dict[PieceType, type[Any]] = {
+    PieceType.stream_chunk: StreamChunk,
+    PieceType.tool_call: ToolCallData,
+    PieceType.tool_result: ToolResultData,
+    PieceType.tool_denied: ToolDeniedData,
+    PieceType.ask_user: AskUserData,
+    PieceType.error: ErrorData,
+    PieceType.event: EventData,
+}
+
+Piece = tuple[PieceType, SessionData]
+
+
+def pieces_of(told: Told, shown: str) -> Iterator[Piece]:
+    said, task = told.message, told.header.task
+    if told.is_erased:
+        yield PieceType.event, event_data(told)
+        return
+    match told.kind:
+        case "message.appended" if said is not None and said.role == Role.assistant:
+            yield from _answer_pieces(said, task, shown)
+        case "message.appended" if said is not None and said.role == Role.tool:
+            yield _result_piece(told, said)
+        case "tool_call.denied":
+            yield PieceType.tool_denied, _denial(told.payload)
+        case "ask_user.asked":
+            yield PieceType.ask_user, _question(told)
+        case "task.finished" if told.payload.get("status") == "done":
+            ended = chunk("", 0, task, done=True)
+            ended["time_us"] = told.header.time_us
+            yield PieceType.stream_chunk, ended
+        case "task.finished":
+            yield _ended(told, told.code, told.payload.get("reason") or "the task failed")
+        case "task.cancelled":
+            yield _ended(told, EndCode.CANCELLED, f"cancelled by {told.payload.get('who', '')}".strip())
+        case _:
+            yield PieceType.event, event_data(told)
+
+
+def _ended(told: Told, code: EndCode, sentence: str) -> Piece:
+    """A task's end without an answer."""
+    header = told.header
+    data: ErrorData = {
+        "code": code.value,
+        "message": sentence,
+        "task_id": header.task,
+        "time_us": header.time_us,
+    }
+    return PieceType.error, data
+
+
+def _answer_pieces(said: SaidMessage, task: str | None, shown: str) -> Sequence[Piece]:
+    """What of the text was not sent yet; where something else was sent, all of it."""
+    offset = len(shown) if said.content.startswith(shown) else 0
+    pieces: list[Piece] = []
+    if said.content or shown or not said.tool_calls:
+        pieces.append((PieceType.stream_chunk, chunk(said.content[offset:], offset, task)))
+    for call in said.tool_calls:
+        arguments = shown_arguments(str(call["arguments"]))
+        data: ToolCallData = {
+            "tool_name": str(call["name"]),
+            "arguments": arguments,
+            "call_id": str(call["id"]),
+            "task_id": task,
+        }
+        pieces.append((PieceType.tool_call, data))
+    return pieces
+
+
+def _result_piece(told: Told, said: SaidMessage) -> Piece:
+    envelope = _envelope(said.content)
+    if _is_denial(str(envelope.get("error_code", ""))):
+        # The denial itself was told by its own event.
+        return PieceType.event, event_data(told)
+    data: ToolResultData = {
+        "tool_name": said.tool_name,
+        "call_id": said.tool_call_id,
+        "result": envelope,
+        "task_id": told.header.task,
+    }
+    return PieceType.tool_result, data
+
+
+def _envelope(content: str) -> dict[str, Any]:
+    try:
+        decoded = orjson.loads(content or "{}")
+    except orjson.JSONDecodeError:
+        decoded = None
+    if isinstance(decoded, dict) and "ok" in decoded:
+        return decoded
+    # An answer of a person is the result by itself.
+    return {"ok": True, "stdout": content}
+
+
+def _is_denial(code: str) -> bool:
+    return code in ErrorCode.__members__ and ErrorCode(code).error_class is ErrorClass.policy
+
+
+def _denial(payload: dict[str, Any]) -> ToolDeniedData:
+    """Six fields, and something in each of them whatever the row says."""
+    return {
+        "call_id": str(payload.get("call_id") or "unknown"),
+        "tool_name": str(payload.get("tool_name") or "unknown"),
+        "mode": str(payload.get("mode") or "unknown"),
+        "error_code": str(payload.get("error_code") or "unknown"),
+        "message": str(payload.get("error") or "refused"),
+        "next_action": str(payload.get("next_action") or "Go on without it."),
+    }
+
+
+def _question(told: Told) -> AskUserData:
+    payload = told.payload
+    return {
+        "question_id": str(payload.get("question_id", "")),
+        "call_id": str(payload.get("call_id", "")),
+        "task_id": told.header.task,
+        "question": payload.get("question") or {},
+    }
+
+
+def chunk(content: str, offset: int, task: str | None, *, done: bool = False) -> StreamChunk:
+    return {"content": content, "done": done, "task_id": task, "offset": offset}
+
+
+def event_data(told: Told) -> EventData:
+    header = told.header
+    data: EventData = {
+        "kind": header.kind,
+        "time_us": header.time_us,
+        "task_id": header.task,
+        "event_id": header.id,
+        "parent": header.parent,
+        "payload": told.payload,
+    }
+    if told.message is not None:
+        data["message"] = {"role": told.message.role, "content": told.message.content}
+    return data
