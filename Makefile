@@ -86,7 +86,7 @@ bench: setup-dev ## measure, beside plain code in the same run
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml
 
 lock: | $(filter .tools/bin/uv,$(UV)) ## renew the pins
-	@$(LOCK) --extra postgres --extra nats --extra telegram --output-file requirements.lock
+	@$(LOCK) --extra postgres --extra nats --extra telegram --extra mcp --output-file requirements.lock
 	@$(LOCK) --all-extras --group dev --constraint requirements.lock --output-file requirements-dev.lock
 
 clean: ## remove what setup made
