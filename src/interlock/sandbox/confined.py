@@ -72,12 +72,13 @@ def become(
     order: Order, descriptors: list[int], confinement: Confinement, fault: Fault, parent: int
 ) -> None:
     """Never returns: executes the program, or leaves why not and exits."""
-    folder, *outputs = descriptors
+    folder, *outputs = descriptors[:3]
+    entry = descriptors[3] if order.has_stdin else confinement.null
     step = 1
     try:
         _begin_session(parent)
         step = 2
-        for number, descriptor in enumerate((confinement.null, *outputs)):
+        for number, descriptor in enumerate((entry, *outputs)):
             os.dup2(descriptor, number)
         step = 3
         os.fchdir(folder)

@@ -62,6 +62,7 @@ class Job:
     The environment is complete: nothing is inherited. `private_folders` (HOME, TMPDIR) are written besides
     the profile's writable roots; a job without either may not change the metadata of any file.
     When the program ends, what it left running has `linger_seconds` to end as well.
+    With `has_stdin` somebody writes to it; without, there is nothing to read.
     """
 
     argv: tuple[str | bytes, ...]
@@ -72,6 +73,7 @@ class Job:
     private_folders: tuple[Path, ...] = ()
     limits: JobLimits = field(default_factory=JobLimits)
     linger_seconds: float = 0.2
+    has_stdin: bool = False
 
     def __post_init__(self) -> None:
         if not self.argv or not os.fsencode(self.argv[0]).startswith(b"/"):
@@ -93,6 +95,7 @@ class Job:
             "max_tasks": self.limits.processes,
             "max_memory_bytes": self.limits.memory_bytes,
             "linger_seconds": self.linger_seconds,
+            "has_stdin": self.has_stdin,
         }
 
 
@@ -154,7 +157,19 @@ class Output(Protocol):
         """Some bytes as soon as there are any, or nothing at the end."""
 
 
+class Input(Protocol):
+    """Where a child reads from. Nothing is kept back: who writes waits until the child has taken it."""
+
+    async def write(self, data: bytes) -> None:
+        """All of it, or an `OSError` where nobody reads any more."""
+
+    def close(self) -> None: ...
+
+
 class Child(Protocol):
+    @property
+    def stdin(self) -> Input | None: ...
+
     @property
     def stdout(self) -> Output: ...
 

@@ -29,7 +29,7 @@ from interlock.sandbox.jobs import (
 from interlock.sandbox.landlock import OPEN_BEFORE
 from interlock.sandbox.launcher_process import BUSY, BUSY_SECONDS, LauncherProcess
 from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
-from interlock.sandbox.output import PipeOutput
+from interlock.sandbox.output import PipeInput, PipeOutput
 
 # Supervisors that wait for the next job. Each has about a megabyte to itself.
 MAX_IDLE = 8
@@ -47,7 +47,8 @@ def _log_loss(text: str) -> None:
 class LandlockChild:
     """A job that was handed to a supervisor."""
 
-    def __init__(self, worker: "_Worker", stdout: int, stderr: int) -> None:
+    def __init__(self, worker: "_Worker", stdout: int, stderr: int, stdin: int | None = None) -> None:
+        self.stdin = None if stdin is None else PipeInput(stdin)
         self.stdout = PipeOutput(stdout)
         self.stderr = PipeOutput(stderr)
         self._worker = worker
@@ -72,6 +73,8 @@ class LandlockChild:
             self.stderr.finish()
 
     def close(self) -> None:
+        if self.stdin is not None:
+            self.stdin.close()
         self.stdout.close()
         self.stderr.close()
 
@@ -96,6 +99,10 @@ class _Worker:
                 reading, writing = os.pipe()
                 ours.append(reading)
                 theirs.insert(len(ours) - 1, writing)
+            if job.has_stdin:
+                reading, writing = os.pipe()
+                ours.append(writing)
+                theirs.insert(len(ours) - 1, reading)
             socket.send_fds(self.channel, [message], [job.folder, *theirs])
         except BaseException:
             for descriptor in ours:

@@ -29,6 +29,7 @@ class Order:
     max_tasks: int | None
     max_memory_bytes: int | None
     linger_seconds: float
+    has_stdin: bool
 
     def __init__(self, packed: bytes) -> None:
         for name, value in marshal.loads(packed).items():  # noqa: S302 - from the server, over its own socket
@@ -49,7 +50,7 @@ def pack(order: dict[str, object]) -> tuple[bytes, int | None]:
 
 
 def unpack(message: bytes, descriptors: list[int]) -> tuple[Order, list[int]]:
-    """The order and the descriptors of its folder and its two outputs."""
+    """The order and the descriptors of its folder, its two outputs and, if it has one, its input."""
     if message != _IN_A_FILE:
         return Order(message), descriptors
     *rest, file = descriptors

@@ -1,6 +1,7 @@
-"""One end of a child's pipe, read when somebody asks: the pipe itself is the only buffer."""
+"""Our ends of a child's pipes, read and written when somebody asks: the pipe itself is the only buffer."""
 
 import asyncio
+import errno
 import os
 
 READ_BYTES = 64 * 1024
@@ -58,6 +59,51 @@ class PipeOutput:
             self._waiter = None
             if self._descriptor >= 0:
                 self._loop.remove_reader(self._descriptor)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class PipeInput:
+    """Writes without blocking the loop. Whoever writes more than the child reads is held up."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._loop = asyncio.get_running_loop()
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def write(self, data: bytes) -> None:
+        """All of it, or an `OSError` where nobody reads any more."""
+        rest = memoryview(data)
+        while rest:
+            if self._descriptor < 0:
+                raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                await self._writable()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            if self._waiter is not None:
+                self._loop.remove_writer(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._wake()
+
+    async def _writable(self) -> None:
+        if self._waiter is not None:
+            raise RuntimeError("an input has one writer")
+        self._waiter = self._loop.create_future()
+        self._loop.add_writer(self._descriptor, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._descriptor >= 0:
+                self._loop.remove_writer(self._descriptor)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -73,6 +73,7 @@ class _Stage:
         self._channel = channel
         self._order = order
         self._outputs, self._processes, self._rest = descriptors[:2], descriptors[2], descriptors[3:]
+        self._entry = self._rest.pop(0) if order.has_stdin else None
         self._fault = Fault()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         # From the job before it executes: the descriptor by which its filter asks.
@@ -96,6 +97,8 @@ class _Stage:
             self._become(folder, ruleset, parent)
         for descriptor in (folder, self._processes, *self._outputs):
             os.close(descriptor)
+        if self._entry is not None:
+            os.close(self._entry)
         watch = Watch(self._channel, alive, self._questions, order, order.writable)
         self._report(*watch.until_the_end(pid))
 
@@ -122,7 +125,8 @@ class _Stage:
         try:
             _begin_session(parent)
             step = 2
-            for number, descriptor in enumerate((self._null, *self._outputs)):
+            entry = self._null if self._entry is None else self._entry
+            for number, descriptor in enumerate((entry, *self._outputs)):
                 os.dup2(descriptor, number)
             step = 3
             os.fchdir(folder)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from interlock.sandbox.jobs import Ended, EndReason, Job, SandboxUnavailable
 from interlock.sandbox.order import STOP, pack
-from interlock.sandbox.output import PipeOutput
+from interlock.sandbox.output import PipeInput, PipeOutput
 
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[2]); "
@@ -60,7 +60,8 @@ class NotPlanned(Exception):
 class StagedChild:
     """A job, its stage, and the stage's last word."""
 
-    def __init__(self, stdout: int, stderr: int) -> None:
+    def __init__(self, stdout: int, stderr: int, stdin: int | None = None) -> None:
+        self.stdin = None if stdin is None else PipeInput(stdin)
         self.stdout = PipeOutput(stdout)
         self.stderr = PipeOutput(stderr)
         self._channel: socket.socket | None = None
@@ -97,6 +98,8 @@ class StagedChild:
             self.stderr.finish()
 
     def close(self) -> None:
+        if self.stdin is not None:
+            self.stdin.close()
         self.stdout.close()
         self.stderr.close()
 
@@ -169,13 +172,14 @@ class StagedBackend(ABC):
         with ExitStack() as ours, ExitStack() as theirs:
             pipes = [_pipe(ours, theirs) for _ in ("stdout", "stderr", "complaints")]
             (stdout, stdout_end), (stderr, stderr_end), (complaints, complaints_end) = pipes
+            stdin, stdin_end = _input(ours, theirs) if job.has_stdin else (None, None)
             try:
                 plan = await asyncio.to_thread(self._plan, job, theirs)
                 message, file = pack(job.order() | plan.order)
             except NotPlanned as error:
                 ours.pop_all()
                 os.close(complaints)
-                child = StagedChild(stdout, stderr)
+                child = StagedChild(stdout, stderr, stdin)
                 child.finish(error.ended)
                 return child
             if file is not None:
@@ -188,13 +192,13 @@ class StagedBackend(ABC):
             channel.settimeout(0)
             processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             theirs.callback(os.close, processes)
-            always = [stdout_end, stderr_end, processes]
+            always = [stdout_end, stderr_end, processes, *([] if stdin_end is None else [stdin_end])]
             folder = [job.folder] if plan.order["folder"] is None else []
             socket.send_fds(channel, [message], [*always, *folder, *([] if file is None else [file])])
             async with self._starting:
                 process = await self._spawn(plan, far_end.fileno(), complaints_end)
             ours.pop_all()
-        child = StagedChild(stdout, stderr)
+        child = StagedChild(stdout, stderr, stdin)
         child.follow(process, channel, complaints)
         self._children.add(child)
         return child
@@ -224,6 +228,13 @@ def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     theirs.callback(os.close, writing)
     os.set_blocking(reading, False)
     return reading, writing
+
+
+def _input(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    ours.callback(os.close, writing)
+    theirs.callback(os.close, reading)
+    return writing, reading
 
 
 def _reason_in(text: str) -> int:

@@ -154,7 +154,7 @@ class Supervisor:
     # -- starting --
 
     def _start(self, order: Order, descriptors: list[int]) -> int:
-        if len(descriptors) != _FOLDER_AND_OUTPUTS:
+        if len(descriptors) != _FOLDER_AND_OUTPUTS + order.has_stdin:
             raise NotStarted(errno.EMFILE, "receiving its descriptors")
         self._fault.clear()
         ruleset = self._ruleset(order)
