@@ -6,15 +6,12 @@ loaded at all: half of a policy would be a wider one.
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
-from pydantic import ValidationError
-
-from interlock.agent.front_matter import Entry, Fault, HeadedText, parse
+from interlock.agent.front_matter import Fault, HeadedText, parse
 from interlock.agent.plain_files import (
     Unfit,
     decoded,
@@ -23,10 +20,10 @@ from interlock.agent.plain_files import (
     read_plain,
     without_comments,
 )
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.agent.tool_keys import TOOL_KEYS, read_tool_policy, unknown_key
+from interlock.gates.policy import ToolPolicy
 from interlock.infra.errors import PersonError
 from interlock.infra.text import quotable
-from interlock.session.settings_store import patch_for
 
 MAX_AGENT_BYTES = 65_536
 MAX_AGENTS = 1000
@@ -35,7 +32,6 @@ MAX_DESCRIPTION = 300
 _SUFFIX = ".md"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MODEL = re.compile(r"[!-~]{1,200}")
-_ITEM = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
 
 
 class AgentNotFound(PersonError):
@@ -173,7 +169,7 @@ class _Reading:
     def agent(self, digest: str) -> Agent:
         for entry in self._text.entries:
             if entry.key not in KEYS:
-                self.faults.append(Fault(entry.line, _unknown_key(entry.key)))
+                self.faults.append(Fault(entry.line, unknown_key(entry.key, KEYS)))
         self._check_name()
         description = self._description()
         persona = without_comments(self._text.body)
@@ -205,100 +201,9 @@ class _Reading:
         return None if entry is None else entry.value
 
     def _tools(self) -> ToolPolicy:
-        """Each line is a policy of its own; all of them merged are the agent's."""
-        policies = [self._policy(entry) for entry in self._text.entries if entry.key in _TOOL_VALUES]
-        return merge_tool_policies(*policies)
-
-    def _policy(self, entry: Entry) -> ToolPolicy:
-        try:
-            value = _TOOL_VALUES[entry.key](entry.value)
-            policy = ToolPolicy.model_validate(patch_for(entry.key.removeprefix("tools."), value))
-        except ValidationError as error:
-            self._fault(entry.line, f"{entry.key}: {error.errors(include_url=False)[0]['msg']}")
-        except ValueError as error:
-            self._fault(entry.line, f"{entry.key} {error}")
-        else:
-            for tool in sorted(policy.denied_tools):
-                if fault := self._unknown_tool(tool):
-                    self._fault(entry.line, fault)
-            return policy
-        return NO_RESTRICTION
-
-    def _unknown_tool(self, name: str) -> str:
-        # Those of MCP servers (server__tool) are known only while the server is there.
-        if name in self._known_tools or "__" in name:
-            return ""
-        near = difflib.get_close_matches(name, sorted(self._known_tools), n=1)
-        return f"there is no tool {name}" + (f"; did you mean {near[0]}?" if near else "")
+        policy, faults = read_tool_policy(self._text.entries, self._known_tools)
+        self.faults += faults
+        return policy
 
 
-# -- the values of a head ------------------------------------------------------------------------------
-
-
-def _switch(text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise ValueError(f"must be true or false, not '{quotable(text, 40)}'")
-    return text == "true"
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError(f"must be a whole number, not '{quotable(text, 40)}'")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", text):
-        raise ValueError(f"must be a number of seconds, not '{quotable(text, 40)}'")
-    return float(text)
-
-
-def _words(text: str) -> Iterator[str]:
-    """A list `a, b` or `[a, b]`; the empty list is `[]`."""
-    is_bracketed = text.startswith("[") and text.endswith("]")
-    inner = text[1:-1].strip() if is_bracketed else text
-    if not inner and is_bracketed:
-        return
-    for part in inner.split(","):
-        word = part.strip()
-        if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'":
-            word = word[1:-1]
-        if not _ITEM.fullmatch(word):
-            raise ValueError(f"must be a list with commas between its items, not '{quotable(text, 80)}'")
-        yield word
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(_words(text))
-
-
-def _numbers(text: str) -> frozenset[int]:
-    return frozenset(_number(word) for word in _words(text))
-
-
-_TOOL_VALUES: dict[str, Callable[[str], Any]] = {
-    "tools.fs.enabled": _switch,
-    "tools.fs.max_read_bytes": _number,
-    "tools.fs.max_write_bytes": _number,
-    "tools.shell.enabled": _switch,
-    "tools.shell.network": _switch,
-    "tools.shell.ports": _numbers,
-    "tools.mcp.enabled": _switch,
-    "tools.mcp.allowed_servers": _names,
-    "tools.memory.enabled": _switch,
-    "tools.image.enabled": _switch,
-    "tools.image.max_bytes": _number,
-    "tools.max_timeout_seconds": _seconds,
-    "tools.denied_tools": _names,
-}
-KEYS = ("name", "description", "model", *_TOOL_VALUES)
-
-
-def _unknown_key(key: str) -> str:
-    if key == "tools":
-        return "tools is a group; write what you mean with dots, as tools.fs.enabled: false"
-    near = difflib.get_close_matches(key, KEYS, n=1) or difflib.get_close_matches(
-        f"tools.{key}", KEYS, n=1, cutoff=0.7
-    )
-    hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(KEYS)})"
-    return f"there is no key {quotable(key, 80)}{hint}"
+KEYS = ("name", "description", "model", *TOOL_KEYS)
