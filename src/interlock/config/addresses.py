@@ -27,7 +27,7 @@ def refuse_unfit_key(key: SecretStr | None, variable: str) -> None:
 
 
 def _fault(address: str, plain_http: str) -> str | None:
-    parts = _split(address)
+    parts = split_address(address)
     if parts is None or not parts.hostname or not address.isprintable() or " " in address:
         return "is not a valid address; write https://HOST/v1"
     if parts.scheme not in _PORTS:
@@ -52,13 +52,13 @@ def is_loopback(host: str) -> bool:
 
 def origin_of(address: str) -> tuple[str, str, int] | None:
     """Scheme, host and port: two addresses with the same origin are one server. None for no address."""
-    parts = _split(address)
+    parts = split_address(address)
     if parts is None or not parts.hostname or parts.scheme not in _PORTS:
         return None
     return parts.scheme, parts.hostname.rstrip("."), parts.port or _PORTS[parts.scheme]
 
 
-def _split(address: str) -> SplitResult | None:
+def split_address(address: str) -> SplitResult | None:
     try:
         parts = urlsplit(address)
         _ = parts.port

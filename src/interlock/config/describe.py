@@ -30,6 +30,7 @@ OWN_PREFIXES = (
     "REDACTION_",
     "WORKER_",
     "CONTROL_",
+    "TELEGRAM_",
     "EVENT_RETENTION",
     SPEC_PREFIX,
 )

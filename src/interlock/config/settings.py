@@ -20,6 +20,7 @@ from interlock.config.environment import is_secret, variable_name
 from interlock.config.gateway import GatewaySettings
 from interlock.config.group import PositiveInt, SettingsGroup, Words, split_words
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.telegram import TelegramSettings
 from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.text import is_utf8
@@ -258,6 +259,7 @@ class Settings(SettingsGroup):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     control: ControlSettings = Field(default_factory=ControlSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
+    telegram: TelegramSettings = Field(default_factory=TelegramSettings)
     workspace_dir: Path = Field(default_factory=default_workspace_dir)
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="INTERLOCK_STATE_DIR")
     model: str = "demo"
@@ -356,6 +358,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         WorkerSettings,
         ControlSettings,
         ToolSettings,
+        TelegramSettings,
     )
 }
 

@@ -1,5 +1,5 @@
 """Every kind of event, as frozen dataclasses; those of work are in `work.py`, those of
-who came in are in `access.py`.
+who came in are in `access.py`, those of answers in chats in `replies.py`.
 
 docs/events.md lists them; a test keeps it complete.
 A kind that has been released keeps its name, and its fields only grow: old rows stay readable. A reader
@@ -14,6 +14,7 @@ import orjson
 from interlock.events.access import ACCESS_EVENTS
 from interlock.events.base import Event, reader_of
 from interlock.events.processes import PROCESS_EVENTS
+from interlock.events.replies import REPLY_EVENTS
 from interlock.events.work import WORK_EVENTS
 
 SYSTEM_STREAM = "system"
@@ -294,6 +295,7 @@ KINDS: dict[str, type[Event]] = {
         *WORK_EVENTS,
         *ACCESS_EVENTS,
         *PROCESS_EVENTS,
+        *REPLY_EVENTS,
     )
 }
 

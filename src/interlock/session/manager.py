@@ -72,6 +72,8 @@ UPDATE tasks SET reason = NULL, question_id = NULL,
     status = CASE WHEN ended_us IS NULL THEN 'cancelled' ELSE status END, ended_us = coalesce(ended_us, ?)
 WHERE session_id = ?
 """
+# What somebody has begun to answer in a chat.
+ERASE_BEGUN = "DELETE FROM telegram_questions WHERE session_id = ?"
 FENCE_OUT = "UPDATE session_leases SET token = token + 1, expires_ms = 0 WHERE session_id = ?"
 
 
@@ -197,6 +199,7 @@ class SessionManager:
             connection.change(MARK_DELETED, (now_us(), session_id))
             connection.change(ERASE_MESSAGES, (session_id,))
             connection.change(ERASE_QUESTIONS, (session_id,))
+            connection.change(ERASE_BEGUN, (session_id,))
             connection.change(ERASE_TASKS, (now_us(), session_id))
             connection.change(ERASE_PAYLOADS, (session_id, seq))
             transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))

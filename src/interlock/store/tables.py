@@ -259,3 +259,63 @@ memory_words = Table(
     Index("memory_words_backwards", "folder_id", "backwards"),
     info=DERIVED,
 )
+
+# So is where its bot is in its chats: a restored copy must not speak there as well.
+telegram_bots = Table(
+    "telegram_bots",
+    metadata,
+    Column("bot_id", BigInteger, primary_key=True, autoincrement=False),
+    # The first update that was not taken in yet, and when that was last known.
+    Column("next_update", BigInteger, nullable=False),
+    Column("updated_us", BigInteger, nullable=False),
+    info=PRIVATE,
+)
+
+# What came in and was not dealt with yet.
+telegram_inbox = Table(
+    "telegram_inbox",
+    metadata,
+    Column("bot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("update_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("chat_id", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("received_us", BigInteger, nullable=False),
+    # Set before it is put: which task it becomes, with others or alone.
+    Column("task_id", Text),
+    info=PRIVATE,
+)
+
+telegram_chats = Table(
+    "telegram_chats",
+    metadata,
+    Column("bot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("chat_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("session_id", Text, nullable=False),
+    info=PRIVATE,
+)
+
+# Tasks whose end a chat has not been told, and the messages that show them.
+telegram_tasks = Table(
+    "telegram_tasks",
+    metadata,
+    Column("task_id", Text, primary_key=True),
+    Column("bot_id", BigInteger, nullable=False),
+    Column("chat_id", BigInteger, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("user_id", BigInteger, nullable=False),
+    # The message that it answers, in groups.
+    Column("reply_to", BigInteger),
+    Column("shown", Text, nullable=False),
+    info=PRIVATE,
+)
+
+# How far a person has come with a question that takes several steps.
+telegram_questions = Table(
+    "telegram_questions",
+    metadata,
+    Column("question_id", Text, primary_key=True),
+    Column("task_id", Text, nullable=False),
+    Column("session_id", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    info=PRIVATE,
+)

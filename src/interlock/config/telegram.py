@@ -1,0 +1,82 @@
+"""The Telegram bot: its token, who may write to it, and where Telegram is."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from interlock.config.addresses import is_loopback, refuse_unsafe, split_address
+from interlock.config.group import SettingsGroup, split_words
+
+Ids = Annotated[frozenset[int], NoDecode]
+
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{20,100}")
+_ID = re.compile(r"-?[0-9]{1,18}")
+
+
+class TelegramSettings(SettingsGroup):
+    """Nobody is allowed until somebody is named."""
+
+    model_config = SettingsConfigDict(env_prefix="TELEGRAM_")
+
+    bot_token: SecretStr | None = None
+    allowed_users: Ids = frozenset()
+    allowed_chats: Ids = frozenset()
+    operators: Ids = frozenset()
+    refusals: bool = True
+    pending_seconds: Annotated[float, Field(ge=0, le=30)] = 1.0
+    base_url: str = "https://api.telegram.org"
+
+    @field_validator("bot_token", mode="before")
+    @classmethod
+    def _blank_is_unset(cls, value: Any) -> Any:
+        return (value.strip() or None) if isinstance(value, str) else value
+
+    @field_validator("bot_token")
+    @classmethod
+    def _token_as_given(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _TOKEN.fullmatch(value.get_secret_value()):
+            raise ValueError("is no bot token; BotFather gives one in the form NUMBER:LETTERS")
+        return value
+
+    @field_validator("allowed_users", "allowed_chats", "operators", mode="before")
+    @classmethod
+    def _numbers(cls, value: Any) -> Any:
+        named = split_words(value)
+        for name in named if isinstance(named, tuple) else ():
+            if not _ID.fullmatch(name):
+                raise ValueError(f"'{name}' is no id; Telegram's ids are numbers, names are not taken")
+        return named
+
+    @field_validator("allowed_users", "operators")
+    @classmethod
+    def _people(cls, value: frozenset[int]) -> frozenset[int]:
+        if any(number <= 0 for number in value):
+            raise ValueError("a person's id is a number above 0; groups go into TELEGRAM_ALLOWED_CHATS")
+        return value
+
+    @field_validator("allowed_chats")
+    @classmethod
+    def _groups(cls, value: frozenset[int]) -> frozenset[int]:
+        if any(number >= 0 for number in value):
+            raise ValueError("a group's id is a number below 0; people go into TELEGRAM_ALLOWED_USERS")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _encrypted(cls, value: str) -> str:
+        """The token is part of every address that is asked for."""
+        refuse_unsafe(value, "TELEGRAM_BASE_URL", plain_http="")
+        parts = split_address(value)
+        if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            raise ValueError("TELEGRAM_BASE_URL: plain http shows the token to others; use https")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _operators_may_write(self) -> "TelegramSettings":
+        if strangers := self.operators - self.allowed_users:
+            raise ValueError(
+                f"TELEGRAM_OPERATORS: {min(strangers)} is not in TELEGRAM_ALLOWED_USERS; add it there too"
+            )
+        return self

@@ -1,0 +1,44 @@
+"""The kinds of events that tell what reached people in other people's services, and who was turned away."""
+
+from dataclasses import dataclass
+
+from interlock.events.base import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySent(Event):
+    """The whole answer to a task has arrived in a chat, in these messages."""
+
+    kind = "reply.sent"
+    outside = ()
+    channel: str
+    chat: str
+    task_id: str
+    message_ids: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyFailed(Event):
+    """It cannot be brought to its chat; `reason` is a sentence."""
+
+    kind = "reply.failed"
+    channel: str
+    chat: str
+    task_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelRefused(Event):
+    """Somebody who is not allowed wrote. `unrecorded` is how many before were not written down."""
+
+    kind = "channel.refused"
+    outside = ()
+    channel: str
+    user: str
+    chat: str
+    reason: str
+    unrecorded: int = 0
+
+
+REPLY_EVENTS = (ReplySent, ReplyFailed, ChannelRefused)
