@@ -232,10 +232,18 @@ class Channel(Generic[T]):
     def tell(self, _task: Task, event: AgentEvent) -> bool:
         """What the agent tells: text is new here, everything else comes by the log."""
         if isinstance(event, TextDelta):
-            self.text_grew()
+            self._text_grew()
         return True
 
-    def text_grew(self) -> None:
+    def hear_of_more(self) -> None:
+        running = self._live.running_pieces(self.session_id)
+        if running is None or running.place != self._turn:
+            # The other process's log says what it belongs to, or how it ended.
+            self.wake()
+        else:
+            self._text_grew()
+
+    def _text_grew(self) -> None:
         if not self._text_is_due:
             # What else comes before it is told goes into the same frame.
             self._text_is_due = True

@@ -12,12 +12,10 @@ from typing import Protocol, assert_never
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
 from interlock.infra.mailbox import Mailbox
 from interlock.worker.rows import Task
-from interlock.worker.wire import Piece, Ring, Signal, Silence, Stir, Wanted, Wire
+from interlock.worker.wire import Grown, Piece, Ring, Signal, Silence, Stir, Wanted, Wire
 
 # How many pieces may wait for one watcher.
 MAX_WAITING = 4096
-# How many running texts of other processes are kept in mind.
-MAX_TEXTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ class Watcher(Protocol):
     def tell(self, task: Task, event: AgentEvent) -> bool:
         """False: it has fallen behind and hears no more. It never waits."""
 
-    def text_grew(self) -> None:
-        """The running text has grown by what another process said."""
+    def hear_of_more(self) -> None:
+        """Another process said more of the running text, ended it, or wrote more to the log."""
 
 
 class Watching:
@@ -73,7 +71,7 @@ class Watching:
         self._told.put((task, event))
         return True
 
-    def text_grew(self) -> None:
+    def hear_of_more(self) -> None:
         """Whoever works on a session in another process is followed by the log."""
 
     def end(self) -> None:
@@ -121,6 +119,9 @@ class Live:
                 known = self._texts.get(session_id)
                 if known is not None and known.is_remote and known.task_id == task_id:
                     del self._texts[session_id]
+                self._tell_of_more(session_id)
+            case Grown(session_id):
+                self._tell_of_more(session_id)
             case Wanted(session_id):
                 self._tell_whole(session_id)
             case Ring() | Stir():
@@ -147,13 +148,23 @@ class Live:
             self.detach(session_id, watching)
 
     def attach(self, session_id: str, watcher: Watcher) -> None:
-        self._watchers.setdefault(session_id, set()).add(watcher)
+        watchers = self._watchers.setdefault(session_id, set())
+        if not watchers and self._wire is not None:
+            self._wire.watch(session_id)
+        watchers.add(watcher)
 
     def detach(self, session_id: str, watcher: Watcher) -> None:
         watchers = self._watchers.get(session_id, set())
         watchers.discard(watcher)
-        if not watchers:
-            self._watchers.pop(session_id, None)
+        if not watchers and self._watchers.pop(session_id, None) is not None:
+            self._unwatch(session_id)
+
+    def _unwatch(self, session_id: str) -> None:
+        known = self._texts.get(session_id)
+        if known is not None and known.is_remote:
+            del self._texts[session_id]
+        if self._wire is not None:
+            self._wire.unwatch(session_id)
 
     def _keep_text(self, task: Task, event: AgentEvent) -> None:
         if isinstance(event, TextDelta):
@@ -171,30 +182,28 @@ class Live:
     # -- texts of other processes --
 
     def _receive(self, piece: Piece) -> None:
+        if piece.session_id not in self._watchers:
+            return
         known = self._texts.get(piece.session_id)
         if known is not None and not known.is_remote:
             # The answer is given here; whoever else says something has lost the session.
             return
         if piece.offset == 0:
-            known = self._begin_remote(piece)
+            known = self._texts[piece.session_id] = RunningPieces(piece.task_id, piece.turn, is_remote=True)
         elif known is None or known.place != (piece.task_id, piece.turn) or known.chars < piece.offset:
-            self._want(piece.session_id)
+            self._ask_for_whole(piece.session_id)
             return
         if known.chars > piece.offset:
             return
         known.add(piece.text)
-        for watcher in tuple(self._watchers.get(piece.session_id, ())):
-            watcher.text_grew()
+        self._tell_of_more(piece.session_id)
 
-    def _begin_remote(self, piece: Piece) -> RunningPieces:
-        while len(self._texts) >= MAX_TEXTS:
-            del self._texts[next(iter(self._texts))]
-        known = self._texts[piece.session_id] = RunningPieces(piece.task_id, piece.turn, is_remote=True)
-        return known
+    def _tell_of_more(self, session_id: str) -> None:
+        for watcher in tuple(self._watchers.get(session_id, ())):
+            watcher.hear_of_more()
 
-    def _want(self, session_id: str) -> None:
-        """Only for somebody who watches: most texts are of no interest here."""
-        if self._wire is not None and session_id in self._watchers:
+    def _ask_for_whole(self, session_id: str) -> None:
+        if self._wire is not None:
             self._wire.send(Wanted(session_id))
 
     def _tell_whole(self, session_id: str) -> None:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
 import structlog
 
-from interlock.worker.wire import Hear, Piece, Ring, Signal, Silence, Stir, Wanted
+from interlock.worker.wire import Hear, Signal, Wanted, decoded, encoded
 
 _log = structlog.get_logger(__name__)
 
@@ -25,15 +24,6 @@ RETRY_SECONDS = 0.2
 MAX_LINE_BYTES = 4 * 1024 * 1024
 # Somebody who has so much still to read does not keep up, and comes back when it does.
 MAX_UNREAD_BYTES = 4 * 1024 * 1024
-
-_KINDS: dict[str, type[Signal]] = {
-    "ring": Ring,
-    "stir": Stir,
-    "piece": Piece,
-    "silence": Silence,
-    "wanted": Wanted,
-}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 class LocalWire:
@@ -47,9 +37,20 @@ class LocalWire:
     def is_connected(self) -> bool:
         return self.is_host or bool(self._ends)
 
+    @property
+    def has_others(self) -> bool:
+        return bool(self._ends)
+
     def send(self, signal: Signal) -> None:
         if self._ends:
-            self._pass_on(_encoded(signal), None)
+            self._pass_on(encoded(signal) + b"\n", None)
+
+    def watch(self, session_id: str) -> None:
+        # All hear all; what was said before has to be asked for.
+        self.send(Wanted(session_id))
+
+    def unwatch(self, session_id: str) -> None:
+        pass
 
     async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all hear all
         self._hear = hear
@@ -130,7 +131,7 @@ class LocalWire:
     def heard(self, line: bytes, source: "_End") -> None:
         if self.is_host:
             self._pass_on(line + b"\n", source)
-        signal = _decoded(line)
+        signal = decoded(line)
         if signal is not None:
             self._hear(signal)
 
@@ -197,17 +198,3 @@ def _short_path(folder: Path) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)
-
-
-def _encoded(signal: Signal) -> bytes:
-    fields = [getattr(signal, name) for name in signal.__slots__]
-    return orjson.dumps([_NAMES[type(signal)], *fields]) + b"\n"
-
-
-def _decoded(line: bytes) -> Signal | None:
-    """None for what is no signal: another version of Interlock may say more."""
-    try:
-        name, *fields = orjson.loads(line)
-        return _KINDS[name](*fields)
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -1,8 +1,8 @@
 """How workers hear of work. The rows say what there is to do; a bell only says when to look.
 
 The contract is small because nothing depends on it: a ring may be lost, late, doubled or for nothing, and
-a worker that hears none looks by itself every second or so. Embedded, the bell is this process's own, and
-what other processes put into the same file is found by looking. Other engines only bring another `Bell`.
+a worker that hears none looks by itself every second or so. Which processes hear one another, and how, is
+the wire's (`wire.py`): a Unix socket on one machine, NATS on many.
 """
 
 import asyncio
@@ -11,15 +11,18 @@ from typing import Protocol
 
 from interlock.store.database import Database
 from interlock.worker.rows import FIND_WORK, TO_STOP
-from interlock.worker.wire import Ring, Wire
+from interlock.worker.wire import Ring, Stir, Wire
 
 
 class Bell(Protocol):
     def ring(self, session_id: str) -> None:
         """Something changed in this session: there is work, or some is to stop. Never waits or fails."""
 
-    def rings(self) -> AsyncIterator[str]:
-        """The sessions rung for from now on, for one listener; each at least once after its last ring."""
+    def stir(self, session_id: str) -> None:
+        """Somebody else holds this session: have it look whether something is to stop. As `ring`."""
+
+    def rings(self) -> AsyncIterator[Ring | Stir]:
+        """What is rung for from now on, for one listener; each at least once after it was last said."""
 
 
 class InProcessBell:
@@ -30,15 +33,20 @@ class InProcessBell:
         self._ears: set[_Ear] = set()
 
     def ring(self, session_id: str) -> None:
-        self.ring_here(session_id)
+        self.hear(Ring(session_id))
         if self._wire is not None:
             self._wire.send(Ring(session_id))
 
-    def ring_here(self, session_id: str) -> None:
-        for ear in self._ears:
-            ear.hear(session_id)
+    def stir(self, session_id: str) -> None:
+        if self._wire is not None:
+            self._wire.send(Stir(session_id))
 
-    async def rings(self) -> AsyncIterator[str]:
+    def hear(self, signal: Ring | Stir) -> None:
+        """From another process, for those who listen here."""
+        for ear in self._ears:
+            ear.hear(signal)
+
+    async def rings(self) -> AsyncIterator[Ring | Stir]:
         ear = _Ear()
         self._ears.add(ear)
         try:
@@ -49,23 +57,23 @@ class InProcessBell:
 
 
 class _Ear:
-    """What one listener has not come to yet: each session once, so that it never grows without bound."""
+    """What one listener has not come to yet: each once, so that it never grows without bound."""
 
     def __init__(self) -> None:
-        self._rung: dict[str, None] = {}
+        self._heard: dict[Ring | Stir, None] = {}
         self._some = asyncio.Event()
 
-    def hear(self, session_id: str) -> None:
-        self._rung[session_id] = None
+    def hear(self, signal: Ring | Stir) -> None:
+        self._heard[signal] = None
         self._some.set()
 
-    async def next(self) -> str:
+    async def next(self) -> Ring | Stir:
         await self._some.wait()
-        session_id = next(iter(self._rung))
-        del self._rung[session_id]
-        if not self._rung:
+        signal = next(iter(self._heard))
+        del self._heard[signal]
+        if not self._heard:
             self._some.clear()
-        return session_id
+        return signal
 
 
 class Backlog:

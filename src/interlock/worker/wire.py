@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import orjson
+
 
 @dataclass(frozen=True, slots=True)
 class Ring:
@@ -50,15 +52,61 @@ class Wanted:
     session_id: str
 
 
-Signal = Ring | Stir | Piece | Silence | Wanted
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """The log of this session has more than before."""
+
+    session_id: str
+
+
+Signal = Ring | Stir | Piece | Silence | Wanted | Grown
 Hear = Callable[[Signal], None]
+
+_KINDS: dict[str, type[Signal]] = {
+    "ring": Ring,
+    "stir": Stir,
+    "piece": Piece,
+    "silence": Silence,
+    "wanted": Wanted,
+    "grown": Grown,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_FIELDS = {"offset": int, "turn": int}
+
+
+def encoded(signal: Signal) -> bytes:
+    """On one line."""
+    return orjson.dumps([_NAMES[type(signal)], *(getattr(signal, name) for name in signal.__slots__)])
+
+
+def decoded(line: bytes) -> Signal | None:
+    """None for what is no signal: another version of Interlock may say more."""
+    try:
+        name, *fields = orjson.loads(line)
+        kind = _KINDS[name]
+        signal = kind(*fields)
+    except (ValueError, TypeError, KeyError):
+        return None
+    fits = (type(getattr(signal, field)) is _FIELDS.get(field, str) for field in kind.__slots__)
+    return signal if all(fits) else None
 
 
 class Wire(Protocol):
     """`send` and `hear` are used on one event loop. A process does not hear what it sent itself."""
 
+    @property
+    def has_others(self) -> bool:
+        """Whether anybody might hear; may be asked in any thread."""
+
     def send(self, signal: Signal) -> None:
         """Never waits and never fails; what cannot be sent is dropped."""
+
+    def watch(self, session_id: str) -> None:
+        """Hear this session's `Piece`, `Silence` and `Grown` from now on; whoever gives an answer tells it
+        whole. What is not watched may be heard or not.
+        """
+
+    def unwatch(self, session_id: str) -> None: ...
 
     async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:
         """Until it is cancelled, through every loss of the connection.
@@ -71,7 +119,15 @@ class Wire(Protocol):
 class NoWire:
     """For a process that is alone."""
 
+    has_others = False
+
     def send(self, signal: Signal) -> None:
+        pass
+
+    def watch(self, session_id: str) -> None:
+        pass
+
+    def unwatch(self, session_id: str) -> None:
         pass
 
     async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:

@@ -7,19 +7,25 @@ is found in the store by the next one.
 
 import asyncio
 import math
+import os
+import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
+from interlock.events.ledger import Scope
 from interlock.events.log import EventLog
+from interlock.events.processes import WorkerStarted
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
+from interlock.worker.telling import tell
+from interlock.worker.wire import Ring
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +44,10 @@ class WorkerLimits:
 
 
 class Worker:
-    """`name` is what leases and events call it: no two workers may share one."""
+    """`name` is what leases and events call it: no two workers may share one.
+
+    `spawned` is the event by which somebody tells that they started this process.
+    """
 
     def __init__(
         self,
@@ -51,8 +60,11 @@ class Worker:
         bell: Bell,
         leases: SessionLeases,
         limits: WorkerLimits,
+        spawned: str | None = None,
     ) -> None:
         self._name = name
+        self._log = log
+        self._spawned = spawned
         self._backlog = backlog
         self._bell = bell
         self._leases = leases
@@ -72,11 +84,15 @@ class Worker:
         # Rung for and not looked at yet; and when the store was last asked for what nobody rang for.
         self._rung: dict[str, None] = {}
         self._swept_at = -math.inf
+        # Rung for while it was in hand; and whether somebody rang while there was no room.
+        self._again: set[str] = set()
+        self._left_some = False
         self._tasks = tasks
 
     async def run(self) -> None:
         """Work until told to stop. Cancelled, it leaves what runs to others and then ends."""
         ears = asyncio.create_task(self._listen())
+        telling = asyncio.create_task(self._tell_of_itself())
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
@@ -93,7 +109,8 @@ class Worker:
             self._stopping.set()
             self._hurrying.set()
             ears.cancel()
-            await asyncio.gather(ears, *self._sessions.values(), return_exceptions=True)
+            telling.cancel()
+            await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
 
     def stop(self) -> None:
         """Take nothing new. What runs may still end; what takes too long is left to another worker."""
@@ -106,16 +123,22 @@ class Worker:
 
     def has_room(self) -> bool:
         """Whether it could take up another session now."""
-        return len(self._sessions) < self._limits.sessions and not self._stopping.is_set()
+        return len(self._sessions) + len(self._rung) < self._limits.sessions and not self._stopping.is_set()
+
+    async def _tell_of_itself(self) -> None:
+        started = WorkerStarted(worker=self._name, pid=os.getpid(), host=socket.gethostname())
+        await tell(self._log, self._log.draft(started, Scope(None, self._spawned)))
 
     # -- finding work --
 
     async def _listen(self) -> None:
         while True:
             try:
-                async for session_id in self._bell.rings():
-                    self._rung[session_id] = None
-                    self._wake.set()
+                async for signal in self._bell.rings():
+                    if isinstance(signal, Ring):
+                        self._rung[signal.session_id] = None
+                    if isinstance(signal, Ring) or signal.session_id in self._sessions:
+                        self._wake.set()
             except Exception as error:  # noqa: BLE001 - without a bell there is still looking
                 _log.warning("bell_broken", worker=self._name, error=str(error))
             await asyncio.sleep(self._limits.poll_seconds)
@@ -142,8 +165,14 @@ class Worker:
             self._take_up(session_id)
 
     def _take_up(self, session_id: str) -> None:
-        if self.has_room() and session_id not in self._sessions and session_id not in self._cooling:
+        if session_id in self._sessions:
+            self._again.add(session_id)
+        elif session_id in self._cooling:
+            return
+        elif self.has_room():
             self._sessions[session_id] = asyncio.create_task(self._work_session(session_id))
+        else:
+            self._left_some = True
 
     async def _pass_on_cancels(self) -> None:
         try:
@@ -159,10 +188,13 @@ class Worker:
             if await self._tasks.resumable(session_id) is None:
                 return
             async with self._leases.held(session_id, self._name) as lease:
+                # What comes while it is given back is rung for in vain.
+                self._again.add(session_id)
                 if not await self._work.run(lease):
                     self._cool(session_id)
         except SessionBusy:
-            _log.debug("session_taken", session_id=session_id, worker=self._name)
+            # Whoever works on it may have to stop something: it is told, as the ring came here.
+            self._bell.stir(session_id)
         except (SessionFenced, SessionNotFound, StoreError) as error:
             _log.warning("session_lost", session_id=session_id, worker=self._name, error=str(error))
             self._cool(session_id)
@@ -171,12 +203,19 @@ class Worker:
             self._cool(session_id)
         finally:
             del self._sessions[session_id]
-            # What came while the session was still held, or while there was no room, has been rung for in
-            # vain: look again.
-            self._swept_at = -math.inf
-            self._wake.set()
-            if self._stopping.is_set():
-                self._bell.ring(session_id)
+            self._look_again(session_id)
+
+    def _look_again(self, session_id: str) -> None:
+        """At what was rung for while the session was in hand, or while there was no room."""
+        if session_id in self._again:
+            self._again.discard(session_id)
+            self._rung[session_id] = None
+        if self._left_some:
+            self._left_some, self._swept_at = False, -math.inf
+        self._wake.set()
+        if self._stopping.is_set():
+            # Another worker goes on with it.
+            self._bell.ring(session_id)
 
     def _cool(self, session_id: str) -> None:
         self._cooling[session_id] = time.monotonic() + COOLING_SECONDS

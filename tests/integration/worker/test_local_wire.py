@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from interlock.worker.local_wire import SOCKET, LocalWire
-from interlock.worker.wire import Piece, Ring, Silence, Wanted
+from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
 from tests.integration.worker.shop import until
 
 SPEAKER = """
@@ -65,6 +65,8 @@ async def test_everybody_hears_everybody_but_themselves(tmp_path):
             Piece("s", "t", 1, 0, 'two\nlines "quoted" 文'),
             Silence("s", "t"),
             Wanted("s"),
+            Stir("s"),
+            Grown("s"),
         ]
         for speaker in (host, one, other):
             for signal in signals:
@@ -91,7 +93,19 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
         assert host.heard == [Ring("s")]
 
 
-@pytest.mark.parametrize("garbage", [b"\n", b"[]\n", b'["ring"]\n', b"{}\n", b'["odd", 1]\n', b"\xff\n"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\n",
+        b"[]\n",
+        b'["ring"]\n',
+        b"{}\n",
+        b'["odd", 1]\n',
+        b'["ring", 1]\n',
+        b'["piece", "s", "t", "1", 0, "x"]\n',
+        b"\xff\n",
+    ],
+)
 async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
     async with stations(tmp_path, 2) as (host, one):
         end = next(iter(one.wire._ends))

@@ -5,6 +5,7 @@ import asyncio
 from interlock.agent.events import TaskEnded, TextDelta, TurnCompleted
 from interlock.worker.live import MAX_WAITING, Live, RunningText
 from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.wire import Grown, Piece
 
 
 def task(identity: str = "t_1", session: str = "s_1") -> Task:
@@ -131,9 +132,16 @@ class Line:
 
     def __init__(self):
         self.sent = []
+        self.watched = []
 
     def send(self, signal):
         self.sent.append(signal)
+
+    def watch(self, session_id):
+        self.watched.append(session_id)
+
+    def unwatch(self, session_id):
+        self.watched.remove(session_id)
 
     async def run(self, hear, has_room):
         pass
@@ -146,7 +154,7 @@ class Waker:
     def tell(self, _task, _event):
         return True
 
-    def text_grew(self):
+    def hear_of_more(self):
         self.woken += 1
 
 
@@ -168,11 +176,34 @@ async def test_another_process_hears_the_text_as_it_grows_and_its_end():
     here.publish(task(), TurnCompleted(1, "Hello", 1, 1, 1))
     passed_on(line, there)
     assert there.running_text("s_1") is None
+    assert waker.woken == 3
+    there.hear_signal(Grown("s_1"))
+    there.hear_signal(Grown("s_2"))
+    assert waker.woken == 4
+
+
+async def test_what_nobody_watches_is_neither_kept_nor_asked_for():
+    back = Line()
+    there, waker = Live(back), Waker()
+    there.hear_signal(Piece("s_1", "t_1", 1, 0, "text"))
+    there.hear_signal(Piece("s_1", "t_1", 1, 9, "more"))
+    assert there.running_text("s_1") is None
+    there.attach("s_1", waker)
+    there.attach("s_1", other := Waker())
+    assert back.watched == ["s_1"]
+    there.hear_signal(Piece("s_1", "t_1", 1, 0, "text"))
+    there.detach("s_1", waker)
+    assert there.running_text("s_1").text == "text"
+    there.detach("s_1", other)
+    assert there.running_text("s_1") is None
+    assert back.watched == []
+    assert back.sent == []
 
 
 async def test_a_piece_that_comes_twice_is_heard_once():
     line, there = Line(), Live(Line())
     here = Live(line)
+    there.attach("s_1", Waker())
     here.publish(task(), TextDelta(1, 0, "Hel"))
     here.publish(task(), TextDelta(1, 3, "lo"))
     doubled = [line.sent[0], line.sent[1], line.sent[1]]

@@ -3,6 +3,7 @@
 import asyncio
 
 from interlock.worker.queue import InProcessBell
+from interlock.worker.wire import Ring, Stir
 
 
 async def listening(bell: InProcessBell):
@@ -17,7 +18,7 @@ async def test_everybody_who_listens_hears_a_ring():
     bell = InProcessBell()
     (one, first), (two, second) = await listening(bell), await listening(bell)
     bell.ring("s1")
-    assert [await first, await second] == ["s1", "s1"]
+    assert [await first, await second] == [Ring("s1"), Ring("s1")]
     await one.aclose()
     await two.aclose()
 
@@ -28,12 +29,12 @@ async def test_rings_for_one_session_do_not_pile_up():
     for _ in range(1000):
         bell.ring("s1")
     bell.ring("s2")
-    assert [await first, await anext(rings)] == ["s1", "s2"]
+    assert [await first, await anext(rings)] == [Ring("s1"), Ring("s2")]
     waiting = asyncio.ensure_future(anext(rings))
     await asyncio.sleep(0)
     assert not waiting.done()
     bell.ring("s1")
-    assert await waiting == "s1"
+    assert await waiting == Ring("s1")
     await rings.aclose()
 
 
@@ -46,3 +47,12 @@ async def test_who_stops_listening_is_forgotten():
     await asyncio.wait({first})
     await rings.aclose()
     assert bell._ears == set()
+
+
+async def test_a_stir_of_another_process_is_told_apart_from_a_ring():
+    bell = InProcessBell()
+    rings, first = await listening(bell)
+    bell.hear(Stir("s1"))
+    bell.hear(Ring("s1"))
+    assert [await first, await anext(rings)] == [Stir("s1"), Ring("s1")]
+    await rings.aclose()
