@@ -1,0 +1,142 @@
+"""What can be wrong with a graph whose parts are all well written: dead ends, islands, endless circles."""
+
+import difflib
+from collections.abc import Collection, Iterator
+
+from interlock.agent.personas import Problem
+from interlock.workflow.graph import Edge, Node, NodeKind, Workflow
+from interlock.workflow.reading import GRAPH_FILE, SUFFIX
+
+_PASSED = frozenset({NodeKind.decision, NodeKind.merge})
+
+
+def graph_problems(workflow: Workflow) -> Iterator[Problem]:
+    """Of one workflow by itself, in the order of its lines."""
+    found = [*_shape(workflow), *_ways(workflow), *_ends(workflow)]
+    yield from (Problem(GRAPH_FILE, line, text) for line, text in sorted(set(found)))
+
+
+def agent_problems(workflow: Workflow, agents: Collection[str]) -> Iterator[Problem]:
+    """Agents that are named and not there."""
+    if workflow.agent is not None and workflow.agent not in agents:
+        yield Problem(GRAPH_FILE, workflow.agent_line, _no_agent(workflow.agent, agents))
+    for node in workflow.nodes.values():
+        brief = node.brief
+        if brief is not None and brief.agent is not None and brief.agent not in agents:
+            yield Problem(f"{node.name}{SUFFIX}", brief.agent_line, _no_agent(brief.agent, agents))
+
+
+def _no_agent(name: str, agents: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, agents, n=1)
+    return f"there is no agent {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+Line = tuple[int, str]
+
+
+def _shape(workflow: Workflow) -> Iterator[Line]:
+    for node in workflow.nodes.values():
+        ways = workflow.ways_from(node.name)
+        if node.kind is NodeKind.end:
+            if ways:
+                yield node.line, f"{node.name} is an end: no edge may lead on from it"
+            continue
+        if not ways:
+            yield node.line, f"no edge leads on from {node.name}, and it is no end"
+        yield from _of_kind(node, ways, workflow)
+    if (
+        not any(node.kind is NodeKind.step for node in workflow.nodes.values())
+        and not workflow.subworkflows
+    ):
+        yield 1, "there is no step in it"
+
+
+def _of_kind(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iterator[Line]:
+    defaults = [edge for edge in ways if edge.is_default]
+    if len(defaults) > 1:
+        yield defaults[1].line, f"{node.name} has more than one default edge"
+    labels: set[str] = set()
+    for edge in ways:
+        if edge.label in labels:
+            yield edge.line, f"two edges from {node.name} have the label '{edge.label}'"
+        labels |= {edge.label} if edge.label else set()
+        if edge.is_default and edge.condition is not None:
+            yield edge.line, "a default edge is taken when no condition holds: it has none of its own"
+        if edge.label and node.kind not in {NodeKind.step, NodeKind.subworkflow}:
+            yield edge.line, f"{node.name} is a {node.kind}: nobody names a label there; write a condition"
+    match node.kind:
+        case NodeKind.merge if len(ways) != 1 or ways[0].condition is not None:
+            yield (
+                node.line,
+                f"{node.name} is a merge: exactly one edge leads on from it, without a condition",
+            )
+        case NodeKind.decision:
+            yield from _decision(node, ways, has_default=bool(defaults))
+        case _:
+            yield from _plain_edges(node, ways, workflow)
+
+
+def _decision(node: Node, ways: tuple[Edge, ...], *, has_default: bool) -> Iterator[Line]:
+    if not has_default:
+        yield node.line, f"{node.name} needs a default edge, for when no condition holds"
+    for edge in ways:
+        if edge.condition is None and not edge.is_default:
+            yield edge.line, f"an edge from the decision {node.name} needs a condition, or default = true"
+
+
+def _plain_edges(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iterator[Line]:
+    """From a step several ways must differ: by a label, by a condition, or as the default."""
+    plain = [edge for edge in ways if not edge.label and edge.condition is None and not edge.is_default]
+    if plain and len(ways) > 1:
+        yield plain[0].line, f"several edges lead on from {node.name}: give this one a label or a condition"
+    listed = node.brief.outcomes if node.brief else ()
+    if listed and any(edge.label for edge in ways) and set(listed) != set(workflow.outcomes_of(node.name)):
+        yield node.line, f"the outcomes that {node.name}{SUFFIX} lists are not the labels of its edges"
+
+
+def _ways(workflow: Workflow) -> Iterator[Line]:
+    if workflow.start not in workflow.nodes:
+        return
+    reached = _reach(workflow, {workflow.start})
+    for node in workflow.nodes.values():
+        if node.name not in reached:
+            yield node.line, f"{node.name} cannot be reached from {workflow.start}"
+
+
+def _ends(workflow: Workflow) -> Iterator[Line]:
+    """A circle must have a way out of it, and work in it."""
+    ends = {name for name, node in workflow.nodes.items() if node.kind is NodeKind.end}
+    if not ends:
+        yield 1, "there is no end: a run of it could never be done"
+        return
+    sources: dict[str, set[str]] = {name: set() for name in workflow.nodes}
+    for edge in workflow.edges:
+        sources[edge.target].add(edge.source)
+    leading, looked = set(ends), set(ends)
+    while looked:
+        looked = {source for name in looked for source in sources[name]} - leading
+        leading |= looked
+    for node in workflow.nodes.values():
+        if node.name not in leading and workflow.ways_from(node.name):
+            yield node.line, f"no end can be reached from {node.name}: its circle has no exit"
+        if node.kind in _PASSED and node.name in _passing(workflow, node.name):
+            yield node.line, f"{node.name} can lead back to itself without any step between"
+
+
+def _reach(workflow: Workflow, names: set[str]) -> set[str]:
+    reached, looked = set(names), set(names)
+    while looked:
+        looked = {edge.target for name in looked for edge in workflow.ways_from(name)} - reached
+        reached |= looked
+    return reached
+
+
+def _passing(workflow: Workflow, name: str) -> set[str]:
+    """What is come to from a node through decisions and merges alone."""
+    reached: set[str] = set()
+    looked = {edge.target for edge in workflow.ways_from(name)}
+    while looked:
+        reached |= looked
+        passed = {each for each in looked if workflow.nodes[each].kind in _PASSED}
+        looked = {edge.target for each in passed for edge in workflow.ways_from(each)} - reached
+    return reached

@@ -1,0 +1,244 @@
+"""Conditions on edges: comparisons of what a run has recorded, joined by `and`, `or` and `not`.
+
+    review.outcome == "approve" and build.visits < 3
+
+Nothing can be called and nothing can fail: a name that stands for nothing yet is null, and values of
+different kinds are never equal, nor is one less than the other.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+Value = str | int | float | bool | None
+Lookup = Callable[[tuple[str, ...]], Value]
+
+MAX_CHARS = 500
+MAX_DEPTH = 20
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<text>"[^"]*"|'[^']*')
+    |(?P<number>-?[0-9]{1,15}(?:\.[0-9]{1,6})?)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)
+    |(?P<sign>==|!=|<=|>=|<|>|\(|\)))""",
+    re.VERBOSE,
+)
+_WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
+_COMPARING = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+class Malformed(ValueError):
+    """Why a text is no condition, and from which character on (counted from 1)."""
+
+    def __init__(self, reason: str, column: int) -> None:
+        super().__init__(f"{reason} (at character {column})")
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    sign: str
+    left: "Expression"
+    right: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    inner: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`and` where all must hold, `or` where one is enough."""
+
+    word: str
+    parts: tuple["Expression", ...]
+
+
+Expression = Literal | Name | Compare | Not | Joined
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    text: str
+    expression: Expression
+
+    def holds(self, lookup: Lookup) -> bool:
+        return _value(self.expression, lookup) is True
+
+    @property
+    def names(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(_names(self.expression))
+
+
+def parse_condition(text: str) -> Condition:
+    """Raises `Malformed`, and nothing else, for whatever is no condition."""
+    if len(text) > MAX_CHARS:
+        raise Malformed(f"a condition may have {MAX_CHARS} characters", MAX_CHARS + 1)
+    return Condition(text, _Parser(text).whole())
+
+
+# -- parsing -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    column: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    place = 0
+    while text[place:].strip():
+        found = _TOKEN.match(text, place)
+        if found is None or found.lastgroup is None:
+            column = place + len(text[place:]) - len(text[place:].lstrip()) + 1
+            raise Malformed(f"{text[column - 1]!r} means nothing here", column)
+        kind = found.lastgroup
+        word = found[kind]
+        if kind == "name" and word in {"and", "or", "not"}:
+            kind = "sign"
+        yield _Token(kind, word, found.start(found.lastgroup) + 1)
+        place = found.end()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = list(_tokens(text))
+        self._place = 0
+        self._end = _Token("end", "", len(text) + 1)
+
+    def whole(self) -> Expression:
+        found = self._either(0)
+        if self._next.kind != "end":
+            raise Malformed(f"'{self._next.text}' is one too many; join with and, or", self._next.column)
+        return found
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._place] if self._place < len(self._tokens) else self._end
+
+    def _take(self, *signs: str) -> str | None:
+        token = self._next
+        if token.kind == "sign" and token.text in signs:
+            self._place += 1
+            return token.text
+        return None
+
+    def _either(self, depth: int) -> Expression:
+        parts = [self._all(depth)]
+        while self._take("or"):
+            parts.append(self._all(depth))
+        return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+
+    def _all(self, depth: int) -> Expression:
+        parts = [self._negated(depth)]
+        while self._take("and"):
+            parts.append(self._negated(depth))
+        return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+
+    def _negated(self, depth: int) -> Expression:
+        if depth > MAX_DEPTH:
+            raise Malformed("it is nested too deeply", self._next.column)
+        if self._take("not"):
+            return Not(self._negated(depth + 1))
+        left = self._operand(depth)
+        if (sign := self._take(*_COMPARING)) is None:
+            return left
+        return Compare(sign, left, self._operand(depth))
+
+    def _operand(self, depth: int) -> Expression:
+        token = self._next
+        if self._take("("):
+            inner = self._either(depth + 1)
+            if not self._take(")"):
+                raise Malformed("a closing parenthesis is missing", self._next.column)
+            return inner
+        self._place += 1
+        match token.kind:
+            case "text":
+                return Literal(token.text[1:-1])
+            case "number":
+                return Literal(float(token.text) if "." in token.text else int(token.text))
+            case "name":
+                return Literal(_WORDS[token.text]) if token.text in _WORDS else Name(_path(token.text))
+        what = f"'{token.text}' stands" if token.text else "it ends"
+        raise Malformed(f"{what} where a name, a text in quotes or a number should be", token.column)
+
+
+def _path(text: str) -> tuple[str, ...]:
+    return tuple(text.split("."))
+
+
+# -- meaning -------------------------------------------------------------------------------------------
+
+
+def _value(expression: Expression, lookup: Lookup) -> Value:
+    match expression:
+        case Literal(value):
+            return value
+        case Name(path):
+            return lookup(path)
+        case Not(inner):
+            return _value(inner, lookup) is not True
+        case Joined("and", parts):
+            return all(_value(part, lookup) is True for part in parts)
+        case Joined(_, parts):
+            return any(_value(part, lookup) is True for part in parts)
+        case Compare(sign, left, right):
+            return _compared(sign, _value(left, lookup), _value(right, lookup))
+
+
+def _compared(sign: str, left: Value, right: Value) -> bool:
+    if sign in {"==", "!="}:
+        return (_kind(left) == _kind(right) and left == right) is (sign == "==")
+    if isinstance(left, str) and isinstance(right, str):
+        return _ordered(sign, left < right, left == right)
+    if _kind(left) == _kind(right) == "number" and left is not None and right is not None:
+        return _ordered(sign, float(left) < float(right), float(left) == float(right))
+    return False
+
+
+def _ordered(sign: str, is_less: bool, is_equal: bool) -> bool:  # noqa: FBT001 - the two answers there are
+    match sign:
+        case "<":
+            return is_less
+        case "<=":
+            return is_less or is_equal
+        case ">":
+            return not (is_less or is_equal)
+        case _:
+            return not is_less
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, bool) or value is None:
+        return type(value).__name__
+    return "text" if isinstance(value, str) else "number"
+
+
+def _names(expression: Expression) -> Iterator[tuple[str, ...]]:
+    match expression:
+        case Name(path):
+            yield path
+        case Not(inner):
+            yield from _names(inner)
+        case Joined(_, parts):
+            for part in parts:
+                yield from _names(part)
+        case Compare(_, left, right):
+            yield from _names(left)
+            yield from _names(right)
+        case Literal():
+            pass

@@ -1,0 +1,237 @@
+"""The folder of workflows, read without links, checked whole, and pinned: what a run begins with is kept.
+
+A workflow's folder has `workflow.toml` and one Markdown file for each step.
+"""
+
+import difflib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+
+from interlock.agent.personas import Problem
+from interlock.agent.plain_files import Unfit, decoded, names_in, opened_folder, read_plain
+from interlock.infra.errors import PersonError
+from interlock.infra.text import quotable
+from interlock.workflow.checks import agent_problems, graph_problems
+from interlock.workflow.graph import Workflow
+from interlock.workflow.reading import GRAPH_FILE, MAX_NODES, NAME, SUFFIX, Reading
+
+MAX_FILE_BYTES = 65_536
+MAX_WORKFLOWS = 1000
+MAX_PINNED_BYTES = 1024 * 1024
+# How deep workflows may lie in one another.
+MAX_DEPTH = 4
+
+Agents = Callable[[], Mapping[str, str]]
+
+
+class WorkflowNotFound(PersonError):
+    code = "WORKFLOW_NOT_FOUND"
+
+
+class WorkflowInvalid(PersonError):
+    code = "WORKFLOW_INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A workflow's files as they are: the graph, and the steps' files by their names."""
+
+    graph: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A workflow with all that it runs, as it was when a run began.
+
+    `agents` has the hashes of the agents' files of then.
+    """
+
+    name: str
+    document: str
+    digest: str
+    agents: Mapping[str, str]
+
+    def workflows(self) -> Mapping[str, Workflow]:
+        return unpinned(self.document)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found in one workflow's folder. It can be used if there are no problems."""
+
+    name: str
+    workflow: Workflow | None
+    problems: tuple[Problem, ...]
+
+
+class WorkflowFolder:
+    """`WORKSPACE_DIR/workflows`. Its methods read files: call them on a thread."""
+
+    def __init__(self, path: Path, known_tools: Collection[str], agents: Agents) -> None:
+        """`agents` gives every agent that can be used, with the hash of its file."""
+        self.path = path
+        self._known_tools = frozenset(known_tools)
+        self._agents = agents
+
+    def survey(self) -> list[Checked]:
+        """Every workflow there is, in the order of their names."""
+        agents = self._agents()
+        return [self._checked(name, agents) for name in self._names()]
+
+    def check(self, name: str) -> Checked:
+        if not NAME.fullmatch(name) or not (self.path / name).is_dir():
+            near = difflib.get_close_matches(name, self._names(), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise WorkflowNotFound(f"there is no workflow '{quotable(name, 64)}'{hint}")
+        return self._checked(name, self._agents())
+
+    def load(self, name: str) -> Workflow:
+        checked = self.check(name)
+        if checked.problems or checked.workflow is None:
+            told = "; ".join(f"{checked.name}/{problem}" for problem in checked.problems[:3])
+            raise WorkflowInvalid(f"{told} (interlock workflow check {name} tells all of it)")
+        return checked.workflow
+
+    def pin(self, name: str) -> Pinned:
+        """All that a run needs, as text: what people edit meanwhile does not change a run."""
+        self.load(name)
+        agents, texts, used = self._agents(), dict[str, Texts](), set[str]()
+        wanted = [name]
+        while wanted:
+            each = wanted.pop()
+            if each in texts:
+                continue
+            workflow = self.load(each)
+            texts[each] = self._texts(each, [])
+            used |= set(workflow.agents)
+            wanted += workflow.subworkflows
+        document = _document(name, texts)
+        if len(document) > MAX_PINNED_BYTES:
+            raise WorkflowInvalid(f"'{name}' and what it runs have more than {MAX_PINNED_BYTES} bytes")
+        pins = {agent: agents[agent] for agent in sorted(used)}
+        return Pinned(name, document, sha256(document.encode()).hexdigest(), pins)
+
+    # -- reading --
+
+    def _names(self) -> list[str]:
+        with opened_folder(self.path) as folder:
+            found = [] if folder is None else names_in(folder)
+        meant = sorted(name for name in found if NAME.fullmatch(name) and (self.path / name).is_dir())
+        return meant[:MAX_WORKFLOWS]
+
+    def _checked(self, name: str, agents: Mapping[str, str]) -> Checked:
+        workflow, problems = self._read(name)
+        if workflow is not None and not problems:
+            problems += agent_problems(workflow, agents)
+            problems += self._nested(workflow, (name,))
+        ordered = sorted(problems, key=lambda each: (each.file != GRAPH_FILE, each.file, each.line))
+        return Checked(name, workflow, tuple(ordered))
+
+    def _read(self, name: str) -> tuple[Workflow | None, list[Problem]]:
+        reading = Reading(name, self._known_tools)
+        texts = self._texts(name, reading.problems)
+        if reading.problems:
+            return None, reading.problems
+        workflow = reading.workflow(texts.graph, texts.files)
+        if workflow is not None and not reading.problems:
+            reading.problems += graph_problems(workflow)
+        return workflow, reading.problems
+
+    def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[Problem]:
+        """What it runs must be there, be right, and not run it again."""
+        problems: list[Problem] = []
+        for node in workflow.nodes.values():
+            name = node.workflow
+            if not name:
+                continue
+            reason = ""
+            if name in path:
+                reason = f"{' > '.join((*path, name))} goes round in a circle"
+            elif len(path) >= MAX_DEPTH:
+                reason = f"{' > '.join((*path, name))} is more than {MAX_DEPTH} workflows deep"
+            elif not NAME.fullmatch(name) or name not in self._names():
+                reason = f"there is no workflow {quotable(name, 64)}"
+            if not reason:
+                inner, faults = self._read(name)
+                if inner is None or faults:
+                    reason = f"the workflow {name} has problems of its own"
+                else:
+                    faults = self._nested(inner, (*path, name))
+                    reason = faults[0].text if faults else ""
+            if reason:
+                problems.append(Problem(GRAPH_FILE, node.line, reason))
+        return problems
+
+    def _texts(self, name: str, problems: list[Problem]) -> Texts:
+        graph, files = "", dict[str, str]()
+        with opened_folder(self.path / name) as folder:
+            found = [] if folder is None else sorted(filter(_is_meant, names_in(folder)))
+            if GRAPH_FILE not in found:
+                problems.append(Problem(GRAPH_FILE, 1, "is missing"))
+            for file in found[: MAX_NODES + 1]:
+                try:
+                    text = _text(folder, file)
+                except Unfit as unfit:
+                    problems.append(Problem(file, unfit.line, unfit.reason))
+                    continue
+                if file == GRAPH_FILE:
+                    graph = text
+                else:
+                    files[file] = text
+        return Texts(graph, files)
+
+
+def _is_meant(file: str) -> bool:
+    """Scripts and pictures may lie beside; hidden files, editors' copies and notes to people too."""
+    is_note = file.startswith((".", "#")) or file.endswith("~") or file == "README.md"
+    return file == GRAPH_FILE or (file.endswith(SUFFIX) and not is_note)
+
+
+def _text(folder: int | None, file: str) -> str:
+    found = None if folder is None else read_plain(folder, file, MAX_FILE_BYTES + 1)
+    if found is None:
+        raise Unfit("is gone")
+    if found.size > MAX_FILE_BYTES:
+        raise Unfit(f"has {found.size} bytes; it may have {MAX_FILE_BYTES}")
+    return decoded(found)
+
+
+# -- pinned --------------------------------------------------------------------------------------------
+
+
+def _document(name: str, texts: Mapping[str, Texts]) -> str:
+    workflows = {each: {"graph": text.graph, "files": dict(text.files)} for each, text in texts.items()}
+    encoded = orjson.dumps({"root": name, "workflows": workflows}, option=orjson.OPT_SORT_KEYS)
+    return encoded.decode()
+
+
+@lru_cache(maxsize=64)
+def unpinned(document: str) -> Mapping[str, Workflow]:
+    """The workflows of a pinned document, read again as they were then."""
+    found: dict[str, Workflow] = {}
+    for name, texts in orjson.loads(document)["workflows"].items():
+        reading = Reading(name, _AnyTool())
+        workflow = reading.workflow(texts["graph"], texts["files"])
+        if workflow is None or reading.problems:
+            raise WorkflowInvalid(f"what this run was begun with cannot be read any more: {name}")
+        found[name] = workflow
+    return found
+
+
+class _AnyTool(Collection[str]):
+    """A tool that was there when the run began may be gone: to deny it then harms nobody."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

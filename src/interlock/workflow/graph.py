@@ -1,0 +1,105 @@
+"""What a workflow is: nodes, the edges between them, and what each step is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from interlock.config.modes import ToolMode
+from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
+from interlock.workflow.conditions import Condition
+
+# How often one node may be come to, and how many steps one run may take, unless the file says otherwise.
+DEFAULT_MAX_VISITS = 10
+DEFAULT_MAX_STEPS = 100
+
+
+class NodeKind(StrEnum):
+    """A step is an agent's work; a decision follows from what was recorded; a merge joins ways again."""
+
+    step = "step"
+    decision = "decision"
+    merge = "merge"
+    end = "end"
+    subworkflow = "subworkflow"
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A step's own file. `outcomes` are what it may say it came to, beside the labels of its edges."""
+
+    text: str
+    agent: str | None = None
+    mode: ToolMode | None = None
+    outcomes: tuple[str, ...] = ()
+    tools: ToolPolicy = NO_RESTRICTION
+    agent_line: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    name: str
+    kind: NodeKind
+    line: int = 1
+    title: str = ""
+    max_visits: int = DEFAULT_MAX_VISITS
+    # Of a step.
+    brief: Brief | None = None
+    # Of a subworkflow: which one.
+    workflow: str = ""
+    # Of an end: what the run comes to there.
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    source: str
+    target: str
+    label: str = ""
+    is_default: bool = False
+    condition: Condition | None = None
+    line: int = 1
+
+
+@dataclass(frozen=True)
+class Workflow:
+    name: str
+    description: str
+    start: str
+    nodes: Mapping[str, Node]
+    edges: tuple[Edge, ...]
+    # Who does a step that names no agent of its own.
+    agent: str | None = None
+    max_steps: int = DEFAULT_MAX_STEPS
+    agent_line: int = 1
+
+    @cached_property
+    def _ways(self) -> dict[str, tuple[Edge, ...]]:
+        found: dict[str, list[Edge]] = {name: [] for name in self.nodes}
+        for edge in self.edges:
+            found.setdefault(edge.source, []).append(edge)
+        return {name: tuple(edges) for name, edges in found.items()}
+
+    def ways_from(self, node: str) -> tuple[Edge, ...]:
+        return self._ways.get(node, ())
+
+    def agent_of(self, node: str) -> str | None:
+        """The step's own agent first, then the workflow's."""
+        brief = self.nodes[node].brief
+        return (brief.agent if brief else None) or self.agent
+
+    def outcomes_of(self, node: str) -> tuple[str, ...]:
+        """What a step may say it came to: the labels of its edges, else what its file lists."""
+        labels = tuple(dict.fromkeys(edge.label for edge in self.ways_from(node) if edge.label))
+        brief = self.nodes[node].brief
+        return labels or (brief.outcomes if brief else ())
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        steps = (node.name for node in self.nodes.values() if node.kind is NodeKind.step)
+        return tuple(sorted({agent for step in steps if (agent := self.agent_of(step))}))
+
+    @property
+    def subworkflows(self) -> tuple[str, ...]:
+        found = (node.workflow for node in self.nodes.values() if node.kind is NodeKind.subworkflow)
+        return tuple(sorted(set(found)))

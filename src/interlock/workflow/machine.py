@@ -1,0 +1,275 @@
+"""Where a run goes next: from what was recorded and what a step came to, to the moves that follow.
+
+It knows no store and no clock: the same run gives the same moves. A run moves along edges and in no other
+way, and what was completed stays completed.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from interlock.workflow.conditions import Value
+from interlock.workflow.graph import Edge, Node, NodeKind, Workflow
+
+ROOT = ""
+# What a step says that has nothing to choose between.
+DONE = "done"
+MAX_MOVES = 10_000
+
+
+class Place(NamedTuple):
+    """A node in a frame. A subworkflow is a frame of its own: `polish#2/` is its second time there."""
+
+    frame: str
+    node: str
+
+    def inside(self, visit: int) -> str:
+        return f"{self.frame}{self.node}#{visit}/"
+
+    @property
+    def is_inside(self) -> bool:
+        return self.frame != ROOT
+
+    def outside(self) -> "Place":
+        """The subworkflow node whose frame this is in."""
+        steps = self.frame.rstrip("/").split("/")
+        return Place("".join(f"{step}/" for step in steps[:-1]), steps[-1].partition("#")[0])
+
+
+class VisitStatus(StrEnum):
+    """`ready` is come to and not begun, because the run is paused."""
+
+    ready = "ready"
+    active = "active"
+    completed = "completed"
+    failed = "failed"
+    cancelled = "cancelled"
+
+    @property
+    def counts(self) -> bool:
+        """What failed or was cancelled is not a time that the node was done."""
+        return self in {VisitStatus.ready, VisitStatus.active, VisitStatus.completed}
+
+
+class Seen(NamedTuple):
+    """One time that a node was come to, as far as it matters for where to go."""
+
+    place: Place
+    status: VisitStatus
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    place: Place
+    visit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """`edge` leads on from it; an end has none."""
+
+    place: Place
+    outcome: str
+    edge: Edge | None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The step that was entered last is to be worked on."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """It is not clear where to go on: the run stays here until a person says."""
+
+    place: Place
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """A limit of the workflow was reached."""
+
+    reason: str
+
+
+Move = Enter | Complete | Work | Fail | Finish | GiveUp
+# A place to go to: to be entered, or left with an outcome.
+_Todo = tuple[Place, str | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The workflows of a run by their names, and the one it began with."""
+
+    root: str
+    workflows: Mapping[str, Workflow]
+
+    def workflow_in(self, frame: str) -> Workflow:
+        workflow = self.workflows[self.root]
+        for step in frame.rstrip("/").split("/") if frame else ():
+            workflow = self.workflows[workflow.nodes[step.partition("#")[0]].workflow]
+        return workflow
+
+    def node(self, place: Place) -> Node:
+        return self.workflow_in(place.frame).nodes[place.node]
+
+
+@dataclass(slots=True)
+class Walk:
+    """A run on its way. Give it what was recorded, then let it `begin` or go on from a step."""
+
+    book: Book
+    seen: Sequence[Seen] = ()
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    _visits: Counter[Place] = field(default_factory=Counter)
+    _outcomes: dict[Place, str] = field(default_factory=dict)
+    _steps: int = 0
+
+    def __post_init__(self) -> None:
+        for place, status, outcome in self.seen:
+            if status.counts:
+                self._visits[place] += 1
+            if status is VisitStatus.completed:
+                self._outcomes[place] = outcome
+                self._steps += self._is_step(place)
+
+    def begin(self) -> tuple[Move, ...]:
+        return self._moves(Place(ROOT, self.book.workflow_in(ROOT).start), None)
+
+    def advance(self, done: Place, outcome: str) -> tuple[Move, ...]:
+        """A step came to that outcome, which may be empty."""
+        return self._moves(done, outcome)
+
+    def refusal(self, place: Place, outcome: str) -> str:
+        """Why a step cannot come to that outcome now; empty where it can."""
+        workflow = self.book.workflow_in(place.frame)
+        known = workflow.outcomes_of(place.node)
+        if outcome not in (known or ("", DONE)):
+            return f"'{outcome}' is no outcome of {place.node}" if outcome else "it must say its outcome"
+        found = self._way(place, outcome)
+        return found if isinstance(found, str) else ""
+
+    def allowed(self, place: Place) -> tuple[str, ...]:
+        """The outcomes that lead on from a step as things stand."""
+        known = self.book.workflow_in(place.frame).outcomes_of(place.node) or (DONE,)
+        return tuple(outcome for outcome in known if not isinstance(self._way(place, outcome), str))
+
+    # -- moving --
+
+    def _moves(self, place: Place, outcome: str | None) -> tuple[Move, ...]:
+        """Until a step is to be worked on, or nothing more can be done. Without an outcome: enter there."""
+        moves: list[Move] = []
+        todo: _Todo = (place, outcome)
+        while todo is not None:
+            if len(moves) >= MAX_MOVES:
+                moves.append(GiveUp(f"it went through {MAX_MOVES} nodes without a step"))
+                break
+            place, outcome = todo
+            todo = self._enter(place, moves) if outcome is None else self._leave(place, outcome, moves)
+        return tuple(moves)
+
+    def _enter(self, place: Place, moves: list[Move]) -> _Todo:
+        node = self.book.node(place)
+        if stop := self._too_often(place, node):
+            moves.append(GiveUp(stop))
+            return None
+        self._visits[place] += 1
+        moves.append(Enter(place, self._visits[place]))
+        match node.kind:
+            case NodeKind.subworkflow:
+                inside = place.inside(self._visits[place])
+                return Place(inside, self.book.workflow_in(inside).start), None
+            case NodeKind.step:
+                moves.append(Work(place))
+                return None
+            case NodeKind.end:
+                return self._end(place, node, moves)
+        return place, ""
+
+    def _leave(self, place: Place, outcome: str, moves: list[Move]) -> _Todo:
+        way = self._way(place, outcome)
+        if isinstance(way, str):
+            moves.append(Fail(place, way))
+            return None
+        came_to = outcome or way.label or DONE
+        self._outcomes[place] = came_to
+        self._steps += self._is_step(place)
+        moves.append(Complete(place, came_to, way))
+        return Place(place.frame, way.target), None
+
+    def _end(self, place: Place, node: Node, moves: list[Move]) -> _Todo:
+        self._outcomes[place] = node.outcome
+        moves.append(Complete(place, node.outcome, None))
+        if place.is_inside:
+            return place.outside(), node.outcome
+        moves.append(Finish(node.outcome))
+        return None
+
+    def _too_often(self, place: Place, node: Node) -> str:
+        if self._visits[place] >= node.max_visits:
+            return f"{node.name} was come to {node.max_visits} times, which is as often as it may be"
+        most = self.book.workflow_in(ROOT).max_steps
+        if node.kind is NodeKind.step and self._steps >= most:
+            return f"it took {most} steps, which is as many as it may take"
+        return ""
+
+    def _is_step(self, place: Place) -> bool:
+        return self.book.node(place).kind is NodeKind.step
+
+    # -- choosing --
+
+    def _way(self, place: Place, outcome: str) -> Edge | str:
+        """The one edge to go on by, or why there is none."""
+        workflow = self.book.workflow_in(place.frame)
+        ways = workflow.ways_from(place.node)
+        open_ways = [edge for edge in ways if self._holds(edge, place, outcome)]
+        labelled = [edge for edge in open_ways if edge.label]
+        for edge in labelled:
+            if edge.label == outcome:
+                return edge
+        is_step = workflow.nodes[place.node].kind is NodeKind.step
+        if outcome and is_step and any(edge.label for edge in ways):
+            return f"no edge leads on from {place.node} with '{outcome}' as things stand"
+        holding = [edge for edge in open_ways if edge.condition is not None and not edge.label]
+        if len(holding) > 1:
+            lines = " and ".join(str(edge.line) for edge in holding)
+            return f"more than one condition holds at {place.node} (lines {lines}): only one may"
+        if holding:
+            return holding[0]
+        default = [edge for edge in open_ways if edge.is_default]
+        if not default and len(ways) == 1 and not ways[0].label:
+            default = open_ways
+        if default:
+            return default[0]
+        named = ", ".join(edge.label for edge in labelled)
+        return f"{place.node} did not say which way to go on" + (f" (there are: {named})" if named else "")
+
+    def _holds(self, edge: Edge, place: Place, outcome: str) -> bool:
+        def lookup(path: tuple[str, ...]) -> Value:
+            return self._lookup(path, place, outcome)
+
+        return edge.condition is None or edge.condition.holds(lookup)
+
+    def _lookup(self, path: tuple[str, ...], place: Place, outcome: str) -> Value:
+        first, second = path
+        if first == "artifacts":
+            return self.artifacts.get(second)
+        if path == ("run", "steps"):
+            return self._steps
+        asked = Place(place.frame, first)
+        if second == "visits":
+            return self._visits[asked]
+        if asked == place and outcome:
+            return outcome
+        return self._outcomes.get(asked)

@@ -1,0 +1,244 @@
+"""Where a run goes: along edges, in no other way, and never back on what was completed (S4-EP3)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.workflow.checks import graph_problems
+from interlock.workflow.conditions import parse_condition
+from interlock.workflow.graph import Brief, Edge, Node, NodeKind, Workflow
+from interlock.workflow.machine import (
+    Book,
+    Complete,
+    Enter,
+    Fail,
+    Finish,
+    GiveUp,
+    Place,
+    Seen,
+    VisitStatus,
+    Walk,
+    Work,
+)
+from tests.unit.workflow.graphs import REVIEWED, read
+
+
+class Run:
+    """Keeps what a store would keep, move by move."""
+
+    def __init__(self, *workflows: Workflow) -> None:
+        self.book = Book(workflows[0].name, {each.name: each for each in workflows})
+        self.seen: list[Seen] = []
+        self.artifacts: dict[str, str] = {}
+        self.at: Place | None = None
+        self.end: object = None
+        self.take(self.walk().begin())
+
+    def walk(self) -> Walk:
+        return Walk(self.book, tuple(self.seen), self.artifacts)
+
+    def come_to(self, outcome: str = "") -> "Run":
+        self.take(self.walk().advance(self.at, outcome))
+        return self
+
+    def take(self, moves) -> None:
+        self.moves = moves
+        self.at = None
+        for move in moves:
+            match move:
+                case Enter(place, _):
+                    self.seen.append(Seen(place, VisitStatus.active))
+                case Complete(place, outcome, _):
+                    self.close(place, VisitStatus.completed, outcome)
+                case Fail(place, _):
+                    self.close(place, VisitStatus.failed, "")
+                    self.end = move
+                case Work(place):
+                    self.at = place
+                case Finish() | GiveUp():
+                    self.end = move
+
+    def close(self, place: Place, status: VisitStatus, outcome: str) -> None:
+        at = max(n for n, seen in enumerate(self.seen) if seen.place == place)
+        assert self.seen[at].status is VisitStatus.active
+        self.seen[at] = Seen(place, status, outcome)
+
+    @property
+    def completed(self) -> list[tuple[Place, str]]:
+        return [(seen.place, seen.outcome) for seen in self.seen if seen.status is VisitStatus.completed]
+
+
+def reviewed() -> Workflow:
+    workflow, faults = read(REVIEWED)
+    assert faults == []
+    return workflow
+
+
+def test_a_review_sends_the_work_back_until_it_approves():
+    run = Run(reviewed())
+    assert run.at == ("", "plan")
+    run.come_to().come_to().come_to("needs_work")
+    assert run.at == ("", "build")
+    run.come_to().come_to("approve")
+    assert run.end == Finish("done")
+    names = [place.node for place, _ in run.completed]
+    assert names == ["plan", "build", "review", "verdict", "build", "review", "verdict", "done"]
+
+
+def test_a_circle_ends_at_the_number_of_visits_that_the_file_allows():
+    run = Run(reviewed()).come_to()
+    for _ in range(3):
+        run.come_to().come_to("needs_work")
+    assert run.end == GiveUp("build was come to 3 times, which is as often as it may be")
+
+
+def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
+    run = Run(reviewed()).come_to().come_to()
+    walk = run.walk()
+    assert walk.allowed(run.at) == ("approve", "needs_work")
+    assert walk.refusal(run.at, "approve") == ""
+    assert walk.refusal(run.at, "fine") == "'fine' is no outcome of review"
+    assert walk.refusal(run.at, "") == "it must say its outcome"
+    plan = Run(reviewed())
+    assert plan.walk().refusal(plan.at, "done") == ""
+    assert plan.walk().refusal(plan.at, "approve") != ""
+
+
+def small(*edges: Edge, more: dict[str, Node] | None = None) -> Workflow:
+    nodes = {
+        "a": Node(name="a", kind=NodeKind.step, brief=Brief("do")),
+        "b": Node(name="b", kind=NodeKind.end, outcome="b"),
+        "c": Node(name="c", kind=NodeKind.end, outcome="c"),
+    } | (more or {})
+    return Workflow("small", "small", "a", nodes, edges)
+
+
+def edge(
+    source: str, target: str, label: str = "", condition: str = "", default: bool = False, line=1
+) -> Edge:
+    parsed = parse_condition(condition) if condition else None
+    return Edge(source=source, target=target, label=label, condition=parsed, is_default=default, line=line)
+
+
+def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
+    workflow = small(edge("a", "b", "yes"), edge("a", "c", "no"))
+    assert Run(workflow).come_to("yes").end == Finish("b")
+    assert Run(workflow).come_to("no").end == Finish("c")
+    unsaid = Run(workflow).come_to("")
+    assert unsaid.end == Fail(Place("", "a"), "a did not say which way to go on (there are: yes, no)")
+    with_default = small(edge("a", "b", "yes"), edge("a", "c", "no", default=True))
+    assert Run(with_default).come_to("").end == Finish("c")
+
+
+def test_a_label_with_a_condition_is_open_only_while_it_holds():
+    workflow = small(edge("a", "b", "yes", "artifacts.tests == 'green'"), edge("a", "c", "no"))
+    run = Run(workflow)
+    assert run.walk().allowed(run.at) == ("no",)
+    assert "as things stand" in run.walk().refusal(run.at, "yes")
+    run.artifacts["tests"] = "green"
+    assert run.walk().allowed(run.at) == ("yes", "no")
+
+
+def test_two_conditions_that_hold_are_a_clear_fault():
+    workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
+    assert Run(workflow).come_to("").end == Fail(
+        Place("", "a"), "more than one condition holds at a (lines 4 and 9): only one may"
+    )
+
+
+def test_a_subworkflow_runs_in_a_frame_of_its_own_and_its_end_is_its_outcome():
+    inner = small(edge("a", "b", "yes"), edge("a", "c", "no"))
+    sub = Node(name="sub", kind=NodeKind.subworkflow, workflow="small")
+    again = edge("sub", "sub", "c")
+    outer = Workflow(
+        "outer",
+        "outer",
+        "a",
+        {**small().nodes, "sub": sub},
+        (edge("a", "sub"), edge("sub", "b", "b"), again),
+    )
+    run = Run(outer, inner).come_to()
+    assert run.at == ("sub#1/", "a")
+    run.come_to("no")
+    assert run.at == ("sub#2/", "a")
+    assert run.come_to("yes").end == Finish("b")
+    assert (Place("", "sub"), "c") in run.completed
+    assert (Place("", "sub"), "b") in run.completed
+
+
+# -- any graph -----------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+CONDITIONS = ('a.outcome == "yes"', "b.visits > 1", "run.steps < 3", "artifacts.x == '1'", "false", "true")
+
+
+@st.composite
+def workflows(draw) -> Workflow:
+    kinds = st.sampled_from([NodeKind.step, NodeKind.step, NodeKind.decision, NodeKind.merge, NodeKind.end])
+    nodes = {
+        name: Node(
+            name=name,
+            kind=draw(kinds),
+            outcome=name,
+            brief=Brief("do", outcomes=draw(st.sampled_from([(), ("yes", "no")]))),
+            max_visits=draw(st.integers(1, 4)),
+        )
+        for name in NAMES[: draw(st.integers(1, len(NAMES)))]
+    }
+    edges = draw(
+        st.lists(
+            st.builds(
+                edge,
+                st.sampled_from(sorted(nodes)),
+                st.sampled_from(sorted(nodes)),
+                st.sampled_from(["", "", "yes", "no"]),
+                st.sampled_from(["", "", *CONDITIONS]),
+                st.booleans(),
+            ),
+            max_size=12,
+        )
+    )
+    return Workflow("any", "any", "a", nodes, tuple(edges), max_steps=draw(st.integers(1, 12)))
+
+
+@given(workflows(), st.lists(st.sampled_from(["", "yes", "no", "done"]), max_size=20))
+def test_any_run_moves_along_edges_ends_and_keeps_what_it_completed(workflow, outcomes):
+    """Also where the checks would have refused the graph: the machine itself is what holds."""
+    run = Run(workflow)
+    before: list[tuple[Place, str]] = []
+    for outcome in [*outcomes, *[""] * 40]:
+        came_from: list[Edge] = []
+        for move in run.moves:
+            if isinstance(move, Complete) and move.edge is not None:
+                assert move.edge in workflow.ways_from(move.place.node)
+                came_from.append(move.edge)
+            if isinstance(move, Enter) and came_from:
+                assert move.place.node == came_from[-1].target
+        assert run.completed[: len(before)] == before
+        assert len([s for s in run.seen if s.status is VisitStatus.active]) <= 1
+        before = run.completed
+        if run.at is None:
+            break
+        run.come_to(outcome)
+    assert isinstance(run.end, Finish | GiveUp | Fail)
+    steps = [place for place, _ in run.completed if workflow.nodes[place.node].kind is NodeKind.step]
+    assert len(steps) <= workflow.max_steps
+    for name, node in workflow.nodes.items():
+        assert sum(seen.place.node == name for seen in run.seen) <= node.max_visits
+
+
+@given(workflows(), st.lists(st.sampled_from(["", "yes", "no"]), max_size=12))
+def test_a_graph_without_problems_never_leaves_a_run_without_a_way_where_the_outcome_is_allowed(
+    workflow, outcomes
+):
+    if list(graph_problems(workflow)):
+        return
+    run = Run(workflow)
+    for outcome in outcomes:
+        if run.at is None or run.walk().refusal(run.at, outcome):
+            break
+        place = run.at
+        run.come_to(outcome)
+        if isinstance(run.end, Fail):
+            # Then it was a decision behind it that two conditions held at.
+            assert run.end.place != place
+            assert "more than one condition" in run.end.reason

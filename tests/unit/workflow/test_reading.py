@@ -1,0 +1,182 @@
+"""A workflow's files: read as they are meant, or told with the line of what is wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.config.modes import ToolMode
+from interlock.workflow.folder import WorkflowInvalid, WorkflowNotFound, unpinned
+from interlock.workflow.graph import NodeKind
+from tests.unit.workflow.graphs import REVIEWED, REVIEWED_FILES, opened, problems, put, read
+
+
+def test_a_workflow_is_read_as_it_is_written():
+    workflow, faults = read(REVIEWED)
+    assert faults == []
+    assert workflow.start == "plan"
+    assert {name: node.kind for name, node in workflow.nodes.items()} == {
+        "plan": NodeKind.step,
+        "build": NodeKind.step,
+        "review": NodeKind.step,
+        "verdict": NodeKind.decision,
+        "done": NodeKind.end,
+    }
+    assert workflow.nodes["plan"].brief.mode is ToolMode.plan
+    assert workflow.nodes["build"].max_visits == 3
+    assert workflow.nodes["review"].brief.tools.denied_tools == {"bash"}
+    assert workflow.outcomes_of("review") == ("approve", "needs_work")
+    assert workflow.agents == ("coder", "critic")
+    assert [edge.label for edge in workflow.ways_from("verdict")] == ["", ""]
+
+
+def line_of(text: str, words: str) -> int:
+    return text[: text.index(words)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "at", "told"),
+    [
+        ('start = "plan"', 'start = "pln"', 'start = "pln"', "start must name a node; did you mean plan?"),
+        ('to = "done"', 'to = "dne"', 'to = "dne"', "to must name a node; did you mean done?"),
+        ("max_visits = 3", "max_visits = 0", "max_visits = 0", "max_visits must be from 1 to 100"),
+        ("max_visits = 3", "max_visits = true", "max_visits", "max_visits must be a whole number"),
+        ("max_visits = 3", "visits = 3", "visits = 3", "there is no key visits here"),
+        ('kind = "decision"', 'kind = "choice"', 'kind = "choice"', "kind must be one of step"),
+        ("[nodes.done]", "[nodes.Done]", "[nodes.Done]", "'Done' cannot be a node's name"),
+        ('== "approve"', '= "approve"', "condition", "'=' means nothing here (at character 16)"),
+        ("review.outcome ==", "nobody.outcome ==", "condition", "nobody.outcome is none of"),
+        ("review.outcome ==", "review.colour ==", "condition", "review.colour is none of"),
+        (
+            'description = "Plan, build, review"',
+            'description = ""',
+            "description",
+            "description is missing",
+        ),
+        ('start = "plan"', "start = plan", "start = plan", "it is not TOML"),
+        ('label = "x"', "", "[nodes.plan]", ""),
+    ],
+)
+def test_a_fault_is_told_with_its_line(tmp_path, before, after, at, told):
+    graph = REVIEWED.replace(before, after)
+    put(tmp_path, "w", graph)
+    found = problems(tmp_path, "w")
+    if not told:
+        assert found == []
+        return
+    line = line_of(graph, at)
+    assert any(each.startswith(f"workflow.toml:{line}: ") and told in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ('[nodes.island]\nkind = "end"\n', "island cannot be reached from plan"),
+        (
+            '[nodes.round]\nkind = "merge"\n[[edges]]\nfrom = "round"\nto = "round"\n',
+            "no end can be reached from round: its circle has no exit",
+        ),
+        (
+            '[nodes.round]\nkind = "merge"\n[[edges]]\nfrom = "round"\nto = "round"\n',
+            "round can lead back to itself without any step between",
+        ),
+        ('[nodes.stuck]\nkind = "merge"\n', "no edge leads on from stuck, and it is no end"),
+        ('[[edges]]\nfrom = "done"\nto = "plan"\n', "done is an end: no edge may lead on from it"),
+        ('[[edges]]\nfrom = "plan"\nto = "done"\n', "several edges lead on from plan"),
+        ('[[edges]]\nfrom = "verdict"\nto = "plan"\n', "needs a condition, or default = true"),
+        ('[[edges]]\nfrom = "verdict"\nto = "plan"\ndefault = true\n', "more than one default edge"),
+        ('[[edges]]\nfrom = "verdict"\nto = "plan"\nlabel = "x"\n', "nobody names a label there"),
+        ('[nodes.sub]\nkind = "subworkflow"\n', "sub needs workflow = the name"),
+    ],
+)
+def test_a_graph_that_cannot_work_is_told(tmp_path, more, told):
+    put(tmp_path, "w", f"{REVIEWED}\n{more}")
+    assert any(told in each for each in problems(tmp_path, "w"))
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("build.md", None, "workflow.toml:7: the step build has no file build.md beside this one"),
+        ("extra.md", "hello", "extra.md:1: belongs to no step of this workflow"),
+        ("build.md", "---\nagent: coder\n---\n\n", "build.md:4: there is no brief"),
+        ("build.md", "---\nagent: nobody\n---\nDo.\n", "build.md:2: there is no agent nobody"),
+        ("build.md", "---\nagent: codr\n---\nDo.\n", "there is no agent codr; did you mean coder?"),
+        ("build.md", "---\nmode: god\n---\nDo.\n", "build.md:2: mode: 'god' is not a mode"),
+        (
+            "build.md",
+            "---\ntools.denied_tools: bsh\n---\nDo.\n",
+            "there is no tool bsh; did you mean bash?",
+        ),
+        ("build.md", "---\nx: y\ntools.fs.enabled: no\n---\nDo.\n", "build.md:3: tools.fs.enabled must be"),
+        ("build.md", "---\nagnt: coder\n---\nDo.\n", "there is no key agnt; did you mean agent?"),
+        ("build.md", "---\nagent: coder\n", "build.md:1: has a head without an end"),
+    ],
+)
+def test_a_steps_file_is_checked_too(tmp_path, file, text, told):
+    files = {**REVIEWED_FILES, file: text}
+    put(tmp_path, "w", files={name: content for name, content in files.items() if content is not None})
+    assert any(told in each for each in problems(tmp_path, "w")), problems(tmp_path, "w")
+
+
+def nested(name: str) -> str:
+    return REVIEWED + (
+        f'\n[nodes.sub]\nkind = "subworkflow"\nworkflow = "{name}"\n'
+        '[[edges]]\nfrom = "verdict"\nto = "sub"\n'
+        'condition = "build.visits > 1"\n[[edges]]\nfrom = "sub"\nto = "done"\n'
+    )
+
+
+def test_a_workflow_in_itself_is_refused_and_a_missing_one_too(tmp_path):
+    put(tmp_path, "a", nested("b"))
+    put(tmp_path, "b", nested("a"))
+    put(tmp_path, "c", nested("nowhere"))
+    assert any("a > b > a goes round in a circle" in each for each in problems(tmp_path, "a"))
+    assert any("there is no workflow nowhere" in each for each in problems(tmp_path, "c"))
+
+
+def test_workflows_lie_only_so_deep_in_one_another(tmp_path):
+    for number in range(6):
+        put(tmp_path, f"w{number}", nested(f"w{number + 1}") if number < 5 else REVIEWED)
+    assert any("more than 4 workflows deep" in each for each in problems(tmp_path, "w0"))
+    assert problems(tmp_path, "w2") == []
+
+
+def test_what_is_pinned_holds_everything_and_its_hash_follows_every_file(tmp_path):
+    put(tmp_path, "inner")
+    put(tmp_path, "outer", nested("inner"))
+    pinned = opened(tmp_path).pin("outer")
+    assert sorted(pinned.workflows()) == ["inner", "outer"]
+    assert pinned.agents == {"coder": "c" * 64, "critic": "d" * 64}
+    (tmp_path / "inner" / "build.md").write_text("---\nagent: coder\n---\nBuild it well.\n")
+    again = opened(tmp_path).pin("outer")
+    assert again.digest != pinned.digest
+    assert "Build it well." in again.workflows()["inner"].nodes["build"].brief.text
+    assert unpinned(pinned.document)["inner"].nodes["build"].brief.text == "Build it."
+
+
+def test_a_link_is_not_read_and_a_faulty_workflow_is_not_loaded(tmp_path):
+    put(tmp_path, "w")
+    (tmp_path / "elsewhere.md").write_text("Do what I say.\n")
+    (tmp_path / "w" / "build.md").unlink()
+    (tmp_path / "w" / "build.md").symlink_to(tmp_path / "elsewhere.md")
+    assert any("build.md:1: is a link" in each for each in problems(tmp_path, "w"))
+    with pytest.raises(WorkflowInvalid, match="is a link"):
+        opened(tmp_path).pin("w")
+    with pytest.raises(WorkflowNotFound, match="did you mean w"):
+        opened(tmp_path).load("ww")
+
+
+PIECES = st.sampled_from(
+    ["[nodes.a]\n", "[[edges]]\n", 'kind = "step"\n', 'from = "a"\n', 'to = "b"\n', "condition = ", '"""',
+     "[nodes]\n", "edges = 3\n", "nodes = []\n", 'start = "a"\n', "]]", "x.y = 1\n",
+     "[[nodes.a]]\n", "\x00"]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=25).map("".join)), st.text(max_size=80))
+def test_garbage_is_a_fault_with_a_line_and_never_a_crash(graph, brief):
+    workflow, faults = read(graph, {"a.md": brief})
+    assert workflow is not None or faults
+    for fault in faults:
+        file, line, _ = fault.split(":", 2)
+        assert 1 <= int(line) <= (graph if file == "workflow.toml" else brief).count("\n") + 1
