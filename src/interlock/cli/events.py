@@ -1,13 +1,17 @@
 """`interlock events`: the log as a tree, as a tail, verified, and anchored."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, Count, local_time, note, print_json, print_json_line, print_line
 from interlock.cli.runtime import opened_runtime
+
+if TYPE_CHECKING:
+    from interlock.events.lineage import Lineage
+    from interlock.events.tree import Node
 
 app = App(
     name="events", help="Read and verify the log of everything that happened.", help_format="plaintext"
@@ -17,7 +21,13 @@ POLL_SECONDS = 0.25
 
 
 @app.command
-async def tree(session: str, *, task: str | None = None, json: AsJson = False) -> int:
+async def tree(
+    session: str,
+    *,
+    task: str | None = None,
+    processes: Annotated[bool, Parameter(negative=())] = False,
+    json: AsJson = False,
+) -> int:
     """Show what caused what in a session (or `system`).
 
     Parameters
@@ -26,23 +36,47 @@ async def tree(session: str, *, task: str | None = None, json: AsJson = False) -
         The session's id, or `system` for facts that belong to no session.
     task
         Only the events of this task.
+    processes
+        Under the processes in which it happened: supervisor, worker, agent, turn, tool call.
     """
     from interlock.events.feed import whole_stream
+    from interlock.events.lineage import build_lineage, read_processes
     from interlock.events.tree import build_tree
     from interlock.infra.errors import SessionNotFound
 
     async with opened_runtime() as runtime:
         stored = await runtime.database.read(lambda db: list(whole_stream(db, session)))
+        known = await runtime.database.read(read_processes) if processes else []
     if not stored:
         raise SessionNotFound(f"there is nothing in the log about {session}")
-    roots = build_tree(event for event in stored if task is None or event.header.task == task)
-    if json:
-        print_json([root.as_json() for root in roots])
-        return Exit.ok
-    for root in roots:
-        for depth, event in root.walk():
-            print_line(f"{event.header.seq:>6}  {'  ' * depth}{_summary(event)}")
+    chosen = [event for event in stored if task is None or event.header.task == task]
+    if processes:
+        _print_lineage(build_lineage(chosen, known), session, json=json)
+    elif json:
+        print_json([root.as_json() for root in build_tree(chosen)])
+    else:
+        for root in build_tree(chosen):
+            _print_tree(root, session)
     return Exit.ok
+
+
+def _print_lineage(lineage: "Lineage", session: str, *, json: bool) -> None:
+    if json:
+        print_json(lineage.as_json())
+        return
+    for root in (*lineage.outside, *lineage.processes):
+        _print_tree(root, session)
+    for process in lineage.unrecorded:
+        print_line(f"{'':>6}  {process.worker}  (a terminal, or a process that the log does not tell of)")
+        for child in process.children:
+            _print_tree(child, session, depth=1)
+
+
+def _print_tree(root: "Node", stream: str, depth: int = 0) -> None:
+    """With the numbers of that stream; others would be taken for them."""
+    for below, event in root.walk(depth):
+        number = event.header.seq if event.header.stream == stream else ""
+        print_line(f"{number:>6}  {'  ' * below}{_summary(event)}")
 
 
 @app.command

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.worker.supervisor import Supervisor
 
 
-async def worker(*, supervised: bool = False) -> int:
+async def worker(*, supervised: bool = False, spawned: str | None = None) -> int:
     """Take up tasks until it is told to stop (Ctrl-C or SIGTERM): what runs is then finished or left.
 
     A second Ctrl-C does not wait. What is left is gone on with by the next worker, from the log.
@@ -27,10 +27,12 @@ async def worker(*, supervised: bool = False) -> int:
     ----------
     supervised
         Also stop when standard input ends, as it does with the process that started it.
+    spawned
+        The event by which that process tells of this one.
     """
     async with opened_office(sandboxed=True) as office:
         office.models.open(office.models.usual)
-        own = OwnWorker(office)
+        own = OwnWorker(office, spawned=spawned)
         listening = asyncio.create_task(office.listen(own.has_room))
         _when_interrupted(own.stop)
         if supervised:
@@ -67,8 +69,8 @@ async def supervisor(*, workers: Workers = 2) -> int:
 class OwnWorker:
     """A worker in this process. Told to stop twice, it leaves at once what runs."""
 
-    def __init__(self, office: "Office") -> None:
-        self._worker = office.worker()
+    def __init__(self, office: "Office", *, spawned: str | None = None) -> None:
+        self._worker = office.worker(spawned=spawned)
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:

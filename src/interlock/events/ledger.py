@@ -83,12 +83,18 @@ class Draft:
     """An event made ready by its caller's thread, so that the writer only has to chain it.
 
     `beside` is a statement and what makes its parameters: a row that is written if the event is.
+    `event_id` is one that was given away before there was anything to tell.
     """
 
     __slots__ = ("beside", "id", "kind", "payload", "payload_hash", "scope")
 
     def __init__(
-        self, event: Event, scope: Scope, redactor: Redactor, beside: tuple[str, RowOf] | None = None
+        self,
+        event: Event,
+        scope: Scope,
+        redactor: Redactor,
+        beside: tuple[str, RowOf] | None = None,
+        event_id: str | None = None,
     ) -> None:
         fields = event.payload()
         if event.outside is None:
@@ -101,7 +107,7 @@ class Draft:
             # A fact is not lost because a value in it cannot be encoded as it is.
             self.payload = orjson.dumps(redactor.value(json_value(fields)))
         self.payload_hash = sha256(self.payload).digest()
-        self.id = new_id()
+        self.id = event_id or new_id()
         self.kind = event.kind
         self.scope = scope
         self.beside = beside

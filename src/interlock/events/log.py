@@ -152,10 +152,15 @@ class EventLog:
         self._writer.hurry()
 
     def draft(
-        self, event: Event, scope: Scope = NO_SCOPE, *, beside: tuple[str, RowOf] | None = None
+        self,
+        event: Event,
+        scope: Scope = NO_SCOPE,
+        *,
+        beside: tuple[str, RowOf] | None = None,
+        event_id: str | None = None,
     ) -> Draft:
         """A fact made ready, with its id: another one can already stand under it."""
-        return Draft(event, scope, self._redactor, beside)
+        return Draft(event, scope, self._redactor, beside, event_id)
 
     def see_through(
         self, stream: str, *drafts: Draft, token: int | None = None

@@ -26,6 +26,18 @@ class WorkerSpawned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStarted(Event):
+    """A process takes up tasks from now on. `worker` is what leases and `task.started` call it."""
+
+    kind = "worker.started"
+    # As in `task.started`: the two are compared.
+    outside = ()
+    worker: str
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerExited(Event):
     """`code` is its exit code, or minus the number of the signal that ended it."""
 
@@ -46,4 +58,4 @@ class CrashLoopDetected(Event):
     code: int
 
 
-PROCESS_EVENTS = (ProcessStarted, WorkerSpawned, WorkerExited, CrashLoopDetected)
+PROCESS_EVENTS = (ProcessStarted, WorkerSpawned, WorkerStarted, WorkerExited, CrashLoopDetected)

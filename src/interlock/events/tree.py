@@ -24,12 +24,14 @@ class Node:
 
 
 def build_tree(events: Iterable[StoredEvent]) -> list[Node]:
-    """The roots, in order. An event whose parent is not among the given ones is a root itself."""
-    nodes: dict[str, Node] = {}
+    """The roots, in order. An event whose parent is not among the given ones is a root itself.
+
+    Processes tell of one another: there what stands under an event may have been written before it.
+    """
+    nodes = {stored.header.id: Node(stored) for stored in events}
     roots: list[Node] = []
-    for stored in events:
-        node = nodes[stored.header.id] = Node(stored)
-        parent = nodes.get(stored.header.parent) if stored.header.parent else None
+    for node in nodes.values():
+        parent = nodes.get(node.stored.header.parent) if node.stored.header.parent else None
         (parent.children if parent else roots).append(node)
     return roots
 

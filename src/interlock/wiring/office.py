@@ -47,8 +47,8 @@ class Office:
     live: Live
     backlog: Backlog
 
-    def worker(self) -> Worker:
-        """One that looks for work in all sessions."""
+    def worker(self, *, spawned: str | None = None) -> Worker:
+        """One that looks for work in all sessions; `spawned` tells of who started it."""
         runtime, given = self.runtime, self.runtime.settings.worker
         return Worker(
             worker_name(),
@@ -64,6 +64,7 @@ class Office:
                 cancel_grace_seconds=given.cancel_grace_seconds,
                 stop_grace_seconds=given.stop_grace_seconds,
             ),
+            spawned=spawned,
         )
 
     def session_work(self) -> SessionWork:

@@ -17,12 +17,17 @@ import structlog
 
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.chain import new_id
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog
 from interlock.events.processes import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
 from interlock.infra.errors import StoreError
+from interlock.worker.telling import tell
 
 _log = structlog.get_logger(__name__)
+
+# What an end waits for its beginning to be written.
+TELLING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +43,11 @@ class SupervisorLimits:
 
 
 class Supervisor:
-    """`command` starts one worker, which must end when its standard input does."""
+    """`command` starts one worker, which must end when its standard input does.
+
+    It is given `--spawned` and the id of the event that tells of its start, so that it can stand under it
+    whichever of the two is written first.
+    """
 
     def __init__(
         self,
@@ -76,12 +85,16 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until it was told to stop and all have ended, or every place was given up."""
-        started = ProcessStarted(role="supervisor", pid=os.getpid(), workers=self._workers)
-        scope = await self._record(started, NO_SCOPE)
+        started = self._log.draft(
+            ProcessStarted(role="supervisor", pid=os.getpid(), workers=self._workers), NO_SCOPE
+        )
+        telling = asyncio.create_task(tell(self._log, started))
+        scope = Scope(None, started.id)
         places = [asyncio.create_task(self._fill(place, scope)) for place in range(1, self._workers + 1)]
         try:
             await asyncio.gather(*places)
         finally:
+            telling.cancel()
             for place in places:
                 # Not twice: each has to see the end of its process.
                 if not place.cancelling():
@@ -108,24 +121,31 @@ class Supervisor:
 
     async def _one_run(self, place: int, starts: int, scope: Scope) -> int:
         began = time.monotonic()
+        event_id = new_id()
         process = await asyncio.create_subprocess_exec(
-            *self._command,
+            *(*self._command, "--spawned", event_id),
             stdin=asyncio.subprocess.PIPE,
             env=self._environment,
             # Ctrl-C in a terminal is for the supervisor, which tells its workers.
             start_new_session=True,
         )
         self._running[place] = process
+        if self._stopping.is_set():
+            # It was told to all while this one came into being.
+            process.send_signal(signal.SIGTERM)
+        spawned = WorkerSpawned(place=place, pid=process.pid, starts=starts)
+        telling = asyncio.create_task(tell(self._log, self._log.draft(spawned, scope, event_id=event_id)))
         try:
-            spawned = WorkerSpawned(place=place, pid=process.pid, starts=starts)
-            inside = await self._record(spawned, scope)
             code = await self._ended(process)
+            # In the order in which it happened, unless the store is away.
+            await asyncio.wait({telling}, timeout=TELLING_SECONDS)
         finally:
+            telling.cancel()
             del self._running[place]
             await _kill(process)
         seconds = round(time.monotonic() - began, 3)
         exited = WorkerExited(place=place, pid=process.pid, code=code, seconds=seconds)
-        await self._record(exited, inside)
+        await self._record(exited, Scope(None, event_id))
         return code
 
     async def _ended(self, process: asyncio.subprocess.Process) -> int:
@@ -148,14 +168,12 @@ class Supervisor:
         _log.error("crash_loop", place=place, exits=exits, code=code)
         await self._record(CrashLoopDetected(place=place, exits=exits, code=code), scope)
 
-    async def _record(self, event: Event, scope: Scope) -> Scope:
+    async def _record(self, event: Event, scope: Scope) -> None:
         """What cannot be written down must not keep workers from running: they are fenced by themselves."""
         try:
-            [recorded] = await self._log.append(SYSTEM_STREAM, event, scope=scope)
+            await self._log.append(SYSTEM_STREAM, event, scope=scope)
         except StoreError as error:
             _log.warning("process_not_recorded", kind=event.kind, error=str(error))
-            return scope
-        return Scope(None, recorded.id)
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:

@@ -3,13 +3,17 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import orjson
 import pytest
 
 from interlock.worker.supervisor import Supervisor, SupervisorLimits
+from tests.conftest import open_store
 from tests.integration.worker.shop import until
 
 STAYS = """
@@ -52,6 +56,10 @@ def is_there(pid):
     except ProcessLookupError:
         return False
     return True
+
+
+def children():
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
 async def test_a_worker_that_is_killed_is_started_again(sqlite_store):
@@ -123,3 +131,47 @@ async def test_nobody_is_left_behind(sqlite_store, how):
         kept.running.cancel()
         await asyncio.gather(kept.running, return_exceptions=True)
     assert not any(is_there(pid) for pid in pids)
+
+
+async def test_a_worker_is_told_by_which_event_its_start_is_told(sqlite_store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kept = Kept(
+        sqlite_store, "import sys; open('told', 'w').write(' '.join(sys.argv[1:])); sys.stdin.read()"
+    )
+    await until(lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text())
+    await until(lambda: bool(kept.told("worker.spawned")))
+    await kept.end()
+    [spawned] = kept.told("worker.spawned")
+    assert (tmp_path / "told").read_text() == f"--spawned {spawned['id']}"
+
+
+async def test_a_store_that_is_away_keeps_nobody_from_working_and_is_told_later(sqlite_config):
+    store = open_store(replace(sqlite_config, busy_timeout_seconds=0.1))
+    away = sqlite3.connect(sqlite_config.url.removeprefix("sqlite:///"), isolation_level=None)
+    away.execute("BEGIN IMMEDIATE")
+    before = children()
+    kept = Kept(store, STAYS)
+    [pid] = await until(lambda: children() - before)
+    await asyncio.sleep(0.5)
+    assert kept.told("worker.spawned") == []
+    assert is_there(pid)
+    away.execute("ROLLBACK")
+    away.close()
+    await until(lambda: kept.told("process.started") and kept.told("worker.spawned"))
+    await kept.end()
+    [started], [spawned], [exited] = (
+        kept.told(kind) for kind in ("process.started", "worker.spawned", "worker.exited")
+    )
+    assert (spawned["pid"], spawned["parent"], exited["parent"]) == (pid, started["id"], spawned["id"])
+    store.close()
+
+
+async def test_one_that_comes_into_being_while_all_are_told_to_stop_is_told_too(sqlite_store):
+    before = children()
+    kept = Kept(sqlite_store, STAYS, stop_seconds=30.0)
+    while children() == before:
+        await asyncio.sleep(0)
+    kept.supervisor.stop()
+    began = time.monotonic()
+    await asyncio.wait_for(kept.running, 60)
+    assert time.monotonic() - began < 20

@@ -1,0 +1,30 @@
+"""Tells of a process in the log, when the store takes it. What the process does never waits for it."""
+
+import asyncio
+
+import structlog
+
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.ledger import Draft
+from interlock.events.log import EventLog
+from interlock.infra.errors import StatementRefused, StoreError
+
+_log = structlog.get_logger(__name__)
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 10.0
+
+
+async def tell(log: EventLog, draft: Draft) -> None:
+    """Until it is written, or never can be: one that is refused is there already, or not fit to be."""
+    delay = FIRST_DELAY_SECONDS
+    while True:
+        try:
+            await log.begin_drafts(SYSTEM_STREAM, draft)
+            return
+        except StatementRefused as error:
+            _log.warning("process_not_recorded", kind=draft.kind, error=str(error))
+            return
+        except StoreError as error:
+            _log.warning("process_not_recorded_yet", kind=draft.kind, error=str(error))
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, LONGEST_DELAY_SECONDS)

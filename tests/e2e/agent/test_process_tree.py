@@ -1,0 +1,162 @@
+"""`events tree --processes` over real processes: supervisor, worker, agent, turn, tool call (S3-8)."""
+
+import json
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.store.upgrade import upgrade
+from interlock.worker.rows import TaskStatus
+from tests.conftest import open_store
+from tests.doubles.openai_answers import called, said
+from tests.e2e.agent.place import ended, walk
+from tests.integration.worker.shop import Shop, until
+
+CHAIN = ["process.started", "worker.spawned", "worker.started", "task.started", "agent.started"]
+
+
+def time_in(zone):
+    return ("current_time", {"timezone": zone})
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def shop(request, place):
+    place.variables |= {
+        "SESSION_OPEN_MODES": "coding",
+        "TOOL_ALLOWED_ROOTS": str(place.root),
+        "SESSION_LEASE_SECONDS": "2",
+        "WORKER_POLL_SECONDS": "0.1",
+    }
+    if request.param == "postgresql":
+        config = request.getfixturevalue("empty_postgres")
+        upgrade(config)
+        place.variables["DATABASE_URL"] = config.url
+    store = open_store(place.config)
+    yield Shop(store)
+    store.close()
+
+
+@asynccontextmanager
+async def supervised(place, workers=2):
+    process = await place.start("supervisor", "--workers", str(workers))
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        await ended(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def tree(place, session, *options):
+    return json.loads((await place.run("events", "tree", session, *options, "--json")).stdout)
+
+
+def kinds(node):
+    return [child["kind"] for child in node["children"]]
+
+
+def the(node, kind):
+    [found] = [child for child in node["children"] if child["kind"] == kind]
+    return found
+
+
+async def test_a_task_of_three_turns_hangs_under_its_worker_and_every_call_under_its_turn(
+    place, server, shop
+):
+    server.add(
+        called(time_in("UTC"), ids="one"),
+        called(time_in("Asia/Tokyo"), time_in("Europe/Zurich"), ids="two"),
+        called(time_in("America/Lima"), ids="three"),
+        said("It is late."),
+    )
+    session = await shop.session()
+    task = await shop.put(session, "what time is it?")
+    async with supervised(place):
+        await shop.ended(task.id)
+        await until(lambda: len(place.events("worker.started", session="system")) == 2)
+    *outside, supervisor = await tree(place, session, "--processes")
+    assert {node["kind"] for node in outside} == {"session.created", "message.appended", "task.queued"}
+    assert supervisor["payload"]["role"] == "supervisor"
+    # Only the worker that had a part in it, and how it ended.
+    [spawned] = supervisor["children"]
+    assert kinds(spawned) == ["worker.started", "worker.exited"]
+    worker = spawned["children"][0]
+    assert (worker["payload"]["pid"], worker["parent"]) == (spawned["payload"]["pid"], spawned["id"])
+    attempt = the(worker, "task.started")
+    assert attempt["payload"]["worker"] == worker["payload"]["worker"]
+    agent = the(attempt, "agent.started")
+    turns = [child for child in agent["children"] if child["kind"] == "turn.started"]
+    assert [kinds(turn).count("tool_call.started") for turn in turns] == [1, 2, 1, 0]
+    assert_every_call_has_its_turn(place.events(session=session), calls=4)
+    plain = await place.run("events", "tree", session, "--processes", "--task", task.id)
+    lines = [line for line in plain.stdout.splitlines() if any(f"  {kind}  " in line for kind in CHAIN)]
+    assert [line.split("  ")[-2] for line in lines] == CHAIN
+    indented = [len(line[8:]) - len(line[8:].lstrip()) for line in lines]
+    assert indented == [2 * depth for depth in range(len(CHAIN))]
+
+
+def assert_every_call_has_its_turn(events, calls):
+    """Of the turn whose answer asked for it, whatever number that has: never of the first alone."""
+    known = {event.id: event for event in events}
+    turn, seen = None, 0
+    for event in events:
+        if event.kind == "turn.started":
+            turn = event
+        if event.kind.startswith("tool_call."):
+            above = known[event.parent]
+            while above.kind != "turn.started":
+                above = known[above.parent]
+            assert above is turn, (event.kind, above.fields["turn"], turn.fields["turn"])
+            seen += event.kind == "tool_call.started"
+    assert seen == calls
+
+
+async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, shop):
+    slow = ("bash", {"cmd": "touch begun; sleep 300.0125", "timeout_seconds": 600})
+    server.add(
+        called(time_in("UTC"), ids="one"),
+        called(slow, ids="two"),
+        called(time_in("Asia/Tokyo"), ids="three"),
+        said("So be it."),
+    )
+    session = await shop.session(ToolMode.coding)
+    task = await shop.put(session, "take your time")
+    async with supervised(place):
+        await until((place.root / "begun").exists)
+        [first] = place.events("task.started", session=session)
+        _, pid, _ = first.fields["worker"].rsplit(":", 2)
+        os.kill(int(pid), signal.SIGKILL)
+        [ended_task] = await shop.ended(task.id)
+        assert ended_task.status is TaskStatus.done
+    *_, supervisor = await tree(place, session, "--processes")
+    killed, other = supervisor["children"]
+    assert the(killed, "worker.exited")["payload"]["code"] == -signal.SIGKILL
+    assert killed["payload"]["pid"] == int(pid) != other["payload"]["pid"]
+    attempts = [the(the(spawned, "worker.started"), "task.started") for spawned in (killed, other)]
+    assert [attempt["payload"]["attempt"] for attempt in attempts] == [1, 2]
+    of_first, of_second = ([node["kind"] for node in walk([attempt])] for attempt in attempts)
+    assert (of_first.count("turn.started"), of_first.count("tool_call.started")) == (2, 2)
+    assert of_second.count("tool_call.started") == 1
+    assert of_first[-1] == "tool_call.interrupted"
+    assert of_second[-1] == "task.finished"
+    # Nothing is lost on the way: both trees hold the same events of the session.
+    whole = {node["id"] for node in walk(await tree(place, session))}
+    hung = {node["id"] for node in walk(await tree(place, session, "--processes")) if "id" in node}
+    assert whole <= hung
+
+
+async def test_a_terminal_is_named_though_no_worker(place, server, shop):
+    server.add(said("Hello."))
+    if "DATABASE_URL" in place.variables:
+        pytest.skip("the same on either database")
+    await place.execute("hello", mode="chat_safe")
+    *_, process = await tree(place, place.session, "--processes")
+    assert kinds(process) == ["task.started"]
+    assert process["worker"] == process["children"][0]["payload"]["worker"]
+    plain = (await place.run("events", "tree", place.session, "--processes")).stdout
+    assert f"{process['worker']}  (a terminal" in plain
