@@ -13,6 +13,7 @@ import orjson
 
 from interlock.events.access import ACCESS_EVENTS
 from interlock.events.base import Event, reader_of
+from interlock.events.mcp import MCP_EVENTS
 from interlock.events.processes import PROCESS_EVENTS
 from interlock.events.replies import REPLY_EVENTS
 from interlock.events.work import WORK_EVENTS
@@ -295,6 +296,7 @@ KINDS: dict[str, type[Event]] = {
         *WORK_EVENTS,
         *ACCESS_EVENTS,
         *PROCESS_EVENTS,
+        *MCP_EVENTS,
         *REPLY_EVENTS,
     )
 }

@@ -166,11 +166,74 @@ tasks = Table(
     Index("tasks_created", "created_us"),
 )
 
+# A run of a workflow is a session of kind 'run'; `definition` is what it was begun with, as text.
+runs = Table(
+    "runs",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    *(Column(name, Text, nullable=False) for name in ("workflow", "digest", "mode", "status", "agents")),
+    *(Column(name, Text) for name in ("definition", "input", "outcome", "reason")),
+    Column("started_by", Text, nullable=False),
+    Column("started_event", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+    Column("ended_us", BigInteger),
+    Index("runs_created", "created_us"),
+)
+
+# Every time that a run came to a node; what is done for a step is its task.
+run_nodes = Table(
+    "run_nodes",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    *(Column(name, Text, nullable=False) for name in ("frame", "node", "kind", "status", "entered_event")),
+    Column("visit", BigInteger, nullable=False),
+    Column("task_id", Text),
+    *(Column(name, Text) for name in ("outcome", "summary", "artifacts", "next", "label", "reason")),
+    Column("retry_of", BigInteger),
+    Column("entered_us", BigInteger, nullable=False),
+    Column("ended_us", BigInteger),
+    Index("run_nodes_task", "task_id"),
+)
+
 settings_versions = Table(
     "settings_versions",
     metadata,
     Column("version", RowNumber, primary_key=True, autoincrement=False),
     Column("document", Text, nullable=False),
+    Column("changed_by", Text, nullable=False),
+    Column("time_us", BigInteger, nullable=False),
+)
+
+# Programs of others whose tools may be used, as the operator described them.
+mcp_servers = Table(
+    "mcp_servers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("definition", Text, nullable=False),
+    Column("added_by", Text, nullable=False),
+    Column("added_us", BigInteger, nullable=False),
+)
+
+# What they were last seen to offer, and how that was classed.
+mcp_tools = Table(
+    "mcp_tools",
+    metadata,
+    Column("server", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("definition", Text),
+    Column("problem", Text, nullable=False),
+    Column("is_listed", Integer, nullable=False),
+    Column("class", Text),
+)
+
+# One row for each change of the two above: the newest number says whether what one has read still holds.
+mcp_changes = Table(
+    "mcp_changes",
+    metadata,
+    Column("version", RowNumber, primary_key=True, autoincrement=False),
+    Column("server", Text, nullable=False),
     Column("changed_by", Text, nullable=False),
     Column("time_us", BigInteger, nullable=False),
 )

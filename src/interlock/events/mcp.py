@@ -1,0 +1,108 @@
+"""The kinds of events that tell of foreign servers and their tools: who added, classed and removed
+them, what changed in them, and how their processes fared."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.events.base import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerAdded(Event):
+    """`definition` is how it is reached and how far it may go; secrets are in it by reference alone."""
+
+    kind = "mcp.server_added"
+    who: str
+    server: str
+    transport: str
+    definition: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerRemoved(Event):
+    kind = "mcp.server_removed"
+    who: str
+    server: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerStarted(Event):
+    """A connection. `calls_itself` are the server's own words."""
+
+    kind = "mcp.server_started"
+    server: str
+    transport: str
+    protocol: str
+    calls_itself: str
+    sandbox: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServerFailed(Event):
+    """It could not be reached, or had to be given up."""
+
+    kind = "mcp.server_failed"
+    server: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpToolsListed(Event):
+    """What a server offers is no longer what it offered. `unusable` says of each why."""
+
+    kind = "mcp.tools_listed"
+    server: str
+    added: list[str]
+    gone: list[str]
+    unusable: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpToolChanged(Event):
+    """A tool's definition is another one. Where it was classed, the class does not hold any more."""
+
+    kind = "mcp.tool_changed"
+    server: str
+    tool: str
+    name: str
+    from_hash: str
+    to_hash: str
+    was_classed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpNameClash(Event):
+    """A tool that is not registered, since its name here would be another's as well."""
+
+    kind = "mcp.name_clash"
+    server: str
+    tool: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpToolClassed(Event):
+    """Without modes the class was taken away. `vouched`: no wall holds it to these modes but a word."""
+
+    kind = "mcp.tool_classed"
+    who: str
+    server: str
+    tool: str
+    name: str
+    group: str
+    effect: str
+    modes: list[str]
+    definition_hash: str
+    vouched: bool = False
+
+
+MCP_EVENTS = (
+    McpServerAdded,
+    McpServerRemoved,
+    McpServerStarted,
+    McpServerFailed,
+    McpToolsListed,
+    McpToolChanged,
+    McpNameClash,
+    McpToolClassed,
+)

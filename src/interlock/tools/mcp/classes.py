@@ -1,0 +1,102 @@
+"""How the operator classes a foreign tool, and which classes cannot be given.
+
+A tool keeps to a mode because a wall holds it, not because its server says so. So a class may name a mode
+beside `coding` only for a tool that reads, and only where the server's own walls are no wider than that
+mode's; otherwise somebody at the command line must say that they vouch for it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.errors import BadUsage
+from interlock.tools.base import Effect, ToolGroup
+from interlock.tools.mcp.servers import RootAccess, Server
+
+_EFFECTS = (Effect.read, Effect.write, Effect.exec, Effect.special)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolClass:
+    """It holds for the definition with this hash. `is_vouched`: nothing but somebody's word holds it."""
+
+    group: ToolGroup
+    effect: Effect
+    modes: frozenset[ToolMode]
+    hash: str
+    is_vouched: bool = False
+    by: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "group": self.group.value,
+            "effect": self.effect.value,
+            "modes": [mode.value for mode in ToolMode if mode in self.modes],
+            "hash": self.hash,
+            "vouched": self.is_vouched,
+            "by": self.by,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "ToolClass":
+        return cls(
+            group=ToolGroup(stored["group"]),
+            effect=Effect(stored["effect"]),
+            modes=frozenset(ToolMode(mode) for mode in stored["modes"]),
+            hash=str(stored["hash"]),
+            is_vouched=bool(stored["vouched"]),
+            by=str(stored["by"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassWish:
+    """What a person said. `hash`, or the beginning of it, is of the definition that they looked at."""
+
+    effect: str
+    modes: Iterable[str]
+    group: str = ToolGroup.mcp.value
+    hash: str = ""
+    is_vouched: bool = False
+
+
+def class_of(wish: ClassWish, server: Server, definition_hash: str, who: str) -> ToolClass:
+    try:
+        modes = frozenset(parse_mode(mode.strip()) for mode in wish.modes)
+        group = ToolGroup(wish.group)
+    except ValueError as error:
+        raise BadUsage(str(error)) from None
+    if wish.effect not in _EFFECTS:
+        raise BadUsage(f"'{wish.effect}' is no effect a tool can have here: {', '.join(_EFFECTS)}")
+    if not modes:
+        raise BadUsage("name at least one mode; to take a class away: interlock mcp remove SERVER TOOL")
+    made = ToolClass(group, Effect(wish.effect), modes, definition_hash, wish.is_vouched, who)
+    refuse_unfitting(made, server)
+    return made
+
+
+def refuse_unfitting(made: ToolClass, server: Server) -> None:
+    beyond = made.modes - {ToolMode.coding}
+    if beyond and made.effect is not Effect.read:
+        raise BadUsage(
+            f"a tool of effect {made.effect} belongs in coding mode alone, and {_names(beyond)} only read"
+        )
+    unfitting = beyond - server.fitting_modes()
+    if unfitting and not made.is_vouched:
+        raise BadUsage(
+            f"{_names(unfitting)}: {_why(server)}, so only its word would keep this tool to that mode. "
+            "Class it for coding; or, at the command line, vouch for it with --vouch"
+        )
+
+
+def _why(server: Server) -> str:
+    if not server.is_local:
+        return f"{server.id} is reached over the network"
+    if server.roots is RootAccess.write:
+        return f"{server.id} may write to the opened folders"
+    return f"{server.id} may use the network" if server.network else f"{server.id} reads the opened folders"
+
+
+def _names(modes: frozenset[ToolMode]) -> str:
+    return ", ".join(mode.value for mode in ToolMode if mode in modes)
