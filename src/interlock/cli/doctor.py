@@ -38,6 +38,7 @@ def doctor(*, json: AsJson = False) -> int:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
         findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings), _images(settings)]
+        findings += _nats(settings)
         for check in (_state_folder, _database, _log, _policy):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
@@ -133,6 +134,24 @@ def _images(settings: "Settings") -> Finding:
     scheme, host, port = origin_of(endpoint.base_url) or ("", "", 0)
     key = "with a key" if endpoint.api_key else "without a key"
     return Finding("images", GOOD, f"{endpoint.model} at {scheme}://{host}:{port}, {key}; not tried out")
+
+
+def _nats(settings: "Settings") -> list[Finding]:
+    """Whether what wakes workers on other machines can be reached; they work without it, only later."""
+    import asyncio
+
+    from interlock.wiring import tried_nats
+
+    if settings.nats.url is None:
+        return []
+    try:
+        wrong = asyncio.run(tried_nats(settings))
+    except ImportError:
+        wrong = "it needs an extra: pip install 'interlock-runtime[nats]'"
+    if wrong:
+        detail = f"cannot be used: {wrong}; workers look for tasks once a second instead"
+        return [Finding("nats", WARNING, detail)]
+    return [Finding("nats", GOOD, f"reached; the queue of {settings.nats.prefix} is there")]
 
 
 def _short_secrets(settings: "Settings") -> list[Finding]:

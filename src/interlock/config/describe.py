@@ -29,6 +29,7 @@ OWN_PREFIXES = (
     "DATABASE_",
     "REDACTION_",
     "WORKER_",
+    "NATS_",
     "CONTROL_",
     "TELEGRAM_",
     "EVENT_RETENTION",
@@ -64,7 +65,8 @@ def secrets_of(settings: Settings) -> list[str]:
         value = attrgetter(".".join(path))(settings)
         if isinstance(value, SecretStr) and value is not settings.database.url:
             texts.append(value.get_secret_value())
-    return [*texts, *_passwords_in(settings.database_url)]
+    addresses = [settings.database_url, *settings.nats.servers]
+    return [*texts, *(password for address in addresses for password in _passwords_in(address))]
 
 
 def secrets_of_environment() -> list[str]:

@@ -20,6 +20,7 @@ from interlock.config.environment import is_secret, variable_name
 from interlock.config.gateway import GatewaySettings
 from interlock.config.group import PositiveInt, SettingsGroup, Words, split_words
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.nats import NatsSettings
 from interlock.config.telegram import TelegramSettings
 from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
@@ -257,6 +258,7 @@ class Settings(SettingsGroup):
     redaction: RedactionSettings = Field(default_factory=RedactionSettings)
     session: SessionSettings = Field(default_factory=SessionSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    nats: NatsSettings = Field(default_factory=NatsSettings)
     control: ControlSettings = Field(default_factory=ControlSettings)
     tool: ToolSettings = Field(default_factory=ToolSettings)
     telegram: TelegramSettings = Field(default_factory=TelegramSettings)
@@ -296,6 +298,15 @@ class Settings(SettingsGroup):
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
         self.refuse_precious(self.tool.allowed_roots or (), "TOOL_ALLOWED_ROOTS")
+        return self
+
+    @model_validator(mode="after")
+    def _many_machines_share_a_server(self) -> "Settings":
+        if self.nats.url is not None and self.database_url.startswith("sqlite:"):
+            raise ValueError(
+                "NATS_URL is for many machines, and those share a PostgreSQL: name it in DATABASE_URL, or "
+                "unset NATS_URL"
+            )
         return self
 
     @model_validator(mode="after")
@@ -356,6 +367,7 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
         RedactionSettings,
         SessionSettings,
         WorkerSettings,
+        NatsSettings,
         ControlSettings,
         ToolSettings,
         TelegramSettings,

@@ -14,6 +14,7 @@ from interlock.wiring.runtime import (
     open_runtime,
     record_probes,
     store_config,
+    tried_nats,
     tried_sandbox,
 )
 from interlock.wiring.situation import NO_SANDBOX, capabilities, ceiling
@@ -34,5 +35,6 @@ __all__ = [
     "record_probes",
     "store_config",
     "tool_names",
+    "tried_nats",
     "tried_sandbox",
 ]

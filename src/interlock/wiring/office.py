@@ -1,5 +1,6 @@
 """Who works with a runtime: agents and their models, tasks and whoever takes them up."""
 
+import asyncio
 import os
 import secrets
 import socket
@@ -16,6 +17,7 @@ from interlock.agent.personas import Agent, AgentFolder
 from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
+from interlock.events.catalog import SYSTEM_STREAM
 from interlock.gates.policy import NO_RESTRICTION
 from interlock.infra.threads import WorkThreads
 from interlock.models.choose import DEMO
@@ -30,7 +32,7 @@ from interlock.worker.queue import Backlog
 from interlock.worker.rows import Task
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
-from interlock.worker.wire import Ring, Signal, Stir
+from interlock.worker.wire import Grown, Ring, Signal, Stir
 from interlock.worker.worker import Worker, WorkerLimits
 
 
@@ -81,11 +83,26 @@ class Office:
 
     async def listen(self, has_room: Callable[[], bool] = lambda: False) -> None:
         """Hear what other processes say, and let them hear this one, until it is cancelled."""
-        await self.runtime.wire.run(self._hear, has_room)
+        wire, loop = self.runtime.wire, asyncio.get_running_loop()
+
+        def grown(streams: set[str]) -> None:
+            # In the writer's thread.
+            if wire.has_others:
+                loop.call_soon_threadsafe(tell, streams)
+
+        def tell(streams: set[str]) -> None:
+            for stream in streams - {SYSTEM_STREAM}:
+                wire.send(Grown(stream))
+
+        stop_listening = self.runtime.log.listen(grown)
+        try:
+            await wire.run(self._hear, has_room)
+        finally:
+            stop_listening()
 
     def _hear(self, signal: Signal) -> None:
         if isinstance(signal, Ring | Stir):
-            self.runtime.bell.ring_here(signal.session_id)
+            self.runtime.bell.hear(signal)
         else:
             self.live.hear_signal(signal)
 

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -168,7 +169,7 @@ def open_runtime(
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)
-    wire = LocalWire(settings.state_dir)
+    wire = _wire(settings)
     bell = InProcessBell(wire)
     questions = QuestionDesk(database, log, redactor, bell.ring)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
@@ -196,6 +197,29 @@ def open_runtime(
         situation=situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
         retention=_retention(settings, database, log),
     )
+
+
+def _wire(settings: Settings) -> Wire:
+    given = settings.nats
+    if given.url is None:
+        return LocalWire(settings.state_dir)
+    try:
+        from interlock.worker.nats_wire import NatsWire
+    except ImportError:
+        raise ConfigurationError("NATS_URL needs an extra: pip install 'interlock-runtime[nats]'") from None
+    return NatsWire(given.servers, given.prefix, _tls(settings))
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    is_wanted = any(server.startswith("tls:") for server in settings.nats.servers)
+    return ssl.create_default_context(cafile=settings.nats.tls_ca) if is_wanted else None
+
+
+async def tried_nats(settings: Settings) -> str:
+    """What is wrong with the servers of NATS_URL; empty where they can be used."""
+    from interlock.worker.nats_wire import tried
+
+    return await tried(settings.nats.servers, settings.nats.prefix, _tls(settings))
 
 
 def _tools(

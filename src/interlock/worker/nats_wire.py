@@ -9,7 +9,7 @@ milliseconds. While the server is away, nothing is sent and nothing is kept.
 import asyncio
 import re
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -46,6 +46,30 @@ MAX_UNREAD, MAX_UNREAD_BYTES = 4096, 8 * 1024 * 1024
 
 _SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
 _FAULTS = (nats.errors.Error, OSError, TimeoutError)
+
+
+async def tried(servers: Sequence[str], prefix: str, tls: ssl.SSLContext | None) -> str:
+    """What is wrong with these servers now; empty where they can be used."""
+    client = Client()
+    try:
+        await client.connect(
+            list(servers),
+            allow_reconnect=False,
+            connect_timeout=CONNECT_SECONDS,
+            error_cb=_pass_over,
+            tls=tls,
+        )
+        await NatsWire(servers, prefix).open_queue(client.jetstream(timeout=CONNECT_SECONDS))
+    except _FAULTS as error:
+        return str(error) or type(error).__name__
+    finally:
+        with suppress(*_FAULTS):
+            await client.close()
+    return ""
+
+
+async def _pass_over(_error: Exception) -> None:
+    pass
 
 
 class NatsWire:
@@ -145,15 +169,22 @@ class NatsWire:
     # -- saying --
 
     async def _say(self, client: Client) -> None:
-        while True:
+        while not _is_cancelled():
             signals, released = await self._outgoing.next()
             if client.is_connected:
                 with suppress(*_FAULTS):
-                    for subscription in released:
-                        await subscription.unsubscribe()
-                    for signal in signals:
-                        await self._say_one(client, signal)
+                    await self._say_all(client, signals, released)
             await asyncio.sleep(GATHER_SECONDS if self._outgoing.is_busy else 0)
+
+    async def _say_all(
+        self, client: Client, signals: Iterable[Signal], released: Iterable[Subscription]
+    ) -> None:
+        for subscription in released:
+            await subscription.unsubscribe()
+        for signal in signals:
+            if _is_cancelled():
+                return
+            await self._say_one(client, signal)
 
     async def _say_one(self, client: Client, signal: Signal) -> None:
         session_id = signal.session_id
@@ -179,7 +210,7 @@ class NatsWire:
                 continue
             try:
                 if rings is None:
-                    rings = await self._open_queue(stream)
+                    rings = await self.open_queue(stream)
                 [message] = await rings.fetch(1, timeout=TAKE_SECONDS)
                 await self._take_one(message, has_room)
             except nats.errors.TimeoutError:
@@ -201,7 +232,7 @@ class NatsWire:
         session_id = message.subject.rpartition(".")[2]
         self._hear(Ring(session_id))
 
-    async def _open_queue(self, stream: JetStreamContext) -> JetStreamContext.PullSubscription:
+    async def open_queue(self, stream: JetStreamContext) -> JetStreamContext.PullSubscription:
         await stream.add_stream(
             StreamConfig(
                 name=self._stream,
@@ -259,6 +290,12 @@ class NatsWire:
         self._is_told = True
 
 
+def _is_cancelled() -> bool:
+    """The client swallows a cancellation that meets it while it waits for a server that does not read."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _setting(event: asyncio.Event) -> Callable[[], Coroutine[Any, Any, None]]:
     async def call() -> None:
         event.set()
@@ -280,8 +317,6 @@ async def _first_of(*works: Coroutine[Any, Any, Any]) -> None:
         for work in done:
             work.result()
     finally:
-        # The client swallows a cancellation that meets it while it waits for the server.
-        while left := [work for work in running if not work.done()]:
-            for work in left:
-                work.cancel()
-            await asyncio.wait(left, timeout=RETRY_SECONDS)
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

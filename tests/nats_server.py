@@ -1,0 +1,72 @@
+"""A real NATS server of a test's own: with credentials, on a port that it keeps when it is restarted."""
+
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROGRAM = Path(sys.executable).parent / "nats-server"
+
+
+class NatsServer:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._password = secrets.token_hex(8)
+        self._port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._config = folder / "nats.conf"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._config.write_text(
+            f"""
+            host: 127.0.0.1
+            port: {self._port}
+            jetstream {{ store_dir: "{folder / "store"}" }}
+            authorization {{ user: interlock, password: {self._password} }}
+            """
+        )
+
+    @property
+    def url(self) -> str:
+        return f"nats://interlock:{self._password}@127.0.0.1:{self._port}"
+
+    def start(self) -> "NatsServer":
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(PROGRAM), "-c", str(self._config)], stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    return self
+            time.sleep(0.02)
+        raise TimeoutError((self._folder / "log").read_text())
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait()
+            self._process = None
+
+    def freeze(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def wipe(self) -> None:
+        """What it has stored is gone."""
+        assert self._process is None
+        shutil.rmtree(self._folder / "store", ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
