@@ -17,7 +17,7 @@ from interlock.store.upgrade import alembic_config, engine_for, upgrade
 from tests.conftest import open_store
 
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012"]
+REVISIONS = [f"{number:04}" for number in range(1, 14)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

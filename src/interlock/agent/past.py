@@ -22,7 +22,7 @@ from interlock.redaction.redactor import MARK
 from interlock.session.models import Message, Role
 from interlock.session.transcript import read_for_task, read_of_task
 from interlock.store.driver import Connection, Row
-from interlock.tools.base import Effect
+from interlock.tools.base import REPEATABLE
 from interlock.tools.result import ToolResult
 
 READ_OWN = """
@@ -206,7 +206,7 @@ def _told(call: RequestedCall, known: Call | None, question: Question | None, mo
         return _failure(known.fields, is_denial=known.outcome == "tool_call.denied")
     if question is not None and question.status is Status.answered:
         return orjson.dumps(ToolResult(stdout=f"{question.result_text}\n").as_dict()).decode()
-    if known.effect == Effect.read:
+    if known.effect in REPEATABLE:
         return _not_runnable(call, mode)
     if known.outcome == "tool_call.completed":
         kept = ToolResult(stdout="It was done before a restart; what it printed was not kept.\n")

@@ -16,6 +16,7 @@ from interlock.events.base import Event, reader_of
 from interlock.events.mcp import MCP_EVENTS
 from interlock.events.processes import PROCESS_EVENTS
 from interlock.events.replies import REPLY_EVENTS
+from interlock.events.runs import RUN_EVENTS
 from interlock.events.work import WORK_EVENTS
 
 SYSTEM_STREAM = "system"
@@ -298,6 +299,7 @@ KINDS: dict[str, type[Event]] = {
         *PROCESS_EVENTS,
         *MCP_EVENTS,
         *REPLY_EVENTS,
+        *RUN_EVENTS,
     )
 }
 

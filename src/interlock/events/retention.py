@@ -94,6 +94,15 @@ WHERE intent_id = ? AND session_id = ?
 ERASE_REASONS = """
 UPDATE tasks SET reason = NULL WHERE session_id = ? AND reason IS NOT NULL AND ended_us < ?
 """
+# What a run was about, and what its steps handed over, goes when the run has ended long enough ago.
+ERASE_RUN = """
+UPDATE runs SET definition = NULL, input = NULL, reason = NULL WHERE session_id = ? AND ended_us < ?
+"""
+ERASE_RUN_NODES = """
+UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL
+WHERE session_id = ? AND EXISTS (
+    SELECT 1 FROM runs r WHERE r.session_id = run_nodes.session_id AND r.ended_us < ?)
+"""
 ERASE_PAYLOAD = "UPDATE events SET payload = NULL WHERE stream = ? AND seq = ?"
 
 BATCH = 500
@@ -224,7 +233,8 @@ def _erasing(
         intents = sorted({parent for _, kind, parent, _ in rows if kind in _QUESTION_KINDS})
         connection.change_many(ERASE_MESSAGE, messages)
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
-        connection.change(ERASE_REASONS, (stream, before_us))
+        for erase in (ERASE_REASONS, ERASE_RUN, ERASE_RUN_NODES):
+            connection.change(erase, (stream, before_us))
         connection.change_many(ERASE_PAYLOAD, [(stream, seq) for seq, *_ in rows])
         told = LogErased(
             of=stream,

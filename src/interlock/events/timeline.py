@@ -38,6 +38,8 @@ _ENDS = {
     "task.started": {"task.finished", "task.cancelled", "task.waiting"},
     "agent.started": {"agent.completed", "agent.failed"},
     "turn.started": {"turn.completed"},
+    "run.started": {"run.finished", "run.stopped"},
+    "node.entered": {"node.completed", "node.failed"},
     "tool_call.started": {
         "tool_call.completed",
         "tool_call.failed",
@@ -48,7 +50,7 @@ _ENDS = {
 _TASK_ENDS = {"task.finished", "task.cancelled"}
 _ANSWERS = {"ask_user.answered", "ask_user.expired"}
 # On these the tokens of all turns below are added up.
-_SCOPES = {"task.queued", "task.started", "agent.started", "turn.started"}
+_SCOPES = {"run.started", "node.entered", "task.queued", "task.started", "agent.started", "turn.started"}
 
 
 @dataclass(frozen=True, slots=True)

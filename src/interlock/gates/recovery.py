@@ -15,7 +15,7 @@ from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.questions.rows import waiting_intents
 from interlock.store.driver import Connection
-from interlock.tools.base import Effect
+from interlock.tools.base import REPEATABLE
 
 READ_CALLS = """
 SELECT id, kind, task, parent, payload FROM events
@@ -29,7 +29,7 @@ _OUTCOMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class InterruptedCall:
-    """A call whose outcome nobody knows. Only one that merely reads may be run again."""
+    """A call whose outcome nobody knows. Only one that merely reads, or tells us, may be run again."""
 
     call_id: str
     tool_name: str
@@ -64,7 +64,7 @@ async def settle_interrupted_calls(
             )
             settled.append(
                 InterruptedCall(
-                    fields["call_id"], fields["tool_name"], may_run_again=fields["effect"] == Effect.read
+                    fields["call_id"], fields["tool_name"], may_run_again=fields["effect"] in REPEATABLE
                 )
             )
         return settled

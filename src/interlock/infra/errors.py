@@ -17,7 +17,9 @@
     │   ├── WrongTaskStatus      a task that stands there cannot be cancelled or retried
     │   ├── ModelNotListed       the operator has not listed that model (models/roster.py)
     │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/personas.py)
-    │   └── AgentChanged         its file is not the one that the task began with
+    │   ├── AgentChanged         its file is not the one that the task began with
+    │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/folder.py)
+    │   └── RunNotFound          └── WrongRunStatus   it stands elsewhere (workflow/rows.py)
     ├── ModelError               ends the turn, or has it asked again (models/provider.py)
     ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
@@ -60,6 +62,7 @@ class ErrorCode(StrEnum):
     STALE_READ = "STALE_READ"
     STALE_CURSOR = "STALE_CURSOR"
     REDACTED_CONTENT = "REDACTED_CONTENT"
+    E_INVALID_TRANSITION = "E_INVALID_TRANSITION"
     TIMEOUT = "TIMEOUT"
     EXECUTION_ERROR = "EXECUTION_ERROR"
     CANCELLED = "CANCELLED"
@@ -82,6 +85,7 @@ _CLASS_OF = {
     ErrorCode.STALE_READ: ErrorClass.validation,
     ErrorCode.STALE_CURSOR: ErrorClass.validation,
     ErrorCode.REDACTED_CONTENT: ErrorClass.validation,
+    ErrorCode.E_INVALID_TRANSITION: ErrorClass.validation,
     ErrorCode.TIMEOUT: ErrorClass.timeout,
     ErrorCode.EXECUTION_ERROR: ErrorClass.tool_exec,
     ErrorCode.CANCELLED: ErrorClass.tool_exec,

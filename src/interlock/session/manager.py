@@ -74,6 +74,16 @@ WHERE session_id = ?
 """
 # What somebody has begun to answer in a chat.
 ERASE_BEGUN = "DELETE FROM telegram_questions WHERE session_id = ?"
+ERASE_RUNS = """
+UPDATE runs SET definition = NULL, input = NULL, reason = NULL, outcome = NULL,
+    status = CASE WHEN ended_us IS NULL THEN 'stopped' ELSE status END, ended_us = coalesce(ended_us, ?)
+WHERE session_id = ?
+"""
+ERASE_RUN_NODES = """
+UPDATE run_nodes SET outcome = NULL, summary = NULL, artifacts = NULL, reason = NULL,
+    status = CASE WHEN ended_us IS NULL THEN 'cancelled' ELSE status END, ended_us = coalesce(ended_us, ?)
+WHERE session_id = ?
+"""
 FENCE_OUT = "UPDATE session_leases SET token = token + 1, expires_ms = 0 WHERE session_id = ?"
 
 
@@ -200,7 +210,8 @@ class SessionManager:
             connection.change(ERASE_MESSAGES, (session_id,))
             connection.change(ERASE_QUESTIONS, (session_id,))
             connection.change(ERASE_BEGUN, (session_id,))
-            connection.change(ERASE_TASKS, (now_us(), session_id))
+            for erase in (ERASE_TASKS, ERASE_RUNS, ERASE_RUN_NODES):
+                connection.change(erase, (now_us(), session_id))
             connection.change(ERASE_PAYLOADS, (session_id, seq))
             transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
             transaction.close_stream()

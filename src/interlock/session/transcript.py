@@ -26,6 +26,14 @@ WHERE m.session_id = ? AND m.seq >= ? AND m.content IS NOT NULL ORDER BY m.seq
 """  # noqa: S608
 
 
+IS_RUN = "SELECT 1 FROM sessions WHERE id = ? AND kind = 'run'"
+
+
+def is_handed_over(task: str | None) -> bool:
+    """A task within a task is named after it, with a dot: what is said in it is between two agents."""
+    return task is not None and "." in task
+
+
 def read_messages(
     connection: Connection, session_id: str, after_seq: int = 0, limit: int = ALL
 ) -> list[Message]:
@@ -34,11 +42,17 @@ def read_messages(
 
 
 def read_for_task(connection: Connection, session_id: str, task: str | None) -> list[Message]:
-    """Everything up to and including that task's own; without a task, everything."""
+    """Everything up to and including that task's own; without a task, everything.
+
+    A step of a run, and a task that was handed over, begin afresh: they are told their own alone.
+    """
     must_be_there(connection, session_id)
     rows = connection.query(READ_WITH_TASKS, (session_id, 0))
     if task is None:
         return [_message(row[:-1]) for row in rows]
+    if is_handed_over(task) or connection.query(IS_RUN, (session_id,)):
+        return [_message(row[:-1]) for row in rows if row[-1] == task]
+    rows = [row for row in rows if not is_handed_over(row[-1])]
     places: dict[str, int] = {}
     placed = [(_place(row, places), row) for row in rows]
     last = places.get(task, 0)

@@ -13,6 +13,7 @@ from interlock.tools.blocking import CancelSignal
 from interlock.tools.result import ToolResult
 
 __all__ = [
+    "REPEATABLE",
     "BaseTool",
     "Effect",
     "PolicySwitch",
@@ -24,13 +25,19 @@ __all__ = [
 
 
 class Effect(StrEnum):
-    """What a call can do to the world; after a crash only a `read` may simply be done again."""
+    """What a call can do to the world."""
 
     read = "read"
     ask = "ask"
     write = "write"
     exec = "exec"
     special = "special"
+    # It tells Interlock itself something and nobody else; said twice it is the same.
+    tell = "tell"
+
+
+# After a crash these may simply be done again.
+REPEATABLE = frozenset({Effect.read, Effect.tell})
 
 
 class PolicySwitch(StrEnum):

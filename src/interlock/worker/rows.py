@@ -144,6 +144,28 @@ def list_statement(*, of_session: bool, of_status: bool) -> str:
     return f"SELECT {_NAMES} FROM tasks WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"  # noqa: S608
 
 
+def new_task(
+    identity: str,
+    session_id: str,
+    who: str,
+    *,
+    mode: ToolMode | None = None,
+    retry_of: str | None = None,
+) -> Task:
+    """A task whose message is not written yet."""
+    return Task(
+        id=identity,
+        session_id=session_id,
+        message_seq=0,
+        status=TaskStatus.queued,
+        mode=mode,
+        who=who,
+        created_us=0,
+        retry_of=retry_of,
+        queued_event="",
+    )
+
+
 def task_of(row: Row) -> Task:
     values = dict(zip(_COLUMNS, row, strict=True))
     values["status"] = TaskStatus(values["status"])

@@ -7,6 +7,7 @@ of two who want different things of a task one comes first. A worker's changes a
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from interlock.config.modes import stricter
 from interlock.events.chain import now_us
@@ -26,7 +27,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease
 from interlock.session.manager import SessionManager
 from interlock.session.messages import MessageDraft
-from interlock.session.models import Role
+from interlock.session.models import Role, SessionKind
 from interlock.store.database import Database
 from interlock.store.driver import Connection
 from interlock.worker.queue import Bell
@@ -47,8 +48,10 @@ from interlock.worker.rows import (
     Task,
     TaskStatus,
     list_statement,
+    new_task,
     task_of,
 )
+from interlock.workflow.rows import NextStep
 
 MAX_WHO = 200
 TASK_ID = re.compile("t_[0-9a-f]{16}")
@@ -59,6 +62,9 @@ MAX_INTERRUPTIONS = 5
 
 
 Leftovers = Callable[[Connection, Task], Sequence[tuple[str, str]]]
+Follow = Callable[[Transaction, Task], NextStep | None]
+
+KIND = "SELECT kind FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _WHY_CLOSED = {
     TaskStatus.done: "its task is done",
@@ -80,9 +86,12 @@ class TaskDesk:
         queue_limit: int,
         max_interruptions: int = MAX_INTERRUPTIONS,
         leftovers: Leftovers = lambda _connection, _task: (),
+        follow: Follow = lambda _transaction, _task: None,
     ) -> None:
-        """`leftovers` tells what is to be said of calls that a task leaves without an answer."""
+        """`leftovers` tells what is to be said of calls that a task leaves without an answer, `follow` what
+        is to be worked on next in the same session; both are part of the transaction that ends a task."""
         self._leftovers = leftovers
+        self._follow = follow
         self._database = database
         self._events = log
         self._redactor = redactor
@@ -134,17 +143,12 @@ class TaskDesk:
     async def cancel(self, task_id: str, *, who: str) -> Task:
         """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
         task = await self.get(task_id)
-        author = self._line(who, MAX_WHO)
 
         def work(transaction: Transaction) -> Task:
-            transaction.next_seq()
-            time_us = now_us()
-            if transaction.connection.change(CANCEL, (time_us, time_us, author, task.id)):
-                return self._ended(transaction, task.id)
-            transaction.connection.change(REQUEST_CANCEL, (time_us, author, task.id))
-            present = _read(transaction.connection, task.id)
-            if present.status.is_end:
-                raise WrongTaskStatus(f"task {task.id} is {present.status} already; nothing was changed")
+            present = self.cancel_within(transaction, task.id, who)
+            if present is None:
+                ended = _read(transaction.connection, task.id)
+                raise WrongTaskStatus(f"task {task.id} is {ended.status} already; nothing was changed")
             return present
 
         cancelled = await self._events.transact(task.session_id, work)
@@ -232,6 +236,35 @@ class TaskDesk:
 
     # -- inside a transaction --
 
+    def cancel_within(self, transaction: Transaction, task_id: str, who: str) -> Task | None:
+        """None where it has ended already. Ring the session's bell afterwards."""
+        transaction.next_seq()
+        author, time_us = self._line(who, MAX_WHO), now_us()
+        if transaction.connection.change(CANCEL, (time_us, time_us, author, task_id)):
+            return self._ended(transaction, task_id)
+        transaction.connection.change(REQUEST_CANCEL, (time_us, author, task_id))
+        present = _read(transaction.connection, task_id)
+        return None if present.status.is_end else present
+
+    def put_within(
+        self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: Scope
+    ) -> Task:
+        """`task` as far as it is known before its message is written."""
+        message = draft.write(transaction, session_id, scope)
+        event = TaskQueued(task_id=task.id, message_seq=message.seq, who=task.who)
+        recorded = transaction.record(event, scope)
+        queued = replace(
+            task, message_seq=message.seq, created_us=recorded.time_us, queued_event=recorded.id
+        )
+        transaction.connection.change(INSERT, queued.as_row())
+        return queued
+
+    def put_step(self, transaction: Transaction, session_id: str, step: NextStep) -> Task:
+        """The task of a run's next step. It may not leave the mode it is given."""
+        draft = self._sessions.draft(Role.user, step.content)
+        task = new_task(step.task_id, session_id, step.who, mode=step.mode)
+        return self.put_within(transaction, session_id, draft, task, Scope(step.task_id, step.parent))
+
     async def _put(
         self,
         session_id: str,
@@ -250,6 +283,7 @@ class TaskDesk:
             connection = transaction.connection
             if task_id is not None and (known := _known(connection, task_id, session_id)) is not None:
                 return known
+            _refuse_runs(connection, session_id)
             if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
                 raise SessionBusy(
                     f"{self._queue_limit} messages wait in session {session_id} already; "
@@ -258,21 +292,8 @@ class TaskDesk:
             self._questions.close_open(
                 transaction, session_id, reason="a message came instead of an answer", who=author
             )
-            message = draft.write(transaction, session_id, inner)
-            event = TaskQueued(task_id=identity, message_seq=message.seq, who=author)
-            recorded = transaction.record(event, inner)
-            task = Task(
-                id=identity,
-                session_id=session_id,
-                message_seq=message.seq,
-                status=TaskStatus.queued,
-                who=author,
-                created_us=recorded.time_us,
-                retry_of=retry_of,
-                queued_event=recorded.id,
-            )
-            connection.change(INSERT, task.as_row())
-            return task
+            task = new_task(identity, session_id, author, retry_of=retry_of)
+            return self.put_within(transaction, session_id, draft, task, inner)
 
         task = await self._events.transact(session_id, work)
         self._bell.ring(session_id)
@@ -315,6 +336,8 @@ class TaskDesk:
         else:
             event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
             transaction.record(event, task.scope)
+        if (step := self._follow(transaction, task)) is not None:
+            self.put_step(transaction, task.session_id, step)
         return task
 
     def _answer_calls(self, transaction: Transaction, task: Task) -> None:
@@ -329,6 +352,16 @@ class TaskDesk:
 
 def new_task_id() -> str:
     return f"t_{secrets.token_hex(8)}"
+
+
+def _refuse_runs(connection: Connection, session_id: str) -> None:
+    """A run is worked on step by step: what people say to it are answers, and what it is to do next."""
+    rows = connection.query(KIND, (session_id,))
+    if rows and rows[0][0] == SessionKind.run:
+        raise PersonError(
+            f"session {session_id} is a run of a workflow and takes no messages: answer what it asks, "
+            "or pause, resume, retry or stop it"
+        )
 
 
 def _known(connection: Connection, task_id: str, session_id: str) -> Task | None:

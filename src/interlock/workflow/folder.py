@@ -77,11 +77,11 @@ class WorkflowFolder:
         """`agents` gives every agent that can be used, with the hash of its file."""
         self.path = path
         self._known_tools = frozenset(known_tools)
-        self._agents = agents
+        self.agents = agents
 
     def survey(self) -> list[Checked]:
         """Every workflow there is, in the order of their names."""
-        agents = self._agents()
+        agents = self.agents()
         return [self._checked(name, agents) for name in self._names()]
 
     def check(self, name: str) -> Checked:
@@ -89,7 +89,7 @@ class WorkflowFolder:
             near = difflib.get_close_matches(name, self._names(), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise WorkflowNotFound(f"there is no workflow '{quotable(name, 64)}'{hint}")
-        return self._checked(name, self._agents())
+        return self._checked(name, self.agents())
 
     def load(self, name: str) -> Workflow:
         checked = self.check(name)
@@ -101,7 +101,7 @@ class WorkflowFolder:
     def pin(self, name: str) -> Pinned:
         """All that a run needs, as text: what people edit meanwhile does not change a run."""
         self.load(name)
-        agents, texts, used = self._agents(), dict[str, Texts](), set[str]()
+        agents, texts, used = self.agents(), dict[str, Texts](), set[str]()
         wanted = [name]
         while wanted:
             each = wanted.pop()

@@ -151,6 +151,10 @@ class Walk:
         """A step came to that outcome, which may be empty."""
         return self._moves(done, outcome)
 
+    def again(self, place: Place) -> tuple[Move, ...]:
+        """A node that did not get to an end is come to once more."""
+        return self._moves(place, None)
+
     def refusal(self, place: Place, outcome: str) -> str:
         """Why a step cannot come to that outcome now; empty where it can."""
         workflow = self.book.workflow_in(place.frame)

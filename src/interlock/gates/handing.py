@@ -1,0 +1,35 @@
+"""What is handed on: under which mode and policies a step of a run, or a task within a task, is judged.
+
+The ceiling is the system's policy in the mode that a person chose. A step may do more than the step before
+it, because a person wrote the graph, and never more than the ceiling. A task that a model hands over may
+do at most what that model may do itself: else every agent's policy would end where it names another agent.
+"""
+
+from dataclasses import dataclass
+
+from interlock.config.modes import ToolMode, stricter
+from interlock.gates.authority import Authority
+from interlock.gates.policy import ToolPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """The part of a `Situation` that is not the system's own."""
+
+    mode: ToolMode
+    agent: ToolPolicy
+    node: ToolPolicy
+
+
+def step_mode(ceiling: ToolMode, wanted: ToolMode | None) -> ToolMode:
+    """A step may ask for a stricter mode than the run's, and not for another one."""
+    return ceiling if wanted is None else stricter(wanted, ceiling)
+
+
+def to_step(ceiling: ToolMode, wanted: ToolMode | None, agent: ToolPolicy, node: ToolPolicy) -> HandedOn:
+    return HandedOn(step_mode(ceiling, wanted), agent, node)
+
+
+def to_child(parent: Authority, agent: ToolPolicy) -> HandedOn:
+    """`parent` is what the call was judged by that handed the task over."""
+    return HandedOn(parent.mode, agent, parent.policy)

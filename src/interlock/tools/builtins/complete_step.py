@@ -1,0 +1,97 @@
+"""Says what a step of a workflow came to. Only steps have it; the graph says where to go on."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from interlock.config.modes import ALL_MODES
+from interlock.events.ledger import Scope
+from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
+from interlock.tools.result import ToolResult
+
+# What an Authority must have for it: the task is a step's.
+NEED = "step"
+
+
+class Steps(Protocol):
+    async def complete(
+        self,
+        session_id: str,
+        scope: Scope,
+        token: int | None,
+        outcome: str,
+        summary: str,
+        artifacts: Mapping[str, str],
+    ) -> str:
+        """Takes it down and gives the name of the step, or raises a `ToolError`."""
+
+
+class CompleteStepTool(BaseTool):
+    """Without steps it can be looked at, and not called."""
+
+    def __init__(self, steps: Steps | None) -> None:
+        self._steps = steps
+
+    @property
+    def name(self) -> str:
+        return "complete_step"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Say that this step of the workflow is done: what it came to, in short what was done, and the "
+            "texts that later steps need. The last call before the end of the step counts."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return _SCHEMA
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.ui
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return ALL_MODES
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.tell
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({NEED})
+
+    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        if self._steps is None:
+            raise RuntimeError("there are no steps here")
+        context.cancel.begin_effect()
+        outcome = str(prepared.get("outcome", ""))
+        step = await self._steps.complete(
+            context.session_id,
+            context.scope,
+            context.lease_token,
+            outcome,
+            str(prepared["summary"]),
+            dict(prepared.get("artifacts", {})),
+        )
+        said = f" with the outcome {outcome}" if outcome else ""
+        return ToolResult(stdout=f"The step {step} is completed{said}. End with a short answer.\n")
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "outcome": {
+            "type": "string",
+            "description": "One of the outcomes that the directive names: it decides where to go on.",
+        },
+        "summary": {"type": "string", "description": "What was done, in a few sentences."},
+        "artifacts": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Texts for later steps, by names of small letters, digits and _.",
+        },
+    },
+    "required": ["summary"],
+}

@@ -1,0 +1,168 @@
+"""Starts runs of workflows, and does with them what people say: pause, resume, retry, stop.
+
+What follows the end of a step is put by `TaskDesk` itself, in the transaction that ends the step's task.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from interlock.agent.personas import AgentNotFound
+from interlock.config.modes import ToolMode
+from interlock.events.log import EventLog, Transaction
+from interlock.infra.errors import PersonError
+from interlock.infra.text import storable
+from interlock.infra.threads import WorkThreads
+from interlock.redaction.redactor import Redactor
+from interlock.session.manager import SessionManager
+from interlock.session.models import Session, SessionKind
+from interlock.worker.queue import Bell
+from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.tasks import TaskDesk
+from interlock.workflow import engine
+from interlock.workflow.completing import RunBook
+from interlock.workflow.folder import WorkflowFolder, WorkflowInvalid
+from interlock.workflow.rows import READ_RUN, NextStep, Run, RunStatus, Standing
+from interlock.workflow.telling import MAX_INPUT
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A run as people see it: `is_waiting` says that its step waits for an answer of theirs."""
+
+    standing: Standing
+    task: Task | None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.task is not None and self.task.status is TaskStatus.waiting
+
+
+class RunDesk:
+    def __init__(
+        self,
+        book: RunBook,
+        tasks: TaskDesk,
+        sessions: SessionManager,
+        log: EventLog,
+        redactor: Redactor,
+        bell: Bell,
+        folder: WorkflowFolder,
+    ) -> None:
+        self.book = book
+        self.folder = folder
+        self._tasks = tasks
+        self._sessions = sessions
+        self._events = log
+        self._redactor = redactor
+        self._bell = bell
+        self._threads = WorkThreads("interlock-workflows")
+
+    async def create(
+        self,
+        workflow: str,
+        *,
+        opened_by: str,
+        mode: ToolMode | None = None,
+        model: str | None = None,
+    ) -> Session:
+        """The session that a run will be, in a mode that is open here. Nothing is begun yet."""
+        await self._threads.start(lambda: self.folder.load(workflow))
+        return await self._sessions.create(
+            opened_by=opened_by, kind=SessionKind.run, title=workflow, mode=mode, model=model
+        )
+
+    async def start(self, session_id: str, workflow: str, text: str, *, who: str) -> Run:
+        """Begin it with the files as they are now. The session's mode is the ceiling of all its steps."""
+        if len(text) > MAX_INPUT:
+            raise PersonError(f"input: a run may be given {MAX_INPUT} characters, not {len(text)}")
+        pinned = await self._threads.start(lambda: self.folder.pin(workflow))
+        if self._redactor.text(pinned.document) != pinned.document:
+            raise WorkflowInvalid(f"a file of the workflow '{workflow}' holds a secret; take it out first")
+        given, author = self._redactor.text(storable(text.strip())), self._redactor.text(storable(who))
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            if transaction.connection.query(READ_RUN, (session_id,)):
+                raise PersonError(f"session {session_id} has its run already")
+            run = Run(
+                session_id=session_id,
+                workflow=workflow,
+                digest=pinned.digest,
+                mode=self._sessions.mode_within(transaction.connection, session_id),
+                status=RunStatus.running,
+                agents=pinned.agents,
+                definition=pinned.document,
+                input=given,
+                started_by=author,
+                started_event="",
+                created_us=0,
+            )
+            self._put(transaction, session_id, engine.begin(transaction, run))
+
+        session = await self._sessions.get(session_id)
+        if session.kind != SessionKind.run:
+            raise PersonError(f"session {session_id} is no run of a workflow")
+        await self._events.transact(session_id, work)
+        self._bell.ring(session_id)
+        return (await self.book.standing(session_id)).run
+
+    async def pause(self, session_id: str, *, who: str) -> Run:
+        return await self._change(
+            session_id, lambda transaction: engine.pause(transaction, session_id, who)
+        )
+
+    async def resume(self, session_id: str, *, who: str) -> Run:
+        def work(transaction: Transaction) -> None:
+            self._put(transaction, session_id, engine.resume(transaction, session_id, who))
+
+        return await self._change(session_id, work)
+
+    async def retry(self, session_id: str, *, who: str) -> Run:
+        """A person looked at it: the agents are taken as their files are now."""
+        run = (await self.book.standing(session_id)).run
+        present = await self._threads.start(self.folder.agents)
+        if gone := sorted(run.agents.keys() - present.keys()):
+            raise AgentNotFound(f"there is no agent '{gone[0]}' any more that can be used; bring it back")
+        agents = {name: present[name] for name in run.agents}
+
+        def work(transaction: Transaction) -> None:
+            self._put(transaction, session_id, engine.retry(transaction, session_id, who, agents))
+
+        return await self._change(session_id, work)
+
+    async def stop(self, session_id: str, *, who: str) -> Run:
+        """What is at work is cancelled with it."""
+
+        def work(transaction: Transaction) -> None:
+            if (task_id := engine.stop(transaction, session_id, who)) is not None:
+                self._tasks.cancel_within(transaction, task_id, who)
+
+        return await self._change(session_id, work)
+
+    async def shown(self, session_id: str) -> Shown:
+        standing = await self.book.standing(session_id)
+        at = standing.at
+        task = await self._tasks.get(at.task_id) if at is not None and at.task_id else None
+        return Shown(standing, task)
+
+    async def _change(self, session_id: str, work: Callable[[Transaction], None]) -> Run:
+        await self.book.standing(session_id)
+        await self._events.transact(session_id, work)
+        self._bell.ring(session_id)
+        return (await self.book.standing(session_id)).run
+
+    def _put(self, transaction: Transaction, session_id: str, step: NextStep | None) -> None:
+        if step is not None:
+            self._tasks.put_step(transaction, session_id, step)
+
+
+def follow(transaction: Transaction, task: Task) -> NextStep | None:
+    """What follows a task that has ended: the next step, if it was one of a run."""
+    return engine.task_ended(
+        transaction,
+        task.id,
+        is_done=task.status is TaskStatus.done,
+        is_cancelled=task.status is TaskStatus.cancelled,
+        reason=task.reason or "",
+        who=task.cancel_requested_by or task.who,
+    )

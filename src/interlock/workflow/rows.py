@@ -1,0 +1,240 @@
+"""Runs and the nodes they came to as rows, and every statement about such rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+import orjson
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import PersonError
+from interlock.store.driver import Connection, Row
+from interlock.workflow.folder import unpinned
+from interlock.workflow.graph import Node, NodeKind, Workflow
+from interlock.workflow.machine import Book, Place, Seen, VisitStatus, Walk
+
+
+class RunNotFound(PersonError):
+    code = "RUN_NOT_FOUND"
+
+
+class WrongRunStatus(PersonError):
+    """A run that stands there cannot be paused, resumed, retried or stopped."""
+
+    code = "RUN_STATUS"
+
+
+class RunStatus(StrEnum):
+    running = "running"
+    paused = "paused"
+    done = "done"
+    failed = "failed"
+    stopped = "stopped"
+
+    @property
+    def is_end(self) -> bool:
+        return self in {RunStatus.done, RunStatus.failed, RunStatus.stopped}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, in the order of its columns here. Its id is that of its session.
+
+    `mode` is the ceiling of every step; `agents` are the hashes of the agents' files it goes on with.
+    """
+
+    session_id: str
+    workflow: str
+    digest: str
+    mode: ToolMode
+    status: RunStatus
+    agents: Mapping[str, str]
+    definition: str | None
+    input: str | None
+    outcome: str | None = None
+    reason: str | None = None
+    started_by: str
+    started_event: str
+    created_us: int
+    ended_us: int | None = None
+
+    @property
+    def book(self) -> Book:
+        if self.definition is None:
+            raise WrongRunStatus(f"what run {self.session_id} was about has been erased")
+        return Book(self.workflow, unpinned(self.definition))
+
+    def as_row(self) -> Row:
+        values = {name: getattr(self, name) for name in _RUN_COLUMNS}
+        values["agents"] = orjson.dumps(dict(self.agents), option=orjson.OPT_SORT_KEYS).decode()
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One time that a run came to a node, in the order of its columns here."""
+
+    session_id: str
+    number: int
+    frame: str
+    node: str
+    kind: NodeKind
+    status: VisitStatus
+    entered_event: str
+    visit: int
+    task_id: str | None = None
+    outcome: str | None = None
+    summary: str | None = None
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    next: str | None = None
+    label: str | None = None
+    reason: str | None = None
+    retry_of: int | None = None
+    entered_us: int
+    ended_us: int | None = None
+
+    @property
+    def place(self) -> Place:
+        return Place(self.frame, self.node)
+
+    def as_row(self) -> Row:
+        values = {name: getattr(self, name) for name in _VISIT_COLUMNS}
+        values["artifacts"] = orjson.dumps(dict(self.artifacts)).decode() if self.artifacts else None
+        return tuple(value.value if isinstance(value, StrEnum) else value for value in values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run with every node it came to, in order."""
+
+    run: Run
+    visits: tuple[Visit, ...]
+
+    @property
+    def artifacts(self) -> dict[str, str]:
+        """What the completed steps left: of the same name, the newest."""
+        found: dict[str, str] = {}
+        for visit in self.visits:
+            if visit.status is VisitStatus.completed:
+                found |= visit.artifacts
+        return found
+
+    def walk(self, more: Mapping[str, str] | None = None) -> Walk:
+        """`more` are artifacts of the step that is at work."""
+        seen = [Seen(visit.place, visit.status, visit.outcome or "") for visit in self.visits]
+        return Walk(self.run.book, seen, self.artifacts | dict(more or {}))
+
+    @property
+    def steps(self) -> int:
+        """How many were completed."""
+        return sum(
+            visit.kind is NodeKind.step and visit.status is VisitStatus.completed for visit in self.visits
+        )
+
+    def newest(self, place: Place) -> Visit:
+        return next(visit for visit in reversed(self.visits) if visit.place == place)
+
+    @property
+    def at(self) -> Visit | None:
+        """What is worked on, waits for its turn, or did not get to an end: where the run is."""
+        inner = [visit for visit in self.visits if visit.kind is not NodeKind.subworkflow]
+        last = inner[-1] if inner else None
+        return None if last is None or last.status is VisitStatus.completed else last
+
+
+@dataclass(frozen=True, slots=True)
+class StepAtWork:
+    """The step that a run's task is about, with what its prompt and its Authority follow from."""
+
+    standing: Standing
+    visit: Visit
+    workflow: Workflow
+    node: Node
+
+    @property
+    def agent(self) -> str | None:
+        return self.workflow.agent_of(self.node.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """A task to be put: what it is told, under which event it stands, and the mode it may not leave."""
+
+    task_id: str
+    content: str
+    mode: ToolMode
+    parent: str
+    who: str
+
+
+_RUN_COLUMNS = tuple(member.name for member in fields(Run))
+_VISIT_COLUMNS = tuple(member.name for member in fields(Visit))
+
+
+def _marks(columns: Iterable[str]) -> str:
+    return ", ".join("?" for _ in columns)
+
+
+_RUN = ", ".join(_RUN_COLUMNS)
+_VISIT = ", ".join(_VISIT_COLUMNS)
+
+INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({_marks(_RUN_COLUMNS)})"  # noqa: S608
+INSERT_VISIT = f"INSERT INTO run_nodes ({_VISIT}) VALUES ({_marks(_VISIT_COLUMNS)})"  # noqa: S608
+
+# A deleted session's run is not there any more, though its row is.
+_IS_SHOWN = """
+NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = runs.session_id AND s.deleted_us IS NOT NULL)
+"""
+READ_RUN = f"SELECT {_RUN} FROM runs WHERE session_id = ? AND {_IS_SHOWN}"  # noqa: S608
+READ_VISITS = f"SELECT {_VISIT} FROM run_nodes WHERE session_id = ? ORDER BY number"  # noqa: S608
+LIST_RUNS = f"""
+SELECT {_RUN} FROM runs WHERE {_IS_SHOWN} AND (1 = ? OR workflow = ?)
+ORDER BY created_us DESC, session_id LIMIT ?
+"""  # noqa: S608
+RUN_OF_TASK = "SELECT session_id, number FROM run_nodes WHERE task_id = ?"
+
+SET_STATUS = "UPDATE runs SET status = ?, reason = ? WHERE session_id = ?"
+END_RUN = "UPDATE runs SET status = ?, outcome = ?, reason = ?, ended_us = ? WHERE session_id = ?"
+PIN_AGENTS = "UPDATE runs SET agents = ? WHERE session_id = ?"
+
+# What was completed stays so: only what is open can be closed, and only what is at work can be decided.
+DECIDE = """
+UPDATE run_nodes SET outcome = ?, summary = ?, artifacts = ?
+WHERE session_id = ? AND number = ? AND status = 'active'
+"""
+CLOSE_VISIT = """
+UPDATE run_nodes SET status = ?, outcome = ?, next = ?, label = ?, reason = ?, ended_us = ?
+WHERE session_id = ? AND number = ? AND status IN ('ready', 'active')
+"""
+BEGIN_VISIT = """
+UPDATE run_nodes SET status = 'active', task_id = ?
+WHERE session_id = ? AND number = ? AND status = 'ready'
+"""
+
+
+def read_standing(connection: Connection, session_id: str) -> Standing:
+    rows = connection.query(READ_RUN, (session_id,))
+    if not rows:
+        raise RunNotFound(f"there is no run {session_id[:64]}")
+    visits = connection.query(READ_VISITS, (session_id,))
+    return Standing(run_of(rows[0]), tuple(visit_of(row) for row in visits))
+
+
+def run_of(row: Row) -> Run:
+    values = dict(zip(_RUN_COLUMNS, row, strict=True))
+    values["mode"] = _mode(values["mode"])
+    values["status"] = RunStatus(values["status"])
+    values["agents"] = orjson.loads(values["agents"])
+    return Run(**values)
+
+
+def visit_of(row: Row) -> Visit:
+    values = dict(zip(_VISIT_COLUMNS, row, strict=True))
+    values["kind"] = NodeKind(values["kind"])
+    values["status"] = VisitStatus(values["status"])
+    values["artifacts"] = orjson.loads(values["artifacts"]) if values["artifacts"] else {}
+    return Visit(**values)
+
+
+def _mode(stored: str) -> ToolMode:
+    return ToolMode(stored) if stored in ToolMode.__members__ else ToolMode.chat_safe
