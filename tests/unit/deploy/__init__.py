@@ -1,0 +1,1 @@
+"""What an operator is given to run it: units, an image, a compose file."""
