@@ -27,16 +27,19 @@ def mount(*words: str) -> None:
     subprocess.run(["mount", *words], check=True)
 
 
-def put_up_mounts(writable: list[str]) -> None:
+def put_up_mounts(writable: list[str], walls: set[str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), "unshare")
     mount("--make-rprivate", "/")
-    # ProtectProc=invisible, ProtectKernelTunables, ProtectControlGroups.
+    # ProtectProc=invisible.
     mount("-t", "proc", "-o", "hidepid=invisible", "proc", "/proc")
-    for path in ("/proc/sys", "/sys"):
+    # ProtectControlGroups, and the greater part of ProtectKernelTunables.
+    for path in ("/proc/sys", "/sys") if "ProtectKernelTunables" in walls else ("/sys",):
         mount("--bind", path, path)
         mount("-o", "remount,bind,ro", path)
+    if "ProtectKernelLogs" in walls:
+        mount("--bind", "/dev/null", "/proc/kmsg")
     # PrivateDevices.
     devices = Path(tempfile.mkdtemp())
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", str(devices))
@@ -52,15 +55,24 @@ def put_up_mounts(writable: list[str]) -> None:
     mount("-o", "remount,bind,ro", "/")
 
 
-def refuse_calls(names: list[str]) -> None:
-    """SystemCallFilter and RestrictNamespaces."""
+def refuse_calls(names: list[str], walls: set[str]) -> None:
+    """SystemCallFilter, and RestrictNamespaces if that is among the walls."""
     seccomp = ctypes.CDLL(ctypes.util.find_library("seccomp"), use_errno=True)
     seccomp.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(seccomp.seccomp_init(ctypes.c_uint32(ALLOW)))
-    for name in [*names, "setns"]:
+    for name in names:
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0:
             seccomp.seccomp_rule_add(context, ctypes.c_uint32(REFUSE), number, 0)
+    if "RestrictNamespaces" in walls:
+        _refuse_namespaces(seccomp, context)
+    if seccomp.seccomp_load(context):
+        raise OSError("seccomp_load")
+
+
+def _refuse_namespaces(seccomp: ctypes.CDLL, context: ctypes.c_void_p) -> None:
+    number = seccomp.seccomp_syscall_resolve_name(b"setns")
+    seccomp.seccomp_rule_add(context, ctypes.c_uint32(REFUSE), number, 0)
     for call in ("unshare", "clone"):
         number = seccomp.seccomp_syscall_resolve_name(call.encode())
         for bit in range(32):
@@ -69,8 +81,6 @@ def refuse_calls(names: list[str]) -> None:
                 seccomp.seccomp_rule_add(context, ctypes.c_uint32(REFUSE), number, 1, comparison)
     number = seccomp.seccomp_syscall_resolve_name(b"clone3")
     seccomp.seccomp_rule_add(context, ctypes.c_uint32(0x00050000 | 38), number, 0)  # as systemd: ENOSYS
-    if seccomp.seccomp_load(context):
-        raise OSError("seccomp_load")
 
 
 class _Comparison(ctypes.Structure):
@@ -85,8 +95,9 @@ class _Comparison(ctypes.Structure):
 def main() -> None:
     account, *rest = sys.argv[1:]
     at = rest.index("--")
+    walls = set(os.environ.pop("WALLS").split())
     refused = os.environ.pop("REFUSED_CALLS").split()
-    put_up_mounts(rest[:at])
+    put_up_mounts(rest[:at], walls)
     libc = ctypes.CDLL(None, use_errno=True)
     # CapabilityBoundingSet=
     for number in range(41):
@@ -95,7 +106,7 @@ def main() -> None:
     os.setresgid(int(account), int(account), int(account))
     os.setresuid(int(account), int(account), int(account))
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    refuse_calls(refused)
+    refuse_calls(refused, walls)
     os.execv(rest[at + 1], rest[at + 1 :])  # noqa: S606
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.escape.ordinary_account import NOBODY, ROOT, interpreter
-from tests.unit.deploy.units import UNITS, calls_of
+from tests.unit.deploy.units import FOLDER, UNITS, calls_of, read_unit
 
 pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="only root can put such walls up"),
@@ -30,8 +30,7 @@ class Service:
     def __init__(self, folder: Path, program: str) -> None:
         self.folder = folder
         self._program = program
-        (refused,) = {unit.one("SystemCallFilter") for unit in UNITS}
-        self._refused = sorted(calls_of(refused))
+        self.walls = dict(entry[1:] for entry in UNITS[0].entries)
         for name in FOLDERS:
             (folder / name).mkdir()
             os.chown(folder / name, NOBODY, NOBODY)
@@ -47,7 +46,8 @@ class Service:
                 "HOME": str(self.folder),
                 "PYTHONPATH": ":".join(paths),
                 "PYTHONDONTWRITEBYTECODE": "1",
-                "REFUSED_CALLS": " ".join(self._refused),
+                "WALLS": " ".join(name for name, value in self.walls.items() if value == "yes"),
+                "REFUSED_CALLS": " ".join(calls_of(self.walls["SystemCallFilter"])),
                 "INTERLOCK_STATE_DIR": writable[0],
                 "WORKSPACE_DIR": writable[1],
                 # PrivateTmp.
@@ -103,10 +103,12 @@ def test_a_command_runs_behind_them_and_writes_where_it_may(service):
     assert not (service.folder / "beside").exists()
 
 
-def test_bubblewrap_does_not_and_says_so(service):
-    """Whoever wants it has to take some of the walls down, as docs/deploy.md tells."""
+@pytest.mark.parametrize(("dropped_in", "state"), [(False, "warning"), (True, "ok")])
+def test_bubblewrap_needs_some_of_them_taken_down(service, dropped_in, state):
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
+    if dropped_in:
+        service.walls |= dict(entry[1:] for entry in read_unit(FOLDER / "bubblewrap.conf").entries)
     found = json.loads(service.interlock("doctor", "--json", TOOL_SANDBOX="bubblewrap").stdout)
     sandbox = [finding for finding in found if finding["what"] == "sandbox"]
-    assert sandbox[0]["state"] == "warning", sandbox
+    assert sandbox[0]["state"] == state, sandbox
