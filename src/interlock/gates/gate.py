@@ -97,7 +97,10 @@ async def judge(
     judged = judge_tool(call, authority)
     if isinstance(judged, Refusal):
         return judged
-    return await _judge_arguments(call, authority, registry.entry(judged.tool_name), caller)
+    entry = authority.entries[judged.tool_name]
+    if registry.get(judged.tool_name) is not entry:
+        return _changed_meanwhile(call, judged.tool_name, authority)
+    return await _judge_arguments(call, authority, entry, caller)
 
 
 async def _judge_arguments(
@@ -168,6 +171,14 @@ def _not_found(call: ToolCall, authority: Authority) -> Refusal:
     message = f"there is no tool named '{call.name[:64]}'"
     failure = _failure(ErrorCode.TOOL_NOT_FOUND, call.name[:64], authority, message, step)
     return Refusal(failure, call.name, Layer.declaration)
+
+
+def _changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+    """Tools of other servers come and go. What this Authority allowed is not what is there now."""
+    message = f"{tool_name} is not available: it has changed since this turn began"
+    step = "Go on without it; what holds now is told with the next turn."
+    failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
+    return Refusal(failure, call.name, Layer.capability)
 
 
 def _failure(

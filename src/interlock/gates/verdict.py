@@ -73,12 +73,13 @@ def denied_by_mode(
     layer: Layer,
     allowing: Iterable[ToolMode],
     open_modes: frozenset[ToolMode],
+    without_any: str = "No mode offers it. Go on without it.",
 ) -> Denied:
     """Registered, but not in this mode."""
     wanted = sorted(allowing, key=list(ToolMode).index)
     reachable = [name for name in wanted if name in open_modes]
     if not wanted:
-        step = "No mode offers it. Go on without it."
+        step = without_any
     elif reachable:
         step = (
             f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode. "

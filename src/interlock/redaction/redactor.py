@@ -33,9 +33,16 @@ class Redactor:
     def __init__(self, known_values: Iterable[str] = (), rules: Iterable[Rule] | None = None) -> None:
         self._known = tuple(sorted(set(known_values)))
         self._rules = None if rules is None else tuple(rules)
-        self._numbers = frozenset(
-            value for value in self._known if value.isdigit() and len(value) >= _MIN_NUMBER_DIGITS
-        )
+        self._numbers = _numbers(self._known)
+
+    def learn(self, values: Iterable[str]) -> None:
+        """Further secrets that this process holds from now on."""
+        known = tuple(sorted({*self._known, *values}))
+        if known != self._known:
+            self._known = known
+            self._numbers = _numbers(known)
+            # Made anew when it is next used. A stream that was begun goes on with what it knew.
+            self.__dict__.pop("_scanner", None)
 
     @cached_property
     def _scanner(self) -> Scanner:
@@ -124,6 +131,10 @@ class Redactor:
         if isinstance(key, str) and is_secret_item(key, item):
             return [MARK for _ in item] if isinstance(item, list | tuple) else MARK
         return self._safe(item)
+
+
+def _numbers(known: Iterable[str]) -> frozenset[str]:
+    return frozenset(value for value in known if value.isdigit() and len(value) >= _MIN_NUMBER_DIGITS)
 
 
 @lru_cache(maxsize=16)

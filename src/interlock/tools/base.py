@@ -155,6 +155,21 @@ class BaseTool(ABC):
         return frozenset()
 
     @property
+    def unavailable(self) -> str:
+        """Why it cannot be used here now, whatever else is there; empty where nothing speaks against it."""
+        return ""
+
+    @property
+    def uses_network(self) -> bool:
+        """Whether it runs something that reaches the network through the sandbox."""
+        return False
+
+    @property
+    def why_no_mode(self) -> str:
+        """What a caller is told to do where no mode offers it."""
+        return "No mode offers it. Go on without it."
+
+    @property
     def mcp_server(self) -> str | None:
         """The MCP server that offers this tool, which the policy must list."""
         return None

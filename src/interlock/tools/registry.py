@@ -1,7 +1,7 @@
 """Holds the tools and answers, for each, in which modes it may be used at all."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ _log = structlog.get_logger(__name__)
 _NEEDS_A_SWITCH = frozenset({Effect.write, Effect.exec, Effect.special})
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9_]{0,63}")
+_FOREIGN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9_.]{0,63}")
 
 
@@ -39,10 +40,10 @@ class ToolRegistry:
         self.version = 0
 
     def register(self, tool: BaseTool) -> None:
-        if not _NAME.fullmatch(tool.name):
+        if not (_NAME if tool.mcp_server is None else _FOREIGN_NAME).fullmatch(tool.name):
             raise ValueError(f"'{tool.name}' cannot be a tool's name")
         for name in (tool.name, *tool.aliases):
-            if not _ALIAS.fullmatch(name):
+            if name != tool.name and not _ALIAS.fullmatch(name):
                 raise ValueError(f"'{name}' cannot be an alias of {tool.name}")
             if name in self._tools or name in self._aliases:
                 raise ValueError(f"a tool named '{name}' is already registered")
@@ -50,13 +51,42 @@ class ToolRegistry:
             raise ValueError(f"{tool.name} names a mode that does not exist")
         if tool.allowed_modes and tool.effect in _NEEDS_A_SWITCH and not tool.switches:
             raise ValueError(f"{tool.name} can change things and must name a policy switch")
-        schema = closed_schema(tool.parameters)
+        # A foreign schema was looked at before, and is shown as its server wrote it.
+        is_own = tool.mcp_server is None
+        schema = closed_schema(tool.parameters) if is_own else dict(tool.parameters)
         registered = RegisteredTool(tool, schema, ArgumentValidator(schema))
-        if not tool.allowed_modes:
+        if is_own and not tool.allowed_modes:
             _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
         self._tools[tool.name] = registered
         self._aliases |= dict.fromkeys(tool.aliases, tool.name)
         self.version += 1
+
+    def replace_foreign(self, tools: Iterable[BaseTool]) -> dict[str, str]:
+        """Have these tools of MCP servers and no others. One that is there already keeps its entry.
+
+        What cannot be registered is left out: each name with the reason.
+        """
+        before = {name: entry for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
+        version, faults = self.version, {}
+        for name in before:
+            del self._tools[name]
+        for tool in tools:
+            if (kept := before.get(tool.name)) is not None and kept.tool is tool:
+                self._tools[tool.name] = kept
+                continue
+            try:
+                self.register(tool)
+            except ValueError as error:
+                faults[tool.name] = str(error)
+        after = {name for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
+        for name in set(before) - after:
+            self._mode_overrides.pop(name, None)
+        self.version = version if self._is_as(before) else version + 1
+        return faults
+
+    def _is_as(self, before: Mapping[str, RegisteredTool]) -> bool:
+        now = {name: entry for name, entry in self._tools.items() if entry.tool.mcp_server is not None}
+        return now.keys() == before.keys() and all(now[name] is before[name] for name in now)
 
     def set_mode_override(self, tool_name: str, modes: frozenset[ToolMode]) -> None:
         """Restrict a tool to fewer modes than it declares. The last override wins."""

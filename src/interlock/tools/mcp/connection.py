@@ -1,0 +1,246 @@
+"""One connection to one server: opened, listed, called, and given up when it does not answer.
+
+A task of its own holds it open, since the protocol's library must be entered and left by the same one.
+Whoever calls waits beside it, and stops waiting without asking the server. Loaded only where one is opened.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    Implementation,
+    PaginatedRequestParams,
+    Tool,
+    ToolListChangedNotification,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from interlock import __version__
+from interlock.tools.mcp.bounds import Streams, bounded
+from interlock.tools.mcp.definitions import MAX_TOOLS, Definition, definition_of
+from interlock.tools.mcp.names import plain
+from interlock.tools.mcp.trouble import ServerTrouble
+
+START_SECONDS = 30.0
+LIST_SECONDS = 15.0
+PING_SECONDS = 5.0
+CLOSE_SECONDS = 2.0
+MAX_PAGES = 20
+MAX_ERROR_CHARS = 500
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+class _Raw(BaseModel):
+    """A result as it came: its parts are looked at one by one, not trusted to be of a shape."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class Connection:
+    """`on_listing_changed` is called when the server says that it offers something else now."""
+
+    def __init__(
+        self, streams: Callable[["Connection"], Streams], on_listing_changed: Callable[[], None]
+    ) -> None:
+        self._streams = streams
+        self._on_listing_changed = on_listing_changed
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._reason = ""
+        self._holding: asyncio.Task[None] | None = None
+
+    # -- its life --
+
+    async def open(self) -> None:
+        """`ServerTrouble` where it cannot be spoken to."""
+        _silence_the_library()
+        self._holding = asyncio.ensure_future(self._hold())
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.shield(self._client)
+        except TimeoutError:
+            self.end(f"it did not say hello within {START_SECONDS:g} seconds")
+            await self.close()
+            raise ServerTrouble(self._reason) from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return not self._reason and self._holding is not None and not self._holding.done()
+
+    @property
+    def reason(self) -> str:
+        return self._reason
+
+    @property
+    def protocol(self) -> str:
+        return self._client.result().protocol_version
+
+    @property
+    def calls_itself(self) -> str:
+        info = self._client.result().server_info
+        return plain(f"{info.name} {info.version}", 100) if info is not None else ""
+
+    @property
+    def instructions(self) -> str:
+        """What it would like models to be told, for people to read. No model is told."""
+        return plain(self._client.result().instructions or "", 500)
+
+    def end(self, reason: str) -> None:
+        """It is over, and why. The first reason stands."""
+        self._reason = self._reason or reason
+        self._closing.set()
+
+    async def close(self) -> None:
+        self.end("it was closed")
+        if self._holding is None:
+            return
+        done, _ = await asyncio.wait({self._holding}, timeout=CLOSE_SECONDS)
+        if not done:
+            self._holding.cancel()
+            await asyncio.wait({self._holding}, timeout=2 * CLOSE_SECONDS)
+
+    async def _hold(self) -> None:
+        try:
+            transport = bounded(self._streams(self), lambda: self.end("it talks without end"))
+            client = Client(
+                transport,
+                cache=None,
+                client_info=Implementation(name="interlock", version=__version__),
+                message_handler=self._hear,
+            )
+            async with client:
+                self._client.set_result(client)
+                await self._closing.wait()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it did, it is over
+            self.end(_told(error))
+        finally:
+            self.end("it ended")
+            if not self._client.done():
+                self._client.set_exception(ServerTrouble(self._reason))
+                # Whoever opened it may have gone meanwhile.
+                self._client.exception()
+
+    async def _hear(self, message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._on_listing_changed()
+
+    # -- what is asked of it --
+
+    async def tools(self, seconds: float = LIST_SECONDS) -> list[Definition]:
+        """What it offers now, as far as anybody would look."""
+        return await self._asked(self._list(), seconds)
+
+    async def answers(self) -> bool:
+        """Whether it still does, quickly."""
+        try:
+            await self.tools(PING_SECONDS)
+        except ServerTrouble:
+            return False
+        return True
+
+    async def call(self, name: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        """The result as it came. Whoever stops waiting has told the server, and does not wait for that."""
+        session = self._session()
+        request = CallToolRequest(params=CallToolRequestParams(name=name, arguments=dict(arguments)))
+        calling = asyncio.ensure_future(session.send_request(request, _Raw, progress_callback=progress))
+        calling.add_done_callback(_retrieved)
+        ending = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait({calling, ending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            if not calling.done():
+                calling.cancel()
+        if not calling.done() or calling.cancelled():
+            raise ServerTrouble(self._reason)
+        try:
+            return dict(calling.result().model_extra or {})
+        except Exception as error:  # noqa: BLE001 - whatever the library made of it, it is the server's
+            raise ServerTrouble(_told(error), is_answer=_is_answer(error)) from None
+
+    async def _list(self) -> list[Definition]:
+        session = self._session()
+        found: list[Definition] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            params = PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await session.list_tools(params=params)
+            found += [_definition(tool) for tool in page.tools]
+            cursor = page.next_cursor
+            if not cursor or len(found) >= MAX_TOOLS:
+                break
+        return found[:MAX_TOOLS]
+
+    async def _asked(self, work: Awaitable[list[Definition]], seconds: float) -> list[Definition]:
+        asking = asyncio.ensure_future(work)
+        asking.add_done_callback(_retrieved)
+        ending = asyncio.ensure_future(self._closing.wait())
+        try:
+            await asyncio.wait({asking, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ending.cancel()
+            if not asking.done():
+                asking.cancel()
+        if not asking.done():
+            raise ServerTrouble(self._reason or f"it did not answer within {seconds:g} seconds")
+        try:
+            return asking.result()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the same
+            raise ServerTrouble(_told(error)) from None
+
+    def _session(self) -> Any:
+        if not self.is_open:
+            raise ServerTrouble(self._reason or "it is not connected")
+        return self._client.result().session
+
+
+def _silence_the_library() -> None:
+    """It logs what servers say. What is worth telling is told by events."""
+    for name in ("mcp", "httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _definition(tool: Tool) -> Definition:
+    hints = tool.annotations.model_dump(by_alias=True) if tool.annotations is not None else {}
+    try:
+        return definition_of(
+            tool.name, tool.description or "", tool.input_schema, tool.output_schema, hints
+        )
+    except (ValueError, RecursionError):
+        # Nobody could say later whether it is the same: the name stays, and is of no use.
+        return definition_of(tool.name, "", {}, None, {})
+
+
+def _told(error: BaseException) -> str:
+    """What went wrong, in few words. The server's own are cut and cannot hide anything."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ServerTrouble):
+        return str(error)
+    if isinstance(error, MCPError):
+        return f"it answered with an error: {plain(error.error.message, MAX_ERROR_CHARS)}"
+    if isinstance(error, ValidationError):
+        return "its answer is not of the shape that the protocol says"
+    if isinstance(error, asyncio.CancelledError):
+        return "it was stopped"
+    return plain(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Whether the server itself said no, and is as well as before."""
+    return isinstance(error, MCPError | ValidationError)
+
+
+def _retrieved(ended: "asyncio.Future[Any]") -> None:
+    if not ended.cancelled():
+        ended.exception()

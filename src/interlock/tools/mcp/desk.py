@@ -1,0 +1,207 @@
+"""What people do with servers, and what the registry has of them.
+
+The rows say what there is; `refresh` brings the registry to them whenever they changed, in every process by
+the same rule. So what a model is shown, what is judged and what a person is told follow from one version.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import BadUsage, StoreError
+from interlock.redaction.redactor import Redactor
+from interlock.tools.mcp.book import DefinitionChanged, KnownServer, KnownTool, ServerBook, ToolNotListed
+from interlock.tools.mcp.classes import ClassWish, class_of
+from interlock.tools.mcp.definitions import NAME_CLASH, Definition, listed_tools
+from interlock.tools.mcp.hub import ServerHub, library_missing
+from interlock.tools.mcp.launch import unreadable
+from interlock.tools.mcp.names import exposed_name
+from interlock.tools.mcp.servers import Server, Wish, server_of
+from interlock.tools.mcp.tool import ForeignServices, McpTool
+from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.tools.registry import ToolRegistry
+
+# A server that says again and again that something changed is asked about it this often.
+LOOK_AGAIN_SECONDS = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+class McpDesk:
+    def __init__(
+        self, book: ServerBook, hub: ServerHub, registry: ToolRegistry, redactor: Redactor
+    ) -> None:
+        self.book = book
+        self._hub = hub
+        self._registry = registry
+        self._redactor = redactor
+        self._services = ForeignServices(book, hub, self._take_in)
+        self._made: dict[tuple[str, str], tuple[tuple[Server, KnownTool, str], McpTool]] = {}
+        self._version = 0
+        self._looking: dict[str, asyncio.TimerHandle] = {}
+        self._looks: set[asyncio.Task[None]] = set()
+        hub.on_listing_changed = self._look_again_soon
+
+    # -- the registry --
+
+    async def refresh(self) -> None:
+        """Bring the registry to what is stored."""
+        shelf = await self.book.shelf()
+        if shelf.version == self._version:
+            return
+        tools = [
+            self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
+            for known in shelf.servers.values()
+            for tool in known.tools.values()
+            if _is_registered(tool)
+        ]
+        self._made = {key: made for key, made in self._made.items() if made[1] in tools}
+        for name, fault in self._registry.replace_foreign(tools).items():
+            _log.error("mcp_tool_not_registered", tool_name=name, fault=fault)
+        self._version = shelf.version
+
+    def _tool(self, server: Server, known: KnownTool, unavailable: str) -> McpTool:
+        """The same object while nothing about it changed: an Authority knows its tools by it."""
+        key, content = (server.id, known.name), (server, known, unavailable)
+        if key not in self._made or self._made[key][0] != content:
+            self._made[key] = (content, McpTool(server, known, unavailable, self._services))
+        return self._made[key][1]
+
+    async def _why_unavailable(self, server: Server, tool: KnownTool) -> str:
+        if tool.state == "changed":
+            return (
+                "its definition changed since it was classed; "
+                f"interlock mcp inspect {server.id} shows it, interlock mcp allow classes it again"
+            )
+        if tool.state == "gone":
+            return f"the server {server.id} does not offer it any more"
+        if tool.problem:
+            return tool.problem
+        return await self.why_not(server, tool)
+
+    async def why_not(self, server: Server, tool: KnownTool | None = None) -> str:
+        """Why a server cannot be used on this machine; empty where it can."""
+        if reason := library_missing() or self._hub.grounds.why_not(server):
+            return reason
+        if not server.is_local:
+            return ""
+        sandbox = await self._hub.sandbox()
+        if sandbox.backend is None:
+            return f"its server cannot be confined ({sandbox.reason})"
+        given = tool.given if tool is not None else None
+        if given and not sandbox.is_confined and not given.is_vouched and given.modes - {ToolMode.coding}:
+            return f"nothing would keep its server from writing ({sandbox.reason})"
+        return ""
+
+    # -- what servers offer --
+
+    async def _take_in(self, server_id: str, found: Sequence[Definition]) -> None:
+        own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
+        taken = [name for tool in own for name in (tool.name, *tool.aliases)]
+        await self.book.seen(server_id, listed_tools(server_id, found, self._redactor, taken))
+
+    def _look_again_soon(self, server_id: str) -> None:
+        if server_id not in self._looking:
+            loop = asyncio.get_running_loop()
+            self._looking[server_id] = loop.call_later(LOOK_AGAIN_SECONDS, self._look_again, server_id)
+
+    def _look_again(self, server_id: str) -> None:
+        self._looking.pop(server_id, None)
+        looking = asyncio.ensure_future(self._look(server_id))
+        self._looks.add(looking)
+        looking.add_done_callback(self._looks.discard)
+
+    async def _look(self, server_id: str) -> None:
+        try:
+            if server_id in (await self.book.shelf()).servers:
+                await self.inspect(server_id)
+        except (ServerTrouble, StoreError) as error:
+            _log.info("mcp_server_not_listed", server=server_id, reason=str(error))
+
+    # -- what people do --
+
+    async def add(self, wish: Wish, *, who: str) -> tuple[Server, str]:
+        """The server, and what it will be missing, if anything can be told beforehand."""
+        server = server_of(wish, self._redactor)
+        missing = unreadable(server, self._hub.grounds) if server.is_local else None
+        await self.book.add(server, who=who)
+        return server, str(missing) if missing is not None else ""
+
+    async def inspect(self, server_id: str) -> tuple[KnownServer, str, str]:
+        """Ask the server what it offers, and give what is known then, what it calls itself and advises."""
+        server = (await self.book.shelf()).server(server_id).server
+        async with self._hub.using(server) as (connection, line):
+            await self._take_in(server_id, await connection.tools())
+            line.failures = 0
+            about = connection.calls_itself, connection.instructions
+        return (await self.book.shelf()).server(server_id), *about
+
+    async def allow(self, server_id: str, tool: str, wish: ClassWish, *, who: str) -> KnownTool:
+        """Class a tool as it was last seen."""
+        known = (await self.book.shelf()).server(server_id)
+        found = known.tools.get(tool) or _by_exposed_name(known, tool)
+        if found is None:
+            raise ToolNotListed(
+                f"{server_id} was not seen to offer '{tool[:64]}'; interlock mcp inspect {server_id} looks"
+            )
+        if found.problem or not found.is_listed:
+            reason = found.problem or "the server does not offer it any more"
+            raise BadUsage(f"{found.name} cannot be used: {reason}")
+        if not found.hash.startswith(wish.hash):
+            raise DefinitionChanged(
+                f"{found.name} is not what was looked at; look again: interlock mcp inspect {server_id}"
+            )
+        given = class_of(wish, known.server, found.hash, who)
+        await self.book.give_class(server_id, found.name, given, who=who)
+        return found
+
+    async def remove(self, server_id: str, tool: str | None, *, who: str) -> None:
+        """A tool's class, or the whole server."""
+        if tool is None:
+            await self.book.remove(server_id, who=who)
+            await self._hub.forget(server_id)
+            return
+        known = (await self.book.shelf()).server(server_id)
+        found = known.tools.get(tool) or _by_exposed_name(known, tool)
+        if found is None or found.given is None:
+            raise ToolNotListed(f"{server_id} has no classed tool '{tool[:64]}'")
+        await self.book.give_class(server_id, found.name, None, who=who)
+
+    async def close(self) -> None:
+        for timer in self._looking.values():
+            timer.cancel()
+        for looking in list(self._looks):
+            looking.cancel()
+        await asyncio.gather(*self._looks, return_exceptions=True)
+        await self._hub.close()
+
+
+def _is_registered(tool: KnownTool) -> bool:
+    """Whoever clashes has no name here; who was never classed and cannot be used is not worth one."""
+    if tool.problem == NAME_CLASH:
+        return False
+    return tool.given is not None or tool.state == "unclassed"
+
+
+def _by_exposed_name(known: KnownServer, name: str) -> KnownTool | None:
+    return next((t for t in known.tools.values() if exposed_name(known.server.id, t.name) == name), None)
+
+
+def tool_json(server_id: str, tool: KnownTool) -> dict[str, Any]:
+    """A tool as people are shown it. The hints are the server's own, and nobody has to believe them."""
+    definition = tool.definition
+    return {
+        "tool": tool.name,
+        "name": exposed_name(server_id, tool.name),
+        "state": tool.state,
+        "problem": tool.problem,
+        "hash": tool.hash,
+        "description": definition.shown_description if definition else "",
+        "schema": dict(definition.schema) if definition else {},
+        "hints": dict(definition.hints) if definition else {},
+        "suggested_effect": definition.suggested_effect if definition else "",
+        "class": None if tool.given is None else tool.given.as_dict(),
+    }

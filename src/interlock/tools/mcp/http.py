@@ -1,0 +1,98 @@
+"""A server over HTTP: to its own address alone, within bounds of size, time and number.
+
+The protocol's library speaks it; every request passes here. Loaded only where a connection is opened.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+
+from interlock.tools.mcp.bounds import BURST, MAX_MESSAGE_BYTES, PER_SECOND, Allowance
+
+CONNECT_SECONDS = 10.0
+# Of a stream of events, over its whole life.
+MAX_STREAM_BYTES = 64 * 1024 * 1024
+# A call may be silent for as long as a tool may take; whoever waits gives up by themselves.
+SILENCE_SECONDS = 900.0
+
+__all__ = ["BURST", "PER_SECOND", "http_streams"]
+
+
+class OutOfBounds(httpx2.TransportError):
+    """A request that is not made, or an answer that is not read on; the text says why."""
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """One origin; plain bodies of bounded length; no more requests than a conversation needs."""
+
+    def __init__(self, url: str, inner: httpx2.AsyncBaseTransport | None = None) -> None:
+        self._origin = _origin(httpx2.URL(url))
+        self._inner = inner or httpx2.AsyncHTTPTransport(trust_env=False)
+        self._allowance = Allowance(time.monotonic)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if _origin(request.url) != self._origin:
+            raise OutOfBounds("it points to another host")
+        # A server that ends every answer early has the library ask again, and again.
+        if not self._allowance.take():
+            raise OutOfBounds("it has Interlock ask it without end")
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
+            await response.aclose()
+            raise OutOfBounds("its answer is packed, though that was not asked for")
+        is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        limit = MAX_STREAM_BYTES if is_stream else MAX_MESSAGE_BYTES
+        return httpx2.Response(
+            status_code=response.status_code,
+            headers=response.headers,
+            stream=_Bounded(response, limit),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response, limit_bytes: int) -> None:
+        self._response = response
+        self._limit_bytes = limit_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        stream = self._response.stream
+        if not isinstance(stream, httpx2.AsyncByteStream):
+            raise OutOfBounds("its answer cannot be read")
+        async for piece in stream:
+            read += len(piece)
+            if read > self._limit_bytes:
+                raise OutOfBounds(f"its answer is larger than {self._limit_bytes} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+@asynccontextmanager
+async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[TransportStreams]:
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
+    async with (
+        httpx2.AsyncClient(
+            transport=BoundedTransport(url),
+            headers=dict(headers),
+            timeout=timeout,
+            follow_redirects=False,
+            trust_env=False,
+        ) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
+    ):
+        yield streams

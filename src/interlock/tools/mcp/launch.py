@@ -1,0 +1,101 @@
+"""What a server's process is given: the walls, the folders, the variables."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.redaction.redactor import Redactor
+from interlock.sandbox.jobs import Job, JobLimits, system_paths
+from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.mcp.references import Given
+from interlock.tools.mcp.servers import RootAccess, Server
+from interlock.tools.shell.run import private_folder
+
+_PASSED_ON = ("TZ", "LANG", "LC_ALL", "LC_CTYPE")
+_USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What the operator opened to anything that runs here. A server can be granted no more than that."""
+
+    roots: tuple[Path, ...] = ()
+    readable_paths: tuple[Path, ...] = ()
+    network_ports: frozenset[int] = frozenset()
+    protected_names: tuple[str, ...] = ()
+
+    def why_not(self, server: Server) -> str:
+        """Why a server cannot run as it was granted; empty where it can."""
+        if server.is_local and server.roots is not RootAccess.none and not self.roots:
+            return "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+        if server.network and not self.network_ports:
+            return "it was granted the network, which is closed here (TOOL_SHELL_NETWORK)"
+        return ""
+
+    def profile(self, server: Server) -> SandboxProfile:
+        reads, writes = server.roots is not RootAccess.none, server.roots is RootAccess.write
+        return SandboxProfile(
+            readable_roots=self.roots if reads else (),
+            writable_roots=self.roots if writes else (),
+            network_ports=self.network_ports if server.network else frozenset(),
+            protected_names=self.protected_names,
+            readable_paths=(*server.readable, *(self.readable_paths if reads else ())),
+        )
+
+
+@asynccontextmanager
+async def job_of(server: Server, grounds: Grounds, redactor: Redactor) -> AsyncIterator[Job]:
+    """In its folder, with a home of its own that is gone when it has ended."""
+    given = resolved(server.environment, redactor)
+    profile = grounds.profile(server)
+    async with private_folder(is_wanted=True) as private:
+        if private is None:
+            raise RuntimeError("it was asked for")
+        place = profile.readable_roots[0] if profile.readable_roots else private
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield Job(
+                argv=server.command,
+                folder=folder,
+                environment=_environment(server, private) | given,
+                profile=profile,
+                readable_paths=profile.readable_paths,
+                private_folders=(private,),
+                limits=JobLimits(),
+                linger_seconds=0.0,
+                has_stdin=True,
+            )
+        finally:
+            os.close(folder)
+
+
+def resolved(given: Iterable[Given], redactor: Redactor) -> dict[str, str]:
+    """The values themselves. What came by reference is secret from here on."""
+    values = {each.name: each.resolved() for each in given}
+    redactor.learn(values[each.name] for each in given if each.is_reference)
+    return values
+
+
+def unreadable(server: Server, grounds: Grounds) -> Path | None:
+    """The first thing of its command that the sandbox would not let it read."""
+    profile = grounds.profile(server)
+    inside = (*system_paths(), *profile.readable_roots, *profile.readable_paths)
+    for word in server.command:
+        path = Path(word)
+        if not path.is_absolute() or not path.exists():
+            continue
+        for each in (path, path.resolve()):
+            if not any(each.is_relative_to(folder) for folder in inside):
+                return each
+    return None
+
+
+def _environment(server: Server, private: Path) -> dict[str, str]:
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    beside = [str(Path(server.command[0]).parent), str(Path(server.command[0]).resolve().parent)]
+    path = dict.fromkeys([*beside, *_USUAL_PATH, f"{sys.base_prefix}/bin"])
+    own = {"PATH": os.pathsep.join(path), "HOME": str(private / "home"), "TMPDIR": str(private / "tmp")}
+    return {"LC_ALL": "C.UTF-8"} | passed | own

@@ -1,0 +1,114 @@
+"""What a server gave back, as the envelope that every tool returns. Nothing in it is an instruction.
+
+Text is shown; what is no text is described; whatever is of no shape that the protocol has is said to be so.
+The runner redacts and bounds it like any other result.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from interlock.infra.errors import ErrorCode
+from interlock.infra.text import json_value, storable
+from interlock.tools.arguments import ArgumentValidator
+from interlock.tools.mcp.definitions import Definition
+from interlock.tools.mcp.names import plain
+from interlock.tools.result import ToolFailure, ToolResult
+
+MAX_PARTS = 1_000
+MAX_NOTE_CHARS = 300
+
+
+def envelope(
+    raw: Mapping[str, Any], definition: Definition, tool_name: str, mode: str, server: str
+) -> ToolResult:
+    """`raw` is the server's result, of whatever shape."""
+    text, described = _text(raw)
+    meta: dict[str, Any] = {"mcp_server": server}
+    if described:
+        meta["not_shown"] = described
+    if raw.get("resultType") == "input_required":
+        return _failed(
+            ToolResult(meta=meta), tool_name, mode, f"{server} asks for more, which nobody here can answer"
+        )
+    if raw.get("isError") is True:
+        said = "what it says is in the output" if text else "without saying why"
+        reason = f"{server} says that it failed, {said}"
+        return _failed(ToolResult(stdout=text, meta=meta), tool_name, mode, reason)
+    structured = raw.get("structuredContent")
+    if fault := _structure_fault(structured, definition):
+        return _failed(ToolResult(stdout=text, meta=meta), tool_name, mode, f"{server}: {fault}")
+    if isinstance(structured, dict) and not text.strip():
+        # Servers repeat it as text for whoever reads no structures; where one does not, it is the text.
+        text = orjson.dumps(json_value(structured), option=orjson.OPT_INDENT_2).decode()
+    return ToolResult(stdout=text, meta=meta)
+
+
+def _failed(result: ToolResult, tool_name: str, mode: str, reason: str) -> ToolResult:
+    failure = ToolFailure(
+        *(ErrorCode.EXECUTION_ERROR, ErrorCode.EXECUTION_ERROR.error_class, tool_name, mode),
+        f"{tool_name}: {reason}",
+        "Look at its output, and try other arguments or another way.",
+        is_an_answer=True,
+    )
+    return ToolResult(exit_code=1, stdout=result.stdout, meta=result.meta, failure=failure)
+
+
+def _structure_fault(structured: Any, definition: Definition) -> str:
+    """A server that promises a shape and gives another is not to be relied on."""
+    if definition.output_schema is None:
+        return ""
+    if not isinstance(structured, dict):
+        return "it promises a structured result and gave none"
+    try:
+        validator = ArgumentValidator(definition.output_schema)
+    except (ValueError, RecursionError):
+        return ""
+    try:
+        validator.check(structured)
+    except Exception:  # noqa: BLE001 - whatever does not fit, does not fit
+        return "its result does not have the shape that it promises"
+    return ""
+
+
+def _text(raw: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """All that is text, and what else there was."""
+    parts = raw.get("content")
+    texts: list[str] = []
+    described: list[str] = []
+    for part in parts[:MAX_PARTS] if isinstance(parts, list) else []:
+        text, note = _part(part) if isinstance(part, dict) else ("", "something without a shape")
+        if text:
+            texts.append(text)
+        if note:
+            described.append(note)
+            texts.append(f"[{note}]")
+    if isinstance(parts, list) and len(parts) > MAX_PARTS:
+        described.append(f"{len(parts) - MAX_PARTS} more parts")
+    return "\n".join(storable(text) for text in texts), described[:50]
+
+
+def _part(part: Mapping[str, Any]) -> tuple[str, str]:
+    match part:
+        case {"type": "text", "text": str() as text}:
+            return text, ""
+        case {"type": "image" | "audio" as kind, "data": str() as data}:
+            return "", _blob(str(kind), part.get("mimeType"), data)
+        case {"type": "resource", "resource": {"text": str() as text} as resource}:
+            return f"{_named(resource)}\n{text}", ""
+        case {"type": "resource", "resource": {"blob": str() as data} as resource}:
+            return "", f"{_blob('file', resource.get('mimeType'), data)} {_named(resource)}"
+        case {"type": "resource_link"}:
+            about = plain(str(part.get("description") or part.get("title") or ""), MAX_NOTE_CHARS)
+            return f"link: {_named(part)}{f' ({about})' if about else ''}", ""
+        case _:
+            return "", f"a part of kind {plain(str(part.get('type')), 40)}"
+
+
+def _blob(kind: str, mime: Any, data: str) -> str:
+    return f"{kind} of type {plain(str(mime or 'unknown'), 60)}, {len(data) * 3 // 4} bytes, not shown"
+
+
+def _named(resource: Mapping[str, Any]) -> str:
+    return plain(str(resource.get("uri") or resource.get("name") or ""), MAX_NOTE_CHARS)

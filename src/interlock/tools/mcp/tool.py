@@ -1,0 +1,200 @@
+"""A foreign tool as one of ours: shown as it was classed, called only while it is what was classed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.guard import NOT_PUT_BACK
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.mcp.book import KnownTool, ServerBook
+from interlock.tools.mcp.definitions import Definition
+from interlock.tools.mcp.hub import Line, ServerHub
+from interlock.tools.mcp.names import exposed_name, plain
+from interlock.tools.mcp.results import envelope
+from interlock.tools.mcp.schemas import checked_schema
+from interlock.tools.mcp.servers import RootAccess, Server
+from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.tools.result import ToolResult
+
+# How often a running call is told about, at most.
+TELL_SECONDS = 1.0
+MAX_TOLD = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignServices:
+    """What foreign tools need of the world. `listed` takes in what a server offers now."""
+
+    book: ServerBook
+    hub: ServerHub
+    listed: Callable[[str, Sequence[Definition]], Awaitable[None]]
+
+
+class McpTool(BaseTool):
+    """`unavailable` is why it cannot be used though it was classed."""
+
+    def __init__(
+        self, server: Server, known: KnownTool, unavailable: str, services: ForeignServices
+    ) -> None:
+        self._server = server
+        self._known = known
+        self._unavailable = unavailable
+        self._services = services
+        definition = known.definition
+        self._parameters = checked_schema(definition.schema) if definition else {"type": "object"}
+
+    @property
+    def name(self) -> str:
+        return exposed_name(self._server.id, self._known.name)
+
+    @property
+    def description(self) -> str:
+        definition = self._known.definition
+        said = definition.shown_description if definition else ""
+        return f"(a tool of the MCP server {self._server.id}, in its own words) {said}".strip()
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self._parameters
+
+    @property
+    def group(self) -> ToolGroup:
+        return self._known.given.group if self._known.given else ToolGroup.mcp
+
+    @property
+    def effect(self) -> Effect:
+        return self._known.given.effect if self._known.given else Effect.exec
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return self._known.given.modes if self._known.given else frozenset()
+
+    @property
+    def why_no_mode(self) -> str:
+        return (
+            "Nobody has classed it yet; the operator can, with interlock mcp allow "
+            f"{self._server.id} {plain(self._known.name, 64)}. Go on without it."
+        )
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        files = {PolicySwitch.fs} if self._server.roots is not RootAccess.none else set()
+        return frozenset({PolicySwitch.mcp, *files})
+
+    @property
+    def uses_network(self) -> bool:
+        """Of the sandbox. An address is reached by Interlock itself, and listed as a server."""
+        return self._server.network
+
+    @property
+    def unavailable(self) -> str:
+        return self._unavailable
+
+    @property
+    def mcp_server(self) -> str:
+        return self._server.id
+
+    @property
+    def ends_in_time(self) -> bool:
+        return True
+
+    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        try:
+            async with asyncio.timeout(context.timeout_seconds):
+                return await self._called(prepared, context)
+        except TimeoutError:
+            unknown = "; whether it took effect is not known" if context.cancel.took_effect else ""
+            raise ToolError(
+                ErrorCode.TIMEOUT,
+                f"{self._server.id} did not answer within {context.timeout_seconds:g} seconds{unknown}",
+                "Look at what it should have changed before you call it again."
+                if unknown
+                else "Go on without it, or tell the person that the server does not answer.",
+            ) from None
+        except ServerTrouble as error:
+            raise self._told(error, context) from error
+
+    async def _called(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        hub, definition = self._services.hub, self._known.definition
+        await self._make_sure_of_the_class()
+        async with hub.using(self._server) as (connection, line):
+            await self._make_sure_of_the_pin(await connection.tools())
+            context.cancel.begin_effect()
+            try:
+                raw = await connection.call(self._known.name, arguments, _Progress(context).tell)
+            except asyncio.CancelledError:
+                hub.abandon(line)
+                raise
+            line.failures = 0
+        if definition is None:
+            raise ServerTrouble("its definition is not known")
+        result = envelope(raw, definition, self.name, context.mode.value, self._server.id)
+        return _with_restored(result, line)
+
+    async def _make_sure_of_the_class(self) -> None:
+        """Somebody may have taken it away since this turn began."""
+        server = (await self._services.book.shelf()).servers.get(self._server.id)
+        known = server.tools.get(self._known.name) if server is not None else None
+        if known is None or known.given != self._known.given or known.hash != self._known.hash:
+            raise self._gone("it was removed, changed or classed anew meanwhile")
+
+    async def _make_sure_of_the_pin(self, found: Sequence[Definition]) -> None:
+        """What the server offers at this moment must be what was looked at, to the last character."""
+        same = [definition for definition in found if definition.name == self._known.name]
+        await self._services.listed(self._server.id, found)
+        if not same:
+            raise self._gone(f"the server {self._server.id} does not offer it any more")
+        if len(same) > 1 or same[0].hash != self._known.hash:
+            raise self._gone("its definition is no longer the one that was classed")
+
+    def _gone(self, reason: str) -> ToolError:
+        return ToolError(
+            ErrorCode.TOOL_NOT_AVAILABLE,
+            f"{self.name} is not available: {reason}",
+            "Tell the person that it must be looked at and classed again "
+            f"(interlock mcp inspect {self._server.id}), and go on without it.",
+        )
+
+    def _told(self, error: ServerTrouble, context: ToolContext) -> ToolError:
+        unknown = context.cancel.took_effect and not error.is_answer
+        return ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            f"{self.name}: the MCP server {self._server.id} is in trouble: {error}"
+            if not error.is_answer
+            else f"{self.name}: {error}",
+            "Whether it took effect is not known: look at what it should have changed first."
+            if unknown
+            else "Try another way, or tell the person that the server has a fault.",
+        )
+
+
+class _Progress:
+    """What a server says while it works, now and then, in few words."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._report = context.report_progress
+        self._loop = asyncio.get_running_loop()
+        self._next = 0.0
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._loop.time() < self._next:
+            return
+        self._next = self._loop.time() + TELL_SECONDS
+        done = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+        self._report(plain(f"{message} ({done})" if message else done, 200))
+
+
+def _with_restored(result: ToolResult, line: Line) -> ToolResult:
+    """What the server changed although it is protected was put back, and the model is told."""
+    restored, line.restored = line.restored[:MAX_TOLD], []
+    if not restored:
+        return result
+    told = "".join(
+        f"changed: {path} is protected; tell the person\n"
+        if path.endswith(NOT_PUT_BACK)
+        else f"restored: {path} is protected and was put back as it was\n"
+        for path in restored
+    )
+    return replace(result, stderr=told + result.stderr, meta={**result.meta, "restored": restored})
