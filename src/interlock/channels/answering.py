@@ -126,24 +126,27 @@ def _values(form: Form, ask: Ask) -> dict[str, Any]:
 
 def _field(field: Field, ask: Ask) -> Any:
     """Asked again, with the reason, until it fits: nobody fills a whole form in twice."""
-    prompt = _field_prompt(field)
+    prompt = field_prompt(field)
     reason = ""
     while True:
-        value = _field_value(field, ask(f"{reason}{prompt}").strip())
-        if value is None:
-            if not field.required or field.default is not None:
-                return None
-            reason = f"{field.label}: is required\n"
-            continue
         try:
-            check_value(field, value, field.label)
+            return value_of_words(field, ask(f"{reason}{prompt}"))
         except Fault as fault:
             reason = f"{fault}\n"
-        else:
-            return value
 
 
-def _field_prompt(field: Field) -> str:
+def value_of_words(field: Field, said: str) -> Any:
+    """What was meant, None where it was left empty; a `Fault` where that does not fit."""
+    value = _field_value(field, said.strip())
+    if value is None:
+        if field.required and field.default is None:
+            raise Fault(field.label, "is required")
+        return None
+    check_value(field, value, field.label)
+    return value
+
+
+def field_prompt(field: Field) -> str:
     hint = f" ({', '.join(option.value for option in field.options)})" if field.options else ""
     if field.default is not None:
         return f"{field.label}{hint} [{shown(field.default)}]: "

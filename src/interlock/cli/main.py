@@ -18,6 +18,7 @@ _GROUPS = {
     "chat": ("interlock.cli.chat:chat", "Talk with an agent in the terminal."),
     "exec": ("interlock.cli.execute:execute", "Work on one task and print the answer, for scripts."),
     "serve": ("interlock.cli.serve:serve", "Serve the page and the socket, and work on what is asked."),
+    "telegram": ("interlock.cli.telegram:telegram", "Let listed people talk with an agent in Telegram."),
     "worker": ("interlock.cli.work:worker", "Work on tasks until told to stop."),
     "supervisor": ("interlock.cli.work:supervisor", "Keep worker processes running."),
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),

@@ -49,7 +49,7 @@ async def serve(
         office = open_office(runtime)
         try:
             office.models.open(office.models.usual)
-            await _serve(office, _hands(office, workers) if worker or workers else NoHands())
+            await _serve(office, hands_of(office, workers) if worker or workers else NoHands())
         finally:
             await office.close()
     return Exit.ok
@@ -65,7 +65,7 @@ def _say_on_the_command_line(host: str | None, port: int | None) -> None:
         os.environ["GATEWAY_PORT"] = str(port)
 
 
-def _hands(office: "Office", workers: int | None) -> "Hands":
+def hands_of(office: "Office", workers: int | None) -> "Hands":
     from interlock.cli.work import OwnWorker, supervisor_of
 
     return supervisor_of(office.runtime, workers) if workers else OwnWorker(office)

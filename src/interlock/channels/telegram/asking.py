@@ -1,0 +1,333 @@
+"""A question as buttons and replies: what is shown, and what a press or a reply makes of it.
+
+How far the person has come is a small state that is stored after each step. It holds what was chosen and
+filled in, and which of its parts is asked now. An answer is judged by the question's desk, as any other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from interlock.channels.answering import field_prompt, value_of_words
+from interlock.channels.telegram.content import Button, Rows
+from interlock.questions.fields import Field, FieldType, Option
+from interlock.questions.reader import Fault
+from interlock.questions.widgets import (
+    ActionSelection,
+    Comment,
+    Confirmation,
+    Feedback,
+    Form,
+    PlanReview,
+    Selection,
+    Style,
+    Widget,
+)
+
+State = dict[str, Any]
+
+MAX_LABEL = 60
+RATINGS_IN_ROW = 6
+# What a person writes for nothing: Telegram sends no empty message.
+NOTHING = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    given: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A part of a question that is asked in a message of its own. `number` tells it from those before."""
+
+    number: int
+    text: str
+    buttons: Rows = ()
+
+
+Step = Answered | Changed
+
+
+# -- what is shown -----------------------------------------------------------------------------------
+
+
+def question_markdown(widget: Widget) -> str:
+    heading = [f"**{widget.title}**"] if widget.title else []
+    return "\n".join([*heading, widget.message, *_more(widget)])
+
+
+def _more(widget: Widget) -> list[str]:
+    match widget:
+        case Selection():
+            lines = _described([(option.label, option.description) for option in widget.options])
+            if widget.multiple:
+                lines.append(f"(choose {widget.min_choices} to {widget.max_choices}, then Done)")
+            if widget.allow_other:
+                lines.append("Or reply to this message in your own words.")
+            return lines
+        case ActionSelection():
+            return _described([(action.label, action.description) for action in widget.actions])
+        case Confirmation():
+            return ["⚠ This is dangerous."] if widget.dangerous else []
+        case PlanReview():
+            steps = [f"{number}. {step}" for number, step in enumerate(widget.steps, 1)]
+            return ["", widget.plan, "", *steps, "Or reply to this message with what should be changed."]
+        case Form() | Feedback():
+            return []
+        case _:
+            assert_never(widget)
+
+
+def _described(named: list[tuple[str, str]]) -> list[str]:
+    return [f"• {label}: {description}" for label, description in named if description]
+
+
+def question_buttons(widget: Widget, question_id: str, state: State) -> Rows:
+    if state.get("prompt"):
+        # It has gone on to a message of its own.
+        return ()
+    match widget:
+        case Selection():
+            return _selection_buttons(widget, question_id, state)
+        case ActionSelection():
+            labels = [f"{'⚠ ' * (action.style is Style.danger)}{action.label}" for action in widget.actions]
+            return tuple(
+                (_button(label, question_id, f"o{number}"),) for number, label in enumerate(labels)
+            )
+        case Confirmation():
+            yes = _button(widget.confirm_label, question_id, "y")
+            if widget.dangerous and state.get("armed"):
+                yes = _button(f"Really: {widget.confirm_label}", question_id, "Y")
+            return ((yes, _button(widget.deny_label, question_id, "n")),)
+        case PlanReview():
+            words = {"a": "Approve", "r": "Reject", "v": "Revise"}
+            return (tuple(_button(word, question_id, sign) for sign, word in words.items()),)
+        case Feedback():
+            return _ratings(widget, question_id)
+        case Form():
+            return ()
+        case _:
+            assert_never(widget)
+
+
+def _selection_buttons(widget: Selection, question_id: str, state: State) -> Rows:
+    rows = _options(widget.options, question_id, "o", state.get("chosen", []), several=widget.multiple)
+    if widget.multiple:
+        rows += ((_button("Done", question_id, "d"),),)
+    elif not widget.min_choices:
+        rows += ((_button("None of them", question_id, "d"),),)
+    return rows
+
+
+def _options(
+    options: tuple[Option, ...], question_id: str, sign: str, chosen: list[int], *, several: bool
+) -> Rows:
+    marks = ["☑ " if number in chosen else "☐ " for number in range(len(options))]
+    return tuple(
+        (_button(f"{marks[number] if several else ''}{option.label}", question_id, f"{sign}{number}"),)
+        for number, option in enumerate(options)
+    )
+
+
+def _ratings(widget: Feedback, question_id: str) -> Rows:
+    if widget.rating_max is None:
+        return ()
+    grades = range(widget.rating_min or 0, widget.rating_max + 1)
+    buttons = [_button(str(grade), question_id, f"g{grade}") for grade in grades]
+    return tuple(
+        tuple(buttons[begin : begin + RATINGS_IN_ROW]) for begin in range(0, len(buttons), RATINGS_IN_ROW)
+    )
+
+
+def _button(label: str, question_id: str, action: str) -> Button:
+    line = " ".join(label.split()) or "…"
+    return Button(
+        line if len(line) <= MAX_LABEL else f"{line[: MAX_LABEL - 1]}…", f"{question_id}:{action}"
+    )
+
+
+def prompt_of(widget: Widget, question_id: str, state: State) -> Prompt | None:
+    """What is asked in a message of its own now."""
+    number = int(state.get("prompt", 0))
+    reason = f"{state['reason']}\n" if state.get("reason") else ""
+    if isinstance(widget, Form):
+        at = int(state.get("at", 0))
+        return None if at >= len(widget.fields) else _field_prompt(widget, at, question_id, state, reason)
+    if not number and not (isinstance(widget, Feedback) and widget.rating_max is None):
+        return None
+    if isinstance(widget, PlanReview):
+        return Prompt(number, f"{reason}What should be changed? Reply to this message.")
+    optional = isinstance(widget, Feedback) and widget.comment is Comment.optional
+    nothing = f" ({NOTHING} for none)" if optional else ""
+    return Prompt(number, f"{reason}Your comment? Reply to this message{nothing}.")
+
+
+def _field_prompt(form: Form, at: int, question_id: str, state: State, reason: str) -> Prompt:
+    field = form.fields[at]
+    number = int(state.get("prompt", 0))
+    head = f"{reason}({at + 1} of {len(form.fields)}) {field_prompt(field).rstrip(': ')}"
+    about = f"\n{field.description}" if field.description else ""
+    buttons = _field_buttons(field, at, question_id, state)
+    if buttons:
+        return Prompt(number, f"{head}{about}", buttons)
+    nothing = "" if field.required and field.default is None else f" {NOTHING} leaves it as it is."
+    return Prompt(number, f"{head}{about}\nReply to this message.{nothing}")
+
+
+def _field_buttons(field: Field, at: int, question_id: str, state: State) -> Rows:
+    match field.type:
+        case FieldType.boolean:
+            rows: Rows = (
+                (_button("Yes", question_id, f"f{at}.0"), _button("No", question_id, f"f{at}.1")),
+            )
+        case FieldType.select | FieldType.multi_select:
+            several = field.type is FieldType.multi_select
+            rows = _options(field.options, question_id, f"f{at}.", state.get("chosen", []), several=several)
+            if several:
+                rows += ((_button("Done", question_id, f"f{at}.d"),),)
+        case _:
+            return ()
+    if not field.required or field.default is not None:
+        rows += ((_button("Skip", question_id, f"f{at}.s"),),)
+    return rows
+
+
+# -- what a press or a reply makes of it -------------------------------------------------------------
+
+
+def pressed(widget: Widget, state: State, action: str) -> Step | None:
+    """None: that button does not belong to what is asked now."""
+    if isinstance(widget, Form):
+        return _field_pressed(widget, state, action)
+    if state.get("prompt"):
+        return None
+    match widget:
+        case Selection():
+            return _chosen(widget, state, action)
+        case ActionSelection():
+            number = _number(action, "o", len(widget.actions))
+            return None if number is None else Answered({"action": widget.actions[number].id})
+        case Confirmation():
+            return _confirmed(widget, state, action)
+        case PlanReview():
+            if action == "v":
+                return Changed({**state, "decision": "revise", "prompt": 1})
+            decision = {"a": "approve", "r": "reject"}.get(action)
+            return Answered({"decision": decision}) if decision else None
+        case Feedback():
+            return _rated(widget, state, action)
+        case _:
+            assert_never(widget)
+
+
+def _confirmed(widget: Confirmation, state: State, action: str) -> Step | None:
+    if action == "n":
+        return Answered({"confirmed": False})
+    if action == "y" and widget.dangerous:
+        return Changed({**state, "armed": True})
+    is_yes = action == "Y" and state.get("armed") if widget.dangerous else action == "y"
+    return Answered({"confirmed": True}) if is_yes else None
+
+
+def _chosen(widget: Selection, state: State, action: str) -> Step | None:
+    chosen = list(state.get("chosen", []))
+    if action == "d" and (widget.multiple or not widget.min_choices):
+        return Answered({"choices": [widget.options[number].value for number in sorted(chosen)]})
+    number = _number(action, "o", len(widget.options))
+    if number is None:
+        return None
+    if not widget.multiple:
+        return Answered({"choices": [widget.options[number].value]})
+    return Changed({**state, "chosen": _toggled(chosen, number)})
+
+
+def _rated(widget: Feedback, state: State, action: str) -> Step | None:
+    if widget.rating_max is None or not action[1:].isdecimal() or action[:1] != "g":
+        return None
+    rating = int(action[1:])
+    if widget.comment is Comment.none:
+        return Answered({"rating": rating})
+    return Changed({**state, "rating": rating, "prompt": 1})
+
+
+def _field_pressed(form: Form, state: State, action: str) -> Step | None:
+    at = int(state.get("at", 0))
+    sign = f"f{at}."
+    if at >= len(form.fields) or not action.startswith(sign):
+        return None
+    field, what = form.fields[at], action.removeprefix(sign)
+    chosen = list(state.get("chosen", []))
+    if what == "s":
+        return _filled(form, state, "")
+    if what == "d" and field.type is FieldType.multi_select:
+        return _filled(form, state, ",".join(str(number + 1) for number in sorted(chosen)))
+    if field.type is FieldType.boolean:
+        return _filled(form, state, {"0": "yes", "1": "no"}[what]) if what in {"0", "1"} else None
+    number = _number(what, "", len(field.options))
+    if number is None:
+        return None
+    if field.type is FieldType.multi_select:
+        return Changed({**state, "chosen": _toggled(chosen, number)})
+    return _filled(form, state, str(number + 1))
+
+
+def replied(widget: Widget, state: State, words: str) -> Step | None:
+    """None: it takes no words now."""
+    said = "" if words.strip() == NOTHING else words.strip()
+    match widget:
+        case Form():
+            at = int(state.get("at", 0))
+            return _filled(widget, state, said) if at < len(widget.fields) else None
+        case Selection():
+            if not widget.allow_other:
+                return None
+            chosen = [widget.options[number].value for number in sorted(state.get("chosen", []))]
+            return Answered({"choices": chosen, "other": words.strip()})
+        case PlanReview():
+            return Answered({"decision": "revise", "comment": words.strip()})
+        case Feedback():
+            if widget.rating_max is not None and "rating" not in state:
+                return None
+            rating = {"rating": state["rating"]} if "rating" in state else {}
+            return Answered(rating | ({"comment": said} if said else {}))
+        case Confirmation() | ActionSelection():
+            return None
+        case _:
+            assert_never(widget)
+
+
+def _filled(form: Form, state: State, said: str) -> Step:
+    """The next field, the same again with the reason, or all of them."""
+    at, number = int(state.get("at", 0)), int(state.get("prompt", 0)) + 1
+    field = form.fields[at]
+    try:
+        value = value_of_words(field, said)
+    except Fault as fault:
+        return Changed({**state, "prompt": number, "reason": str(fault), "chosen": []})
+    values = dict(state.get("values", {}))
+    if value is not None:
+        values[field.name] = value
+    if at + 1 == len(form.fields):
+        return Answered({"values": values})
+    return Changed({"at": at + 1, "values": values, "prompt": number})
+
+
+def refused(state: State, reason: str) -> State:
+    """The answer did not fit: ask the last part again, with the reason."""
+    return {**state, "reason": reason, "prompt": int(state.get("prompt", 0)) + 1}
+
+
+def _toggled(chosen: list[int], number: int) -> list[int]:
+    return [each for each in chosen if each != number] if number in chosen else [*chosen, number]
+
+
+def _number(action: str, sign: str, count: int) -> int | None:
+    text = action.removeprefix(sign)
+    is_one = action.startswith(sign) and text.isdecimal() and len(text) <= 3
+    return int(text) if is_one and int(text) < count else None

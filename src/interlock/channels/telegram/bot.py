@@ -1,0 +1,221 @@
+"""The one place that knows the library: requests to the Bot API, and its errors as ours."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from telegram import (
+    Bot,
+    BotCommand,
+    ForceReply,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    MessageEntity,
+    ReplyParameters,
+    Update,
+)
+from telegram.error import (
+    BadRequest,
+    ChatMigrated,
+    Conflict,
+    Forbidden,
+    InvalidToken,
+    NetworkError,
+    TelegramError,
+)
+from telegram.request import HTTPXRequest
+
+from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.faults import (
+    AnotherPoller,
+    ChatClosed,
+    Flooded,
+    MessageGone,
+    NotTaken,
+    Unreachable,
+    WrongToken,
+)
+from interlock.channels.telegram.rendering import Entity
+from interlock.channels.telegram.updates import BotName
+from interlock.config.addresses import is_loopback, split_address
+
+__all__ = ["TelegramBot"]
+
+UPDATE_KINDS = ("message", "callback_query")
+REQUEST_SECONDS = 20.0
+CONNECT_SECONDS = 10.0
+# A flood wait that nobody named.
+USUAL_FLOOD_SECONDS = 5.0
+
+_NOT_MODIFIED = "message is not modified"
+_GONE = ("message to edit not found", "message can't be edited", "message_id_invalid", "message to delete")
+_CLOSED = ("chat not found", "user is deactivated", "bot was kicked", "peer_id_invalid", "have no rights")
+
+
+class TelegramBot:
+    """Every method raises a `TelegramFault` where it could not be done."""
+
+    def __init__(self, token: str, base_url: str) -> None:
+        # It would tell every answer that is no JSON, with its whole text.
+        logging.getLogger("telegram").setLevel(logging.CRITICAL)
+        parts = split_address(base_url)
+        is_local = parts is not None and is_loopback(parts.hostname or "")
+        self._bot = Bot(
+            token,
+            base_url=f"{base_url}/bot",
+            request=_request(16, trust_env=not is_local),
+            get_updates_request=_request(1, trust_env=not is_local),
+        )
+
+    async def open(self) -> BotName:
+        with _faults():
+            await self._bot.initialize()
+            me = await self._bot.get_me()
+        return BotName(me.id, me.username or "")
+
+    async def close(self) -> None:
+        # The process ends: whoever is on the other side is told by the sockets.
+        with _faults():
+            await self._bot.shutdown()
+
+    async def set_commands(self, commands: Mapping[str, str]) -> None:
+        with _faults():
+            await self._bot.set_my_commands([BotCommand(name, text) for name, text in commands.items()])
+
+    async def updates(self, offset: int | None, wait_seconds: int) -> tuple[Update, ...]:
+        with _faults():
+            return await self._bot.get_updates(
+                offset=offset,
+                timeout=wait_seconds,
+                allowed_updates=list(UPDATE_KINDS),
+                read_timeout=REQUEST_SECONDS,
+            )
+
+    async def send(self, chat_id: int, content: Content, *, reply_to: int | None = None) -> int:
+        """Gives the message's id."""
+        with _faults():
+            message = await self._bot.send_message(
+                chat_id,
+                content.text,
+                entities=[_entity(entity) for entity in content.entities],
+                reply_markup=_markup(content),
+                reply_parameters=None
+                if reply_to is None
+                else ReplyParameters(reply_to, allow_sending_without_reply=True),
+                link_preview_options=LinkPreviewOptions(is_disabled=True),
+            )
+        return int(message.message_id)
+
+    async def edit(self, chat_id: int, message_id: int, content: Content) -> None:
+        with _faults():
+            await self._bot.edit_message_text(
+                content.text,
+                chat_id,
+                message_id,
+                entities=[_entity(entity) for entity in content.entities],
+                reply_markup=_keyboard(content),
+                link_preview_options=LinkPreviewOptions(is_disabled=True),
+            )
+
+    async def delete(self, chat_id: int, message_id: int) -> None:
+        with _faults():
+            await self._bot.delete_message(chat_id, message_id)
+
+    async def answer_press(self, press_id: str, text: str = "") -> None:
+        """Ends the waiting mark of a pressed button; with a text, it is shown for a moment."""
+        with _faults():
+            await self._bot.answer_callback_query(press_id, text[:200] or None)
+
+    async def typing(self, chat_id: int) -> None:
+        with _faults():
+            await self._bot.send_chat_action(chat_id, "typing")
+
+
+class _Flood(TelegramError):
+    def __init__(self, seconds: float) -> None:
+        super().__init__("flood control")
+        self.seconds = seconds
+
+
+class _Request(HTTPXRequest):
+    """The library's own reading of a flood wait is about to change; it is read here."""
+
+    async def do_request(self, *arguments: Any, **named: Any) -> tuple[int, bytes]:
+        code, payload = await super().do_request(*arguments, **named)
+        if code == 429:
+            raise _Flood(_wait_in(payload))
+        return code, payload
+
+
+def _request(connections: int, *, trust_env: bool) -> _Request:
+    return _Request(
+        connection_pool_size=connections,
+        read_timeout=REQUEST_SECONDS,
+        write_timeout=REQUEST_SECONDS,
+        connect_timeout=CONNECT_SECONDS,
+        pool_timeout=REQUEST_SECONDS,
+        httpx_kwargs={"trust_env": trust_env},
+    )
+
+
+def _wait_in(payload: bytes) -> float:
+    try:
+        return max(1.0, float(orjson.loads(payload)["parameters"]["retry_after"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return USUAL_FLOOD_SECONDS
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """The library's errors may hold the address that was asked for, and so the token: none is kept."""
+    try:
+        yield
+    except _Flood as flood:
+        raise Flooded(flood.seconds) from None
+    except InvalidToken:
+        raise WrongToken("Telegram does not know the token") from None
+    except Conflict as error:
+        raise AnotherPoller(error.message) from None
+    except Forbidden as error:
+        raise ChatClosed(error.message) from None
+    except ChatMigrated as error:
+        raise ChatClosed(f"the group has become {error.new_chat_id}; allow that one") from None
+    except BadRequest as error:
+        if _NOT_MODIFIED not in error.message.lower():
+            raise _refusal(error.message) from None
+    except NetworkError as error:
+        raise Unreachable(type(error).__name__) from None
+    except TelegramError as error:
+        raise Unreachable(type(error).__name__) from None
+
+
+def _refusal(message: str) -> MessageGone | ChatClosed | NotTaken:
+    said = message.lower()
+    if any(words in said for words in _GONE):
+        return MessageGone(message)
+    return ChatClosed(message) if any(words in said for words in _CLOSED) else NotTaken(message)
+
+
+def _entity(entity: Entity) -> MessageEntity:
+    return MessageEntity(
+        entity.type, entity.offset, entity.length, url=entity.url, language=entity.language
+    )
+
+
+def _markup(content: Content) -> InlineKeyboardMarkup | ForceReply | None:
+    if content.wants_reply:
+        return ForceReply(selective=True)
+    return _keyboard(content)
+
+
+def _keyboard(content: Content) -> InlineKeyboardMarkup | None:
+    if not content.buttons:
+        return None
+    rows = [
+        [InlineKeyboardButton(button.label, callback_data=button.data) for button in row]
+        for row in content.buttons
+    ]
+    return InlineKeyboardMarkup(rows)

@@ -1,0 +1,189 @@
+"""What begins with a slash."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import orjson
+
+from interlock.channels.telegram.admission import Admission
+from interlock.channels.telegram.content import Button, Content
+from interlock.channels.telegram.records import Records
+from interlock.channels.telegram.services import Services, Undone, person
+from interlock.channels.telegram.updates import Incoming
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.errors import NothingToUndo, PersonError, SessionNotFound, WrongTaskStatus
+from interlock.worker.rows import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+# As Telegram lists them for people.
+COMMANDS = {
+    "new": "Begin another conversation",
+    "mode": "The mode, and those that are open",
+    "tools": "What can be used in this mode, and what not",
+    "why": "What the last refusal was about",
+    "cancel": "Cancel what runs and what waits",
+    "undo": "Take back the last changes of files",
+    "help": "What can be written here",
+}
+HELP = "Write what you want done. What else there is:\n" + "\n".join(
+    f"/{name}: {text}" for name, text in COMMANDS.items()
+)
+LAST_DENIAL = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
+ORDER BY seq DESC LIMIT 1
+"""
+MODE_PRESS = "m"
+
+_DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
+
+
+class Commands:
+    """Each gives what is said about it. They are carried out as the person who wrote them."""
+
+    def __init__(self, services: Services, records: Records, admission: Admission) -> None:
+        self._services = services
+        self._records = records
+        self._admission = admission
+        self._known: dict[str, Callable[[Incoming], Awaitable[Content | None]]] = {
+            "start": self._help,
+            "help": self._help,
+            "new": self._new,
+            "mode": self._mode,
+            "tools": self._tools,
+            "why": self._why,
+            "cancel": self._cancel,
+            "undo": self._undo,
+        }
+
+    async def carry_out(self, asked: Incoming) -> Content | None:
+        command = self._known.get(asked.command)
+        if command is not None:
+            return await command(asked)
+        # In a group it may be meant for another bot.
+        return (
+            Content(f"There is no /{asked.command}; /help tells what there is.")
+            if asked.is_private
+            else None
+        )
+
+    async def _help(self, _asked: Incoming) -> Content:
+        return Content(HELP)
+
+    async def _new(self, asked: Incoming) -> Content:
+        session_id = self._records.session_id(asked)
+        await self.make_session(session_id, "")
+        await self._records.talk_in(asked.chat_id, session_id)
+        return Content("A new conversation, in chat_safe mode.")
+
+    async def make_session(self, session_id: str, title: str) -> None:
+        """Made once, however often it is asked for."""
+        try:
+            await self._services.sessions.get(session_id)
+        except SessionNotFound:
+            await self._services.sessions.create(opened_by="telegram", title=title, session_id=session_id)
+
+    # -- the mode --
+
+    async def _mode(self, asked: Incoming) -> Content:
+        session_id = await self._records.session_of(asked.chat_id)
+        present = ToolMode.chat_safe
+        if session_id is not None:
+            present = await self._services.sessions.get_mode(session_id)
+        opened = [mode for mode in ToolMode if mode in self._services.open_modes]
+        told = f"This conversation is in {present} mode. Open: {', '.join(opened)}."
+        if not self._admission.is_operator(asked.user_id):
+            refusal = " Only operators can switch it here." if asked.text or len(opened) > 1 else ""
+            return Content(f"{told}{refusal}")
+        if session_id is None:
+            session_id = self._records.session_id(asked)
+            await self.make_session(session_id, "")
+            await self._records.talk_in(asked.chat_id, session_id)
+        if asked.text:
+            try:
+                mode = parse_mode(asked.text)
+            except ValueError as error:
+                raise PersonError(str(error)) from None
+            return Content(await self.switch_mode(session_id, mode, asked))
+        if len(opened) == 1:
+            return Content(f"{told} The operator opens others with SESSION_OPEN_MODES.")
+        rows = tuple((Button(mode.value, f"{MODE_PRESS}:{session_id}:{mode}"),) for mode in opened)
+        return Content(told, buttons=rows)
+
+    async def switch_mode(self, session_id: str, mode: ToolMode, asked: Incoming) -> str:
+        """Asked for with words or a button, it is looked at anew whether that may be."""
+        if not self._admission.is_operator(asked.user_id):
+            raise PersonError("Only operators can switch the mode here.")
+        if session_id != await self._records.session_of(asked.chat_id):
+            raise PersonError("That button is of another conversation; write /mode again.")
+        await self._services.mode_switch.switch(session_id, mode, who=person(asked.user_id))
+        return f"From the next message on, this conversation is in {mode} mode."
+
+    async def _tools(self, asked: Incoming) -> Content:
+        authority = await self._services.authority(await self._records.session_of(asked.chat_id))
+        lines = [f"In {authority.mode} mode:", *(f"✓ {name}" for name in authority.exposed)]
+        lines += [f"✗ {failure.message}" for failure in authority.failures.values()]
+        return Content("\n".join(lines))
+
+    async def _why(self, asked: Incoming) -> Content:
+        session_id = await self._records.session_of(asked.chat_id) or ""
+        rows = await self._services.database.read(lambda db: db.query(LAST_DENIAL, (session_id,)))
+        if not rows:
+            return Content("Nothing was refused in this conversation.")
+        denial = orjson.loads(rows[0][0])
+        lines = [
+            f"Refused: {denial.get('error', '')}",
+            f"Code: {denial.get('error_code', '')} in {denial.get('mode', '')} mode",
+            f"Decided by the {denial.get('layer', '')} layer",
+            f"Next: {denial.get('next_action', '')}",
+        ]
+        return Content("\n".join(lines))
+
+    # -- tasks --
+
+    async def _cancel(self, asked: Incoming) -> Content:
+        who, cancelled = person(asked.user_id), 0
+        for task in await self._tasks(asked):
+            if not task.status.is_end:
+                with suppress(WrongTaskStatus):
+                    await self._services.tasks.cancel(task.id, who=who)
+                    cancelled += 1
+        dropped = await self._drop_waiting(asked)
+        if not cancelled and not dropped:
+            return Content("Nothing runs and nothing waits.")
+        told = f"{cancelled} {'task is' if cancelled == 1 else 'tasks are'} being cancelled."
+        more = (
+            f" {dropped} that waited behind them {'was' if dropped == 1 else 'were'} dropped."
+            if dropped
+            else ""
+        )
+        return Content(told + more)
+
+    async def _drop_waiting(self, asked: Incoming) -> int:
+        """Messages that came before and found no room in the queue."""
+        waiting = await self._records.waiting(asked.chat_id)
+        before = [each for each in waiting if each.task_id and each.incoming.update_id < asked.update_id]
+        for task_id in dict.fromkeys(each.task_id for each in before):
+            group = [each.incoming for each in before if each.task_id == task_id]
+            await self._records.done(group, dropped_task=task_id)
+        return len({each.task_id for each in before})
+
+    async def _undo(self, asked: Incoming) -> Content:
+        for task in await self._tasks(asked):
+            with suppress(NothingToUndo):
+                return Content(_report(await self._services.undo(task.id, person(asked.user_id))))
+        return Content("There is no change of a file to take back.")
+
+    async def _tasks(self, asked: Incoming) -> list[Task]:
+        """The newest first."""
+        session_id = await self._records.session_of(asked.chat_id)
+        return [] if session_id is None else await self._services.tasks.list_tasks(session_id=session_id)
+
+
+def _report(undone: list[Undone]) -> str:
+    lines = []
+    for each in undone:
+        word = "left" if each.left_because else _DONE.get(each.action, each.action)
+        lines.append(f"{word}: {each.path}" + (f" ({each.left_because})" if each.left_because else ""))
+    return "\n".join(lines)

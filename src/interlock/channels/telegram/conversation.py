@@ -1,0 +1,351 @@
+"""One chat: takes up what came in, in order, and makes tasks, answers and commands of it.
+
+Messages that one person sends in quick succession become one task. Which ones is written down before the
+task is put, so that a crash in between makes neither two tasks of them nor one of others.
+"""
+
+import asyncio
+import math
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from interlock.channels.telegram.asking import Answered, Changed, State, Step, pressed, refused, replied
+from interlock.channels.telegram.bot import TelegramBot
+from interlock.channels.telegram.commands import MODE_PRESS, Commands
+from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.faults import TelegramFault
+from interlock.channels.telegram.records import Records, ShownTask, Waiting
+from interlock.channels.telegram.services import Services, person
+from interlock.channels.telegram.splitting import MAX_UNITS, split, units
+from interlock.channels.telegram.updates import Incoming, Kind
+from interlock.channels.telegram.view import TaskView
+from interlock.channels.telegram.wall import Wall
+from interlock.config.modes import parse_mode
+from interlock.events.chain import now_us
+from interlock.infra.errors import (
+    InvalidAnswer,
+    PersonError,
+    QuestionClosed,
+    QuestionNotFound,
+    SessionBusy,
+    StoreError,
+)
+from interlock.questions.rows import Question, Status
+
+_log = structlog.get_logger(__name__)
+
+MAX_TOGETHER = 50
+MAX_TITLE = 60
+# How often a message that found no room in the queue is tried again.
+BUSY_SECONDS = 2.0
+STORE_SECONDS = 1.0
+
+ONLY_TEXT = "I understand only text. Write it, or send the picture with a caption."
+CLOSED = "That question is closed."
+FAULT = "Something went wrong here with that; the operator finds it in the log."
+
+
+class House(Protocol):
+    """Where the tasks of all chats are shown."""
+
+    def begin(self, task: ShownTask) -> None: ...
+
+    def forget(self, task_id: str) -> None: ...
+
+    def follow(self, session_id: str, after: int) -> None: ...
+
+    def view(self, task_id: str) -> TaskView | None: ...
+
+
+class Conversation:
+    def __init__(
+        self,
+        wall: Wall,
+        *,
+        bot: TelegramBot,
+        services: Services,
+        records: Records,
+        commands: Commands,
+        house: House,
+    ) -> None:
+        self._wall = wall
+        self._chat = wall.chat_id
+        self._bot = bot
+        self._services = services
+        self._records = records
+        self._commands = commands
+        self._house = house
+        self._bell = asyncio.Event()
+        self._albums: list[str] = []
+        self._told_busy = ""
+
+    def wake(self) -> None:
+        self._bell.set()
+
+    async def run(self) -> None:
+        while True:
+            self._bell.clear()
+            try:
+                wait = await self._step()
+            except StoreError as error:
+                _log.warning("telegram_chat_waits", chat=self._chat, error=str(error))
+                wait = STORE_SECONDS
+            if wait is None:
+                await self._bell.wait()
+            elif wait > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._bell.wait(), wait)
+
+    def say(self, content: Content) -> None:
+        text = self._services.redactor.text(content.text)
+        parts = [part.source for part in split(text) if part.source.strip()]
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            self._wall.say(Content(part.strip(), buttons=content.buttons if is_last else ()))
+
+    # -- in order --
+
+    async def _step(self) -> float | None:
+        """Deal with one thing; or tell in how many seconds there will be one, None where there is none.
+
+        What found no room in the queue lets commands and buttons pass, and nothing else.
+        """
+        waiting = await self._records.waiting(self._chat)
+        is_busy = False
+        for place, each in enumerate(waiting):
+            if each.task_id is not None:
+                group = [row.incoming for row in waiting if row.task_id == each.task_id]
+                if not is_busy and await self._put(each.task_id, group):
+                    return 0.0
+                is_busy = True
+            elif each.incoming.kind is Kind.text:
+                return await self._deal_with_text(waiting[place:])
+            else:
+                await self._deal(each.incoming)
+                return 0.0
+        return BUSY_SECONDS if is_busy else None
+
+    async def _deal_with_text(self, waiting: Sequence[Waiting]) -> float:
+        first = waiting[0].incoming
+        if first.reply_to is not None:
+            question_id = await self._records.question_shown_by(self._chat, first.reply_to)
+            if question_id is not None and await self._guarded(first, self._reply(first, question_id)):
+                await self._records.done([first])
+                return 0.0
+        group, wait = _together(waiting, self._services.given.pending_seconds)
+        if wait <= 0:
+            await self._seal(group)
+        return max(0.0, wait)
+
+    async def _seal(self, group: Sequence[Incoming]) -> None:
+        first = group[0]
+        session_id = await self._records.session_of(self._chat)
+        task = ShownTask(
+            self._records.task_id(first),
+            self._chat,
+            session_id or self._records.session_id(first),
+            first.user_id,
+            None if first.is_private else first.message_id,
+        )
+        await self._records.seal(group, task)
+
+    async def _put(self, task_id: str, group: Sequence[Incoming]) -> bool:
+        """False: there is no room for it yet."""
+        task = await self._records.task(task_id)
+        if task is None:
+            await self._records.done(group)
+            return True
+        text, who = joined([each.text for each in group]), person(group[0].user_id)
+        self._house.begin(task)
+        try:
+            await self._commands.make_session(task.session_id, _title(text))
+            put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
+        except SessionBusy:
+            self._house.forget(task_id)
+            if self._told_busy != task_id:
+                self._told_busy = task_id
+                self.say(Content("Many messages wait already; this one comes after them."))
+            return False
+        except PersonError as error:
+            self._house.forget(task_id)
+            self.say(Content(_sentence(error)))
+            await self._records.done(group, dropped_task=task_id)
+            return True
+        await self._records.done(group)
+        self._house.follow(task.session_id, put.message_seq - 1)
+        return True
+
+    # -- commands, buttons, pictures --
+
+    async def _deal(self, incoming: Incoming) -> None:
+        if incoming.kind is Kind.command and incoming.command == "undo":
+            # Twice would take back what was done before as well.
+            await self._records.done([incoming])
+        match incoming.kind:
+            case Kind.command:
+                await self._guarded(incoming, self._carry_out(incoming))
+            case Kind.press:
+                await self._guarded(incoming, self._press(incoming))
+            case Kind.other | Kind.text:
+                self._refuse_picture(incoming)
+        await self._records.done([incoming])
+
+    async def _guarded(self, incoming: Incoming, dealing: Coroutine[None, None, bool]) -> bool:
+        """What cannot be done is told, and the conversation goes on."""
+        try:
+            return await dealing
+        except StoreError:
+            raise
+        except (PersonError, InvalidAnswer) as error:
+            await self._tell_refusal(incoming, _sentence(error))
+        except Exception as error:  # noqa: BLE001 - one odd message must not end the chat
+            _log.error("telegram_fault", chat=self._chat, exc_info=error)
+            await self._tell_refusal(incoming, FAULT)
+        return True
+
+    async def _tell_refusal(self, incoming: Incoming, sentence: str) -> None:
+        if incoming.kind is Kind.press:
+            await self._answer_press(incoming, sentence)
+        else:
+            self.say(Content(sentence))
+
+    async def _carry_out(self, incoming: Incoming) -> bool:
+        content = await self._commands.carry_out(incoming)
+        if content is not None:
+            self.say(content)
+        return True
+
+    def _refuse_picture(self, incoming: Incoming) -> None:
+        """Once for pictures that were sent together."""
+        if not incoming.album or incoming.album not in self._albums:
+            self.say(Content(ONLY_TEXT))
+        if incoming.album:
+            self._albums = [*self._albums[-20:], incoming.album]
+
+    # -- questions --
+
+    async def _press(self, incoming: Incoming) -> bool:
+        head, _, rest = incoming.text.partition(":")
+        if head == MODE_PRESS:
+            session_id, _, name = rest.partition(":")
+            mode = parse_mode(name) if name else None
+            if mode is not None:
+                told = await self._commands.switch_mode(session_id, mode, incoming)
+                await self._answer_press(incoming, "")
+                self.say(Content(told))
+            return True
+        found = await self._open_question(head, incoming.message_id)
+        if found is None:
+            await self._answer_press(incoming, CLOSED)
+            return True
+        question, task, state = found
+        step = pressed(question.read_widget(), state, rest)
+        await self._answer_press(incoming, "" if step is not None else "That part was answered already.")
+        if step is not None:
+            await self._take_step(incoming, question, task, state, step)
+        return True
+
+    async def _reply(self, incoming: Incoming, question_id: str) -> bool:
+        """False: it is a message like any other."""
+        found = await self._open_question(question_id, incoming.reply_to or 0)
+        if found is None:
+            return False
+        question, task, state = found
+        step = replied(question.read_widget(), state, incoming.text)
+        if step is None:
+            return False
+        await self._take_step(incoming, question, task, state, step)
+        return True
+
+    async def _open_question(
+        self, question_id: str, message_id: int
+    ) -> tuple[Question, ShownTask, State] | None:
+        """Only where it was asked in this chat, by that message."""
+        known = await self._records.question(question_id)
+        if known is None:
+            return None
+        task, state = known
+        is_shown = any(shown == message_id and question_id in name for name, shown in task.shown.items())
+        if task.chat_id != self._chat or not is_shown:
+            return None
+        with suppress(QuestionNotFound):
+            question = await self._services.questions.get(question_id)
+            return (question, task, state) if question.status is Status.open else None
+        return None
+
+    async def _take_step(
+        self,
+        incoming: Incoming,
+        question: Question,
+        task: ShownTask,
+        state: State,
+        step: Step,
+    ) -> None:
+        if isinstance(step, Answered):
+            try:
+                who = person(incoming.user_id)
+                await self._services.questions.answer(question.id, step.given, who=who)
+                return
+            except QuestionClosed:
+                self.say(Content(CLOSED))
+                return
+            except InvalidAnswer as error:
+                if incoming.kind is Kind.press and not state.get("prompt"):
+                    self.say(Content(_sentence(error)))
+                    return
+                step = Changed(refused(state, str(error)))
+        await self._records.note_state(question.id, step.state)
+        if (view := self._house.view(task.task_id)) is not None:
+            view.show_question(question.id, step.state)
+
+    async def _answer_press(self, incoming: Incoming, text: str) -> None:
+        """If it does not arrive, the button's mark goes away by itself."""
+        with suppress(TelegramFault):
+            await self._bot.answer_press(incoming.press_id, self._services.redactor.text(text))
+
+
+def _together(waiting: Sequence[Waiting], window: float) -> tuple[list[Incoming], float]:
+    """What belongs together, and for how many seconds more could come; none where something else did."""
+    rows = [waiting[0]]
+    for each in waiting[1:]:
+        if not _belongs(rows[-1].incoming, each, window) or len(rows) == MAX_TOGETHER:
+            break
+        rows.append(each)
+    is_complete = len(rows) < len(waiting) or len(rows) == MAX_TOGETHER or window <= 0
+    wait = 0.0 if is_complete else window - (now_us() - rows[-1].received_us) / 1_000_000
+    return [row.incoming for row in rows], min(wait, window)
+
+
+def _belongs(before: Incoming, each: Waiting, window: float) -> bool:
+    """By Telegram's clock: what waited while the bot was away is not thrown together."""
+    after = each.incoming
+    return (
+        window > 0
+        and each.task_id is None
+        and after.kind is Kind.text
+        and after.user_id == before.user_id
+        and after.reply_to is None
+        and after.sent_s - before.sent_s <= math.ceil(window)
+    )
+
+
+def joined(texts: Sequence[str]) -> str:
+    """A text that Telegram cut at its limit goes on where it was cut."""
+    whole = ""
+    for number, text in enumerate(texts):
+        was_cut = number > 0 and units(texts[number - 1]) >= MAX_UNITS
+        whole += text if number == 0 or was_cut else f"\n{text}"
+    return whole
+
+
+def _title(words: str) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}"

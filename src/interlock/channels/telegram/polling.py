@@ -1,0 +1,168 @@
+"""Asks Telegram for what is new, for ever, and stores it before Telegram may forget it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import structlog
+
+from interlock.channels.telegram.admission import Admission, Notice
+from interlock.channels.telegram.bot import TelegramBot
+from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.faults import (
+    AnotherPoller,
+    Flooded,
+    TelegramFault,
+    Unreachable,
+    WrongToken,
+)
+from interlock.channels.telegram.records import Place, Records
+from interlock.channels.telegram.updates import BotName, Incoming, Sender, read_update
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.chain import now_us
+from interlock.events.log import EventLog
+from interlock.events.replies import ChannelRefused
+from interlock.infra.errors import StopsProcess, StoreError
+
+if TYPE_CHECKING:
+    from telegram import Update
+
+_log = structlog.get_logger(__name__)
+
+LONG_POLL_SECONDS = 50
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 60.0
+# Telegram keeps updates for a day, and after a week without any it numbers them anew.
+STALE_US = 2 * 86_400 * 1_000_000
+REFUSAL = "This bot is private. Your Telegram id is {id}; its operator can allow it."
+UNKNOWN_BOT = (
+    "TELEGRAM_BOT_TOKEN: Telegram does not know this token; copy it from BotFather again, or make a new one"
+)
+ANOTHER = (
+    "another program takes this bot's messages (a second `interlock telegram`, or a webhook): "
+    "stop it, or give this one a bot of its own"
+)
+
+
+class Pause:
+    """Longer each time, until something works again."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    async def wait(self) -> None:
+        self.seconds = min(LONGEST_PAUSE_SECONDS, self.seconds * 2 or FIRST_PAUSE_SECONDS)
+        await asyncio.sleep(self.seconds)
+
+    def over(self) -> None:
+        self.seconds = 0.0
+
+
+async def until_reached(bot: TelegramBot) -> BotName:
+    """Who the bot is; however long the network is away."""
+    pause = Pause()
+    while True:
+        try:
+            return await bot.open()
+        except WrongToken:
+            raise StopsProcess(UNKNOWN_BOT) from None
+        except TelegramFault as fault:
+            _log.warning("telegram_unreachable", fault=str(fault), again_after=pause.seconds)
+            await pause.wait()
+
+
+class Polling:
+    """`arrived` is told which chats have something new; `ready` once, when updates come to this process."""
+
+    def __init__(
+        self,
+        bot: TelegramBot,
+        name: BotName,
+        records: Records,
+        admission: Admission,
+        log: EventLog,
+        *,
+        ready: Callable[[], Awaitable[None]],
+        arrived: Callable[[set[int]], None],
+    ) -> None:
+        self._bot = bot
+        self._name = name
+        self._records = records
+        self._admission = admission
+        self._log = log
+        self._ready = ready
+        self._arrived = arrived
+        self._place: Place | None = None
+        self._refusals: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        pause, is_first = Pause(), True
+        while True:
+            try:
+                if is_first:
+                    self._place = await self._records.place()
+                updates = await self._bot.updates(self._offset(), 0 if is_first else LONG_POLL_SECONDS)
+                await self._take(updates)
+            except WrongToken:
+                raise StopsProcess(UNKNOWN_BOT) from None
+            except AnotherPoller:
+                _log.warning("telegram_conflict", reason=ANOTHER)
+                await pause.wait()
+            except Flooded as flood:
+                await asyncio.sleep(flood.seconds)
+            except (Unreachable, TelegramFault) as fault:
+                _log.warning("telegram_unreachable", fault=str(fault))
+                await pause.wait()
+            except StoreError as error:
+                # Nothing was taken, so Telegram gives it again.
+                _log.warning("telegram_not_stored", error=str(error))
+                await pause.wait()
+            else:
+                pause.over()
+                if is_first:
+                    is_first = False
+                    await self._ready()
+
+    def _offset(self) -> int | None:
+        if self._place is None or now_us() - self._place.updated_us > STALE_US:
+            return None
+        return self._place.next_update
+
+    async def _take(self, updates: "Sequence[Update]") -> None:
+        if not updates:
+            return
+        taken: list[Incoming] = []
+        next_update = 0
+        for update in updates:
+            arrived = read_update(update, self._name)
+            next_update = max(next_update, arrived.update_id + 1)
+            if arrived.sender is None or arrived.incoming is None:
+                continue
+            reason = self._admission.refused(arrived.sender)
+            if reason is None:
+                taken.append(arrived.incoming)
+            elif (notice := self._admission.notice(arrived.sender, reason)) is not None:
+                await self._turn_away(arrived.sender, notice)
+        await self._records.take_in(taken, next_update)
+        self._place = Place(next_update, now_us())
+        self._arrived({incoming.chat_id for incoming in taken})
+
+    async def _turn_away(self, sender: Sender, notice: Notice) -> None:
+        event = ChannelRefused(
+            channel="telegram",
+            user=str(sender.user_id),
+            chat=str(sender.chat_id),
+            reason=notice.reason.value,
+            unrecorded=notice.unrecorded,
+        )
+        await self._log.append(SYSTEM_STREAM, event)
+        if notice.is_told:
+            telling = asyncio.create_task(self._refuse(sender))
+            self._refusals.add(telling)
+            telling.add_done_callback(self._refusals.discard)
+
+    async def _refuse(self, sender: Sender) -> None:
+        """Once, and if it does not arrive, it does not."""
+        with suppress(TelegramFault):
+            await self._bot.send(sender.chat_id, Content(REFUSAL.format(id=sender.user_id)))

@@ -1,0 +1,287 @@
+"""What must outlive the process: where the bot is, what came in, which chat talks in which session, and
+which messages show what.
+
+What came in and the number up to which everything has come in are one transaction; so an update is taken
+in once, whenever the process ends.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from interlock.channels.telegram.updates import Incoming
+from interlock.events.base import Event
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.chain import now_us
+from interlock.events.ledger import Scope
+from interlock.events.log import EventLog, Transaction
+from interlock.infra.text import storable
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import Database
+from interlock.store.driver import Connection, Row
+
+READ_PLACE = "SELECT next_update, updated_us FROM telegram_bots WHERE bot_id = ?"
+MOVE_PLACE = """
+INSERT INTO telegram_bots (bot_id, next_update, updated_us) VALUES (?, ?, ?)
+ON CONFLICT (bot_id) DO UPDATE SET next_update = excluded.next_update, updated_us = excluded.updated_us
+"""
+TAKE_IN = """
+INSERT INTO telegram_inbox (bot_id, update_id, chat_id, document, received_us) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (bot_id, update_id) DO NOTHING
+"""
+WAITING = """
+SELECT update_id, document, received_us, task_id FROM telegram_inbox
+WHERE bot_id = ? AND chat_id = ? ORDER BY update_id
+"""
+SEAL = "UPDATE telegram_inbox SET task_id = ?, document = ? WHERE bot_id = ? AND update_id = ?"
+DONE = "DELETE FROM telegram_inbox WHERE bot_id = ? AND update_id = ?"
+CHATS_AT_WORK = """
+SELECT chat_id FROM telegram_inbox WHERE bot_id = ?
+UNION SELECT chat_id FROM telegram_tasks WHERE bot_id = ?
+"""
+
+# A session that was deleted is no longer talked in; one that is about to be made is not there yet.
+READ_SESSION = """
+SELECT c.session_id FROM telegram_chats c WHERE c.bot_id = ? AND c.chat_id = ?
+    AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = c.session_id AND s.deleted_us IS NOT NULL)
+"""
+TALK_IN = """
+INSERT INTO telegram_chats (bot_id, chat_id, session_id) VALUES (?, ?, ?)
+ON CONFLICT (bot_id, chat_id) DO UPDATE SET session_id = excluded.session_id
+"""
+
+_TASK = "task_id, chat_id, session_id, user_id, reply_to, shown"
+ADD_TASK = """
+INSERT INTO telegram_tasks (task_id, bot_id, chat_id, session_id, user_id, reply_to, shown)
+VALUES (?, ?, ?, ?, ?, ?, '{}') ON CONFLICT (task_id) DO NOTHING
+"""
+READ_TASK = f"SELECT {_TASK} FROM telegram_tasks WHERE task_id = ?"  # noqa: S608 - a constant
+OPEN_TASKS = f"SELECT {_TASK} FROM telegram_tasks WHERE bot_id = ? ORDER BY task_id"  # noqa: S608
+NOTE_SHOWN = "UPDATE telegram_tasks SET shown = ? WHERE task_id = ?"
+END_TASK = "DELETE FROM telegram_tasks WHERE task_id = ?"
+
+ADD_QUESTION = """
+INSERT INTO telegram_questions (question_id, task_id, session_id, state) VALUES (?, ?, ?, '{}')
+ON CONFLICT (question_id) DO NOTHING
+"""
+READ_QUESTION = "SELECT task_id, state FROM telegram_questions WHERE question_id = ?"
+NOTE_STATE = "UPDATE telegram_questions SET state = ? WHERE question_id = ?"
+QUESTIONS_OF_CHAT = """
+SELECT q.question_id, t.shown FROM telegram_questions q JOIN telegram_tasks t ON t.task_id = q.task_id
+WHERE t.bot_id = ? AND t.chat_id = ?
+"""
+END_QUESTIONS = "DELETE FROM telegram_questions WHERE task_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something that came in and was not dealt with. With a task's id it is to be put as that task."""
+
+    incoming: Incoming
+    received_us: int
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTask:
+    """A task whose end its chat was not told yet. `shown` has the messages that show it, by name."""
+
+    task_id: str
+    chat_id: int
+    session_id: str
+    user_id: int
+    reply_to: int | None = None
+    shown: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    next_update: int
+    updated_us: int
+
+
+class Records:
+    """Of one bot."""
+
+    def __init__(self, database: Database, log: EventLog, redactor: Redactor, bot_id: int) -> None:
+        self._database = database
+        self._events = log
+        self._redactor = redactor
+        self._bot = bot_id
+
+    # -- what comes in --
+
+    async def place(self) -> Place | None:
+        rows = await self._database.read(lambda db: db.query(READ_PLACE, (self._bot,)))
+        return Place(*rows[0]) if rows else None
+
+    async def take_in(self, arrived: Sequence[Incoming], next_update: int) -> None:
+        time_us = now_us()
+        rows = [
+            (self._bot, each.update_id, each.chat_id, self._safe(each).as_json(), time_us)
+            for each in arrived
+        ]
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            transaction.connection.change_many(TAKE_IN, rows)
+            transaction.connection.change(MOVE_PLACE, (self._bot, next_update, time_us))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def waiting(self, chat_id: int) -> list[Waiting]:
+        rows = await self._database.read(lambda db: db.query(WAITING, (self._bot, chat_id)))
+        return [Waiting(Incoming.from_json(row[1]), row[2], row[3]) for row in rows]
+
+    async def seal(self, group: Sequence[Incoming], task: ShownTask) -> None:
+        """From now on these are this task, in this session, whatever comes behind them."""
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            connection = transaction.connection
+            for each in group:
+                document = replace(each, session_id=task.session_id).as_json()
+                connection.change(SEAL, (task.task_id, document, self._bot, each.update_id))
+            connection.change(TALK_IN, (self._bot, task.chat_id, task.session_id))
+            row = (task.task_id, self._bot, task.chat_id, task.session_id, task.user_id, task.reply_to)
+            connection.change(ADD_TASK, row)
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def done(self, group: Sequence[Incoming], *, dropped_task: str | None = None) -> None:
+        """They were dealt with; a task that came of nothing is forgotten with them."""
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            for each in group:
+                transaction.connection.change(DONE, (self._bot, each.update_id))
+            if dropped_task is not None:
+                transaction.connection.change(END_TASK, (dropped_task,))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def chats_at_work(self) -> list[int]:
+        rows = await self._database.read(lambda db: db.query(CHATS_AT_WORK, (self._bot, self._bot)))
+        return [int(row[0]) for row in rows]
+
+    # -- chats and sessions --
+
+    async def session_of(self, chat_id: int) -> str | None:
+        rows = await self._database.read(lambda db: db.query(READ_SESSION, (self._bot, chat_id)))
+        return str(rows[0][0]) if rows else None
+
+    async def talk_in(self, chat_id: int, session_id: str) -> None:
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            transaction.connection.change(TALK_IN, (self._bot, chat_id, session_id))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    # -- what is shown --
+
+    async def task(self, task_id: str) -> ShownTask | None:
+        rows = await self._database.read(lambda db: db.query(READ_TASK, (task_id,)))
+        return _task_of(rows[0]) if rows else None
+
+    async def open_tasks(self) -> list[ShownTask]:
+        rows = await self._database.read(lambda db: db.query(OPEN_TASKS, (self._bot,)))
+        return [_task_of(row) for row in rows]
+
+    async def note_shown(self, task_id: str, name: str, message_id: int | None) -> None:
+        """Which message shows this part of it; None: none any more."""
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            rows = transaction.connection.query(READ_TASK, (task_id,))
+            if rows:
+                shown: dict[str, int] = orjson.loads(rows[0][5])
+                shown.pop(name, None)
+                if message_id is not None:
+                    shown[name] = message_id
+                transaction.connection.change(NOTE_SHOWN, (orjson.dumps(shown).decode(), task_id))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def end(self, task: ShownTask, event: Event | None, scope: Scope) -> None:
+        """The chat knows how it ended, or never will; told in its session where that is still there."""
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            _forget(transaction.connection, task.task_id)
+            if event is not None:
+                transaction.record(event, scope)
+
+        await self._events.transact(SYSTEM_STREAM if event is None else task.session_id, work)
+
+    # -- questions --
+
+    async def ask(self, question_id: str, task: ShownTask) -> dict[str, Any]:
+        """How far the person has come with it."""
+
+        def work(transaction: Transaction) -> dict[str, Any]:
+            transaction.next_seq()
+            row = (question_id, task.task_id, task.session_id)
+            transaction.connection.change(ADD_QUESTION, row)
+            state: dict[str, Any] = orjson.loads(
+                transaction.connection.query(READ_QUESTION, (question_id,))[0][1]
+            )
+            return state
+
+        return await self._events.transact(SYSTEM_STREAM, work)
+
+    async def question(self, question_id: str) -> tuple[ShownTask, dict[str, Any]] | None:
+        """The task that asked it here, and how far the person has come."""
+
+        def read(connection: Connection) -> tuple[ShownTask, dict[str, Any]] | None:
+            rows = connection.query(READ_QUESTION, (storable(question_id),))
+            tasks = connection.query(READ_TASK, (rows[0][0],)) if rows else []
+            return (_task_of(tasks[0]), orjson.loads(rows[0][1])) if tasks else None
+
+        return await self._database.read(read)
+
+    async def note_state(self, question_id: str, state: dict[str, Any]) -> None:
+        text = orjson.dumps(self._redactor.value(state)).decode()
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            transaction.connection.change(NOTE_STATE, (text, question_id))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def question_shown_by(self, chat_id: int, message_id: int) -> str | None:
+        """The question that a message of the bot's asks, or a part of it."""
+        rows = await self._database.read(lambda db: db.query(QUESTIONS_OF_CHAT, (self._bot, chat_id)))
+        for question_id, shown in rows:
+            for name, shown_by in orjson.loads(shown).items():
+                if shown_by == message_id and question_id in name:
+                    return str(question_id)
+        return None
+
+    # -- names --
+
+    def task_id(self, first: Incoming) -> str:
+        """The same message is the same task, however often it is taken up."""
+        return f"t_{self._digest('task', first)}"
+
+    def session_id(self, first: Incoming) -> str:
+        return f"s_{self._digest('session', first)}"
+
+    def _digest(self, what: str, first: Incoming) -> str:
+        named = f"telegram {what} {self._bot} {first.chat_id} {first.message_id} {first.update_id}"
+        return sha256(named.encode()).hexdigest()[:16]
+
+    def _safe(self, incoming: Incoming) -> Incoming:
+        return replace(incoming, text=self._redactor.text(storable(incoming.text)))
+
+
+def _forget(connection: Connection, task_id: str) -> None:
+    connection.change(END_TASK, (task_id,))
+    connection.change(END_QUESTIONS, (task_id,))
+
+
+def _task_of(row: Row) -> ShownTask:
+    task_id, chat_id, session_id, user_id, reply_to, shown = row
+    return ShownTask(task_id, chat_id, session_id, user_id, reply_to, orjson.loads(shown))

@@ -1,0 +1,184 @@
+"""One thing that came from Telegram, in our own words: who, where, and what."""
+
+import re
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from telegram import CallbackQuery, Message, MessageEntity, Update
+
+_COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*))?", re.DOTALL)
+
+
+class Kind(StrEnum):
+    text = "text"
+    command = "command"
+    press = "press"
+    # A picture, a voice, a sticker: nothing that can be read.
+    other = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class BotName:
+    id: int
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who sent it where, as Telegram vouches for it. What a message says of itself does not count."""
+
+    user_id: int
+    chat_id: int
+    is_private: bool
+    # Not a bot, not a channel, not a group speaking for somebody.
+    is_person: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """Something to be dealt with. `text` is a message's text, a command's rest or a button's data."""
+
+    update_id: int
+    kind: Kind
+    chat_id: int
+    user_id: int
+    is_private: bool
+    message_id: int
+    text: str = ""
+    command: str = ""
+    # In whole seconds, by Telegram's clock.
+    sent_s: int = 0
+    reply_to: int | None = None
+    press_id: str = ""
+    # Pictures that were sent together.
+    album: str = ""
+    # Its session, once it is known which task it becomes.
+    session_id: str = ""
+
+    def as_json(self) -> str:
+        return orjson.dumps(asdict(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Incoming":
+        stored = orjson.loads(text)
+        return cls(**{**stored, "kind": Kind(stored["kind"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    update_id: int
+    sender: Sender | None = None
+    # None: not for this bot, or of a kind that is passed over.
+    incoming: Incoming | None = None
+
+
+def read_update(update: "Update", bot: BotName) -> Arrived:
+    """Edited messages, channels and whatever Telegram invents next are passed over."""
+    if update.message is not None:
+        return _message(update.update_id, update.message, bot)
+    if update.callback_query is not None:
+        return _press(update.update_id, update.callback_query)
+    return Arrived(update.update_id)
+
+
+def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:
+    author = message.from_user
+    if author is None or message.chat.type not in ("private", "group", "supergroup"):
+        return Arrived(update_id)
+    is_private = message.chat.type == "private"
+    sender = Sender(
+        user_id=author.id,
+        chat_id=message.chat.id,
+        is_private=is_private,
+        is_person=not author.is_bot and message.sender_chat is None,
+    )
+    text = message.text or message.caption or ""
+    kind, command, rest = _meaning(message, text, bot)
+    if kind is None or (not is_private and not _is_addressed(message, kind, bot)):
+        return Arrived(update_id)
+    answered = message.reply_to_message
+    incoming = Incoming(
+        update_id=update_id,
+        kind=kind,
+        chat_id=message.chat.id,
+        user_id=author.id,
+        is_private=is_private,
+        message_id=message.message_id,
+        text=rest if is_private else _without_name(rest, bot),
+        command=command,
+        sent_s=int(message.date.timestamp()),
+        reply_to=answered.message_id if answered is not None else None,
+        album=message.media_group_id or "",
+    )
+    return Arrived(update_id, sender, incoming)
+
+
+def _meaning(message: "Message", text: str, bot: BotName) -> tuple[Kind | None, str, str]:
+    """What others wrote and somebody passed on is no command."""
+    is_own = message.forward_origin is None and message.via_bot is None
+    found = _COMMAND.fullmatch(text) if message.text and is_own else None
+    if found is not None:
+        if found[2] and found[2].lower() != bot.username.lower():
+            return None, "", ""
+        return Kind.command, found[1].lower(), (found[3] or "").strip()
+    if text.strip():
+        return Kind.text, "", text
+    return (Kind.other if _has_content(message) else None), "", ""
+
+
+def _has_content(message: "Message") -> bool:
+    """Not that somebody joined a group or pinned a message."""
+    return message.effective_attachment is not None
+
+
+def _is_addressed(message: "Message", kind: Kind, bot: BotName) -> bool:
+    if kind is Kind.command:
+        return True
+    answered = message.reply_to_message
+    if answered is not None and answered.from_user is not None and answered.from_user.id == bot.id:
+        return True
+    named = [(entity, message.text or "") for entity in message.entities]
+    named += [(entity, message.caption or "") for entity in message.caption_entities]
+    return any(_names(entity, text, bot) for entity, text in named)
+
+
+def _names(entity: "MessageEntity", text: str, bot: BotName) -> bool:
+    if entity.type == "text_mention":
+        return entity.user is not None and entity.user.id == bot.id
+    wide = text.encode("utf-16-le")
+    word = wide[entity.offset * 2 : (entity.offset + entity.length) * 2].decode("utf-16-le", "replace")
+    return entity.type == "mention" and word.lower() == f"@{bot.username.lower()}"
+
+
+def _without_name(text: str, bot: BotName) -> str:
+    name = f"@{bot.username}"
+    return text[len(name) :].lstrip(" ,:") if text.lower().startswith(name.lower()) else text
+
+
+def _press(update_id: int, query: "CallbackQuery") -> Arrived:
+    """Who pressed counts, not who wrote the message."""
+    message = query.message
+    if message is None or query.data is None or message.chat.type == "channel":
+        return Arrived(update_id)
+    is_private = message.chat.type == "private"
+    sender = Sender(
+        user_id=query.from_user.id,
+        chat_id=message.chat.id,
+        is_private=is_private,
+        is_person=not query.from_user.is_bot,
+    )
+    incoming = Incoming(
+        update_id=update_id,
+        kind=Kind.press,
+        chat_id=message.chat.id,
+        user_id=query.from_user.id,
+        is_private=is_private,
+        message_id=message.message_id,
+        text=query.data,
+        press_id=query.id,
+    )
+    return Arrived(update_id, sender, incoming)

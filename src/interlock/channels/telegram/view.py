@@ -1,0 +1,259 @@
+"""Shows one task in its chat: the text as it grows, the tools in one line, questions, and how it ended.
+
+It is made from the log alone, so that after a restart it comes out the same; the messages that are there
+already are then changed instead of sent again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from interlock.channels.telegram.activity import Activity
+from interlock.channels.telegram.asking import State, prompt_of, question_buttons, question_markdown
+from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.heard import Heard
+from interlock.channels.telegram.records import Records, ShownTask
+from interlock.channels.telegram.splitting import MAX_UNITS, split
+from interlock.channels.telegram.wall import Card, Wall
+from interlock.following.pieces import (
+    AskUserData,
+    ErrorData,
+    EventData,
+    PieceType,
+    StreamChunk,
+    ToolCallData,
+    ToolDeniedData,
+    ToolResultData,
+)
+from interlock.following.told import EndCode
+from interlock.questions.reader import Fault
+from interlock.questions.rendering import answer_text
+from interlock.questions.widgets import Widget, read_widget
+from interlock.redaction.redactor import Redactor
+
+# How often a growing text is made ready to be shown.
+TEXT_SECONDS = 0.3
+EMPTY = "(The answer is empty.)"
+
+
+class TaskView:
+    """`ended` is called once the chat shows how the task ended, with the messages that tell it."""
+
+    def __init__(
+        self,
+        task: ShownTask,
+        wall: Wall,
+        records: Records,
+        redactor: Redactor,
+        ended: Callable[["TaskView"], Awaitable[None]],
+    ) -> None:
+        self.task = task
+        self._wall = wall
+        self._records = records
+        self._redactor = redactor
+        self._tell_ended = ended
+        self._cards: dict[str, Card] = {}
+        self._texts: list[str] = [""]
+        self._stored = 0
+        self._activity = Activity()
+        self._widgets: dict[str, Widget] = {}
+        self._drawing: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._was_told = False
+
+    async def hear(self, heard: Heard) -> None:
+        kind, data = heard.piece
+        match kind:
+            case PieceType.stream_chunk:
+                self._hear_text(cast("StreamChunk", data), is_stored=heard.seq is not None)
+            case PieceType.tool_call:
+                self._activity.called(cast("ToolCallData", data))
+                self._show_activity()
+            case PieceType.tool_result:
+                self._activity.returned(cast("ToolResultData", data))
+                self._show_activity()
+            case PieceType.tool_denied:
+                self._activity.denied(cast("ToolDeniedData", data))
+                self._show_activity()
+            case PieceType.ask_user:
+                await self._show_question(cast("AskUserData", data))
+            case PieceType.error:
+                self._end(_ending(cast("ErrorData", data)))
+            case PieceType.event:
+                self._hear_event(cast("EventData", data))
+        await self._tell_if_over()
+
+    # -- the text --
+
+    def _hear_text(self, told: StreamChunk, *, is_stored: bool) -> None:
+        if told["done"]:
+            self._end("")
+            return
+        if self._stored == len(self._texts):
+            self._texts.append("")
+        self._texts[-1] = self._texts[-1][: told["offset"]] + told["content"]
+        if is_stored:
+            self._draw(soft=False)
+            self._stored = len(self._texts)
+        elif self._drawing is None:
+            self._drawing = asyncio.get_running_loop().call_later(TEXT_SECONDS, self._draw)
+
+    def _draw(self, *, soft: bool = True) -> None:
+        if self._drawing is not None:
+            self._drawing.cancel()
+            self._drawing = None
+        self._show_text(f"text:{len(self._texts) - 1}", self._texts[-1], soft=soft)
+
+    def _show_text(self, name: str, text: str, *, soft: bool = False) -> list[Card]:
+        """As many messages as it takes, and none that are left over from a longer one."""
+        shown = [Content.of(part.text) for part in split(self._redactor.text(text), MAX_UNITS)]
+        cards = [
+            self._show(f"{name}:{number}", content, soft=soft)
+            for number, content in enumerate(content for content in shown if content.text.strip())
+        ]
+        number = len(cards)
+        while (left := self._cards.pop(f"{name}:{number}", None)) is not None:
+            self._wall.change(left, None)
+            number += 1
+        return cards
+
+    def _show(self, name: str, content: Content, *, soft: bool = False) -> Card:
+        card = self._cards.get(name)
+        if card is None:
+            card = self._cards[name] = Card(
+                name,
+                wanted=content,
+                message_id=self.task.shown.get(name),
+                reply_to=self.task.reply_to if not self._cards else None,
+                soft=soft,
+                noted=self._note,
+                settled=self._settled,
+            )
+            if card.message_id is not None and content.wants_reply:
+                # Telegram changes no message that wants a reply, and it says the same.
+                card.shown = content
+            self._wall.put(card)
+        else:
+            self._wall.change(card, content, soft=soft)
+        return card
+
+    # -- tools --
+
+    def _show_activity(self) -> None:
+        if not self._activity.is_empty:
+            text = self._redactor.text(self._activity.markdown())
+            self._show("status", Content(split(text)[0].source.strip()), soft=True)
+
+    # -- questions --
+
+    async def _show_question(self, asked: AskUserData) -> None:
+        question_id = asked["question_id"]
+        try:
+            self._widgets[question_id] = read_widget(asked["question"])
+        except Fault:
+            return
+        state = await self._records.ask(question_id, self.task)
+        self.show_question(question_id, state)
+
+    def show_question(self, question_id: str, state: State) -> None:
+        """As far as the person has come with it."""
+        widget = self._widgets.get(question_id)
+        if widget is None:
+            return
+        buttons = question_buttons(widget, question_id, state)
+        self._show_parts(question_id, question_markdown(widget), buttons)
+        prompt = prompt_of(widget, question_id, state)
+        for name, card in self._cards.items():
+            if name.startswith(f"prompt:{question_id}:") and card.wanted and card.wanted.buttons:
+                self._wall.change(card, Content(card.wanted.text, card.wanted.entities))
+        if prompt is not None:
+            text = self._redactor.text(prompt.text)
+            content = Content(split(text)[0].source, buttons=prompt.buttons, wants_reply=not prompt.buttons)
+            self._show(f"prompt:{question_id}:{prompt.number}", content)
+
+    def _show_parts(self, question_id: str, markdown: str, buttons: Any = ()) -> None:
+        """The buttons stand below the last one."""
+        parts = [part for part in split(self._redactor.text(markdown)) if part.text.strip()]
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            content = Content.of(part.text, buttons=buttons if is_last else ())
+            self._show(f"question:{question_id}:{number}", content)
+
+    def _hear_event(self, told: EventData) -> None:
+        payload = told["payload"]
+        match told["kind"]:
+            case "ask_user.answered" | "ask_user.expired":
+                self._close_question(payload)
+            case "turn.started" | "task.started":
+                self._wall.typing()
+            case _:
+                pass
+
+    def _close_question(self, payload: dict[str, Any]) -> None:
+        question_id = str(payload.get("question_id", ""))
+        widget = self._widgets.pop(question_id, None)
+        if widget is None:
+            return
+        if "answer" in payload:
+            outcome = f"✓ {answer_text(widget, payload['answer'] or {})}"
+        else:
+            outcome = f"(closed: {payload.get('reason', 'nobody answered')})"
+        for name, card in self._cards.items():
+            if question_id in name and card.wanted is not None and card.wanted.buttons:
+                self._wall.change(card, Content(card.wanted.text, card.wanted.entities))
+        self._show_parts(question_id, f"{question_markdown(widget)}\n\n{outcome}")
+
+    # -- the end --
+
+    def _end(self, ending: str) -> None:
+        """`ending` is what is to be said instead of an answer."""
+        if self._drawing is not None:
+            self._draw(soft=False)
+        if ending:
+            self._show_text("end", ending)
+        elif not self._answer_cards():
+            self._show_text("end", EMPTY)
+        self._remove_leftovers()
+        for card in self._cards.values():
+            self._wall.change(card, card.wanted)
+        self._is_over = True
+
+    def _remove_leftovers(self) -> None:
+        """A text that was being shown before a restart, and came out shorter after it."""
+        for name, message_id in self.task.shown.items():
+            if name.startswith("text:") and name not in self._cards:
+                card = self._cards[name] = Card(name, message_id=message_id, noted=self._note)
+                self._wall.put(card)
+
+    def _answer_cards(self) -> list[Card]:
+        """The messages that tell how it ended."""
+        ending = [card for name, card in self._cards.items() if name.startswith("end:")]
+        last = f"text:{len(self._texts) - 1}:"
+        return ending or [card for name, card in self._cards.items() if name.startswith(last)]
+
+    async def _tell_if_over(self) -> None:
+        if self._is_over and not self._was_told and not any(card.is_due for card in self._cards.values()):
+            self._was_told = True
+            self._wall.release(list(self._cards.values()))
+            await self._tell_ended(self)
+
+    @property
+    def message_ids(self) -> list[int]:
+        return [card.message_id for card in self._answer_cards() if card.message_id is not None]
+
+    @property
+    def fault(self) -> str:
+        """Why the end could not be told."""
+        return next((card.fault for card in self._answer_cards() if card.fault), "")
+
+    async def _note(self, card: Card) -> None:
+        await self._records.note_shown(self.task.task_id, card.name, card.message_id)
+
+    async def _settled(self, _card: Card) -> None:
+        await self._tell_if_over()
+
+
+def _ending(told: ErrorData) -> str:
+    if told["code"] == EndCode.CANCELLED:
+        return "Cancelled."
+    return f"⚠ {told['message']}"

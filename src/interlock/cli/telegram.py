@@ -1,0 +1,115 @@
+"""`interlock telegram`: a bot through which listed people talk with an agent, and a worker for it."""
+
+import asyncio
+import signal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from interlock.cli.exits import Exit
+from interlock.cli.output import Workers, note
+from interlock.cli.runtime import mode_argument, opened_runtime
+from interlock.infra.errors import BadUsage, StopsProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from interlock.cli.serve import Hands
+    from interlock.wiring.office import Office
+    from interlock.wiring.telegram import BotName, Front
+
+NOT_INSTALLED = "the Telegram library is not installed: pip install 'interlock-runtime[telegram]'"
+
+
+async def telegram(
+    *,
+    open: str = "",  # noqa: A002 - it is the option's name
+    worker: bool = True,
+    workers: Workers | None = None,
+) -> int:
+    """Let listed people talk with an agent in Telegram, until Ctrl-C or SIGTERM.
+
+    The token comes from TELEGRAM_BOT_TOKEN_FILE, and who may write from TELEGRAM_ALLOWED_USERS.
+
+    Parameters
+    ----------
+    open
+        Modes that operators may switch to, besides those of SESSION_OPEN_MODES: chat, plan, coding.
+    worker
+        With --no-worker, tasks are left to other processes: interlock worker.
+    workers
+        Work in so many processes of their own instead of in this one.
+    """
+    if find_spec("telegram") is None:
+        raise BadUsage(NOT_INSTALLED)
+    opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    async with opened_runtime(opened=opened, sandboxed=True) as runtime:
+        from interlock.cli.serve import NoHands, hands_of
+        from interlock.wiring.office import open_office
+        from interlock.wiring.telegram import open_front
+
+        office = open_office(runtime)
+        try:
+            office.models.open(office.models.usual)
+            front = open_front(office, announce=lambda name: _announce(office, name))
+            await _run(office, front, hands_of(office, workers) if worker or workers else NoHands())
+        finally:
+            await office.close()
+    return Exit.ok
+
+
+async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
+    stop = asyncio.Event()
+
+    def interrupted() -> None:
+        if stop.is_set():
+            hands.stop()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    working = asyncio.create_task(hands.run())
+    beside = _started(office, front, hands)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({stopping, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        # First nothing more comes in, then what runs ends, then it is told.
+        polling, *others = beside
+        await _ended(stopping, polling)
+        hands.stop()
+        await asyncio.wait({working})
+        await front.flush()
+        await front.close()
+        await _ended(*others)
+    for task in (working, *beside):
+        if not task.cancelled():
+            task.result()
+    if not stop.is_set():
+        raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+
+
+def _started(office: "Office", front: "Front", hands: "Hands") -> list[asyncio.Task[None]]:
+    """The one that takes messages in comes first."""
+    parts: list[Callable[[], Coroutine[None, None, None]]] = [
+        front.run,
+        front.hub.run,
+        lambda: office.listen(hands.has_room),
+    ]
+    if (retention := office.runtime.retention) is not None:
+        parts.append(retention.run_hourly)
+    return [asyncio.create_task(part()) for part in parts]
+
+
+async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
+    for task in tasks:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _announce(office: "Office", name: "BotName") -> None:
+    given, situation = office.runtime.settings.telegram, office.runtime.situation
+    modes = ", ".join(sorted(mode.value for mode in situation.open_modes))
+    people = len(given.allowed_users)
+    note(f"@{name.username} is listening for {people} people; open modes: {modes}. Ctrl-C stops it.")
+    if not people:
+        note("TELEGRAM_ALLOWED_USERS names nobody: write to the bot, and it tells you your id to add there")

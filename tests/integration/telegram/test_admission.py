@@ -1,0 +1,161 @@
+"""Who reaches the model: the listed people, in private or in a listed group, and nobody else."""
+
+import time
+
+import pytest
+
+from interlock.channels.telegram.admission import HOUR_SECONDS, MAX_A_MINUTE, Admission, Reason
+from interlock.channels.telegram.updates import Sender
+from interlock.config.telegram import TelegramSettings
+from tests.doubles.telegram_server import BOT
+from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, script
+from tests.integration.telegram.test_talking import contents
+
+NAME = f"@{BOT['username']}"
+MENTION = [{"type": "mention", "offset": 0, "length": len(NAME)}]
+
+
+async def taken(telegram, number=None):
+    """Everything that was sent has been asked for and confirmed."""
+    last = telegram._next_update
+    await telegram.until(lambda: telegram.offset > last)
+
+
+async def test_a_stranger_reaches_nothing_and_is_told_only_their_id(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"))
+    for number in range(5):
+        await telegram.say(EVE, f"let me in {number}")
+    await telegram.until_shown(EVE, "This bot is private")
+    await taken(telegram)
+    assert telegram.texts(EVE) == [
+        f"This bot is private. Your Telegram id is {EVE}; its operator can allow it."
+    ]
+    assert await contents(street) == []
+    assert await street.query("SELECT * FROM telegram_inbox") == []
+    (refused,) = await street.events("channel.refused", "system")
+    assert refused == {
+        "channel": "telegram",
+        "user": str(EVE),
+        "chat": str(EVE),
+        "reason": "user",
+        "unrecorded": 0,
+    }
+
+
+async def test_with_an_empty_list_nobody_is_let_in(open_street, telegram):
+    street = await open_street(
+        MODEL=script("msg:one"), TELEGRAM_ALLOWED_USERS="", TELEGRAM_OPERATORS="", TELEGRAM_REFUSALS="false"
+    )
+    await telegram.say(ADA, "hi")
+    await taken(telegram)
+    assert await contents(street) == []
+    assert telegram.texts(ADA) == []
+
+
+async def test_a_strangers_commands_and_presses_do_nothing(open_street, telegram):
+    question = {"type": "confirmation", "message": "Delete it?"}
+    street = await open_street(
+        MODEL=script({"tool_calls": [{"name": "ask_user", "arguments": question}]}, "msg:done"),
+        TELEGRAM_ALLOWED_USERS=f"{ADA}",
+    )
+    await telegram.say(ADA, f"{NAME} go", chat=GROUP, entities=MENTION)
+    asked = await telegram.until_shown(GROUP, "Delete it?")
+    press = await telegram.press(BOB, asked.message_id, "Yes", chat=GROUP)
+    await telegram.say(BOB, "/cancel", chat=GROUP)
+    await taken(telegram)
+    assert telegram.presses[press] is None
+    assert (await street.query("SELECT status FROM questions"))[0][0] == "open"
+    await telegram.press(ADA, asked.message_id, "Yes", chat=GROUP)
+    await telegram.until_shown(GROUP, "done")
+
+
+async def test_a_group_must_be_listed_as_well(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, f"{NAME} hello", chat=-2002, entities=MENTION)
+    await taken(telegram)
+    assert await contents(street) == []
+    (refused,) = await street.events("channel.refused", "system")
+    assert (refused["reason"], refused["chat"]) == ("chat", "-2002")
+    assert telegram.texts(-2002) == []
+
+
+async def test_in_a_listed_group_the_bot_answers_those_who_speak_to_it(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one", "msg:two"))
+    await telegram.say(ADA, "not for the bot", chat=GROUP)
+    message_id = await telegram.say(ADA, f"{NAME} hello", chat=GROUP, entities=MENTION)
+    shown = await telegram.until_shown(GROUP, "one")
+    assert shown.reply_to == message_id
+    await telegram.reply(BOB, shown.message_id, "and you?", chat=GROUP)
+    await telegram.until_shown(GROUP, "two")
+    assert await contents(street) == ["hello", "and you?"]
+    rows = await street.query("SELECT who FROM tasks ORDER BY message_seq")
+    assert rows == [(f"telegram:{ADA}",), (f"telegram:{BOB}",)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"sender_chat": {"id": GROUP, "type": "supergroup", "title": "G"}},
+        {"sender_chat": {"id": -3003, "type": "channel", "title": "C"}},
+        {"from": {"id": ADA, "is_bot": True, "first_name": "A"}},
+    ],
+)
+async def test_who_speaks_for_others_is_no_person(open_street, telegram, more):
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, f"{NAME} go", chat=GROUP, entities=MENTION, **more)
+    await taken(telegram)
+    assert await contents(street) == []
+    assert (await street.events("channel.refused", "system"))[0]["reason"] == "not_a_person"
+
+
+async def test_what_a_listed_person_wrote_and_a_stranger_passes_on_is_the_strangers(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"))
+    origin = {
+        "type": "user",
+        "date": int(time.time()),
+        "sender_user": {"id": ADA, "is_bot": False, "first_name": "A"},
+    }
+    await telegram.say(EVE, "do it", forward_origin=origin)
+    await taken(telegram)
+    assert await contents(street) == []
+
+
+async def test_a_command_that_was_passed_on_is_only_words(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="coding")
+    origin = {
+        "type": "user",
+        "date": int(time.time()),
+        "sender_user": {"id": EVE, "is_bot": False, "first_name": "E"},
+    }
+    await telegram.say(ADA, "/mode coding", forward_origin=origin)
+    await telegram.until_shown(ADA, "one")
+    assert await contents(street) == ["/mode coding"]
+    assert await street.events("session.mode_changed") == []
+
+
+async def test_a_command_for_another_bot_is_not_ours(open_street, telegram):
+    await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, "/cancel@another_bot", chat=GROUP)
+    await telegram.say(ADA, "/unknown", chat=GROUP)
+    await telegram.say(ADA, f"/help{NAME}", chat=GROUP)
+    await telegram.until_shown(GROUP, "/cancel: Cancel")
+    assert len(telegram.texts(GROUP)) == 1
+
+
+def test_strangers_cannot_fill_the_log():
+    now = [0.0]
+    admission = Admission(TelegramSettings(), clock=lambda: now[0])
+
+    def arrives(user):
+        sender = Sender(user_id=user, chat_id=user, is_private=True, is_person=True)
+        assert admission.refused(sender) is Reason.user
+        return admission.notice(sender, Reason.user)
+
+    noticed = [arrives(user) for user in range(1, 1001) for _ in range(2)]
+    assert sum(notice is not None for notice in noticed) == MAX_A_MINUTE
+    now[0] = HOUR_SECONDS
+    again = arrives(1)
+    assert again is not None
+    told = [*noticed, again]
+    assert sum(notice.unrecorded + 1 for notice in told if notice is not None) == 2001
+    assert arrives(1) is None

@@ -1,0 +1,116 @@
+"""What begins with a slash, and who may write it."""
+
+from tests.integration.telegram.street import ADA, BOB, script
+
+ASKING = {
+    "name": "ask_user",
+    "arguments": {"type": "confirmation", "message": "Go on?"},
+}
+
+
+async def test_help_tells_every_command(open_street, telegram):
+    await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, "/start")
+    shown = await telegram.until_shown(ADA, "/undo")
+    for name in ("new", "mode", "tools", "why", "cancel", "undo", "help"):
+        assert f"/{name}" in shown.text
+    await telegram.say(ADA, "/nothing")
+    await telegram.until_shown(ADA, "There is no /nothing; /help tells what there is.")
+
+
+async def test_tools_tells_what_can_be_used_and_what_not_and_why(open_street, telegram):
+    await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, "/tools")
+    shown = await telegram.until_shown(ADA, "In chat_safe mode:")
+    assert "✓ ask_user" in shown.text
+    assert "✗ write_file" in shown.text
+
+
+async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_street, telegram):
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
+    street = await open_street(MODEL=script({"tool_calls": [call]}, "msg:I may not."))
+    await telegram.say(ADA, "/why")
+    await telegram.until_shown(ADA, "Nothing was refused in this conversation.")
+    await street.talk("write it", "I may not.")
+    status = await telegram.until_shown(ADA, "⚙ write_file a.txt … denied; 1 call")
+    assert "⛔ " in status.text
+    assert "→ " in status.text
+    assert "/why tells it in full" in status.text
+    await telegram.say(ADA, "/why")
+    shown = await telegram.until_shown(ADA, "MODE_DENIED in chat_safe mode")
+    assert "Decided by the" in shown.text
+
+
+async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
+    await telegram.say(BOB, "/mode chat")
+    await telegram.until_shown(BOB, "Only operators can switch it here.")
+    assert telegram.shown(BOB)[-1].buttons == []
+    await telegram.say(ADA, "/mode")
+    shown = await telegram.until_shown(ADA, "Open: chat_safe, chat.")
+    assert shown.labels == ["chat_safe", "chat"]
+    await telegram.say(ADA, "/mode coding")
+    await telegram.until_shown(ADA, "Coding mode is not open")
+    await telegram.press(ADA, shown.message_id, "chat")
+    await telegram.until_shown(ADA, "in chat mode")
+    (changed,) = await street.events("session.mode_changed")
+    assert changed == {"who": f"telegram:{ADA}", "from_mode": "chat_safe", "to_mode": "chat"}
+
+
+async def test_a_mode_button_is_looked_at_anew_when_it_is_pressed(open_street, telegram):
+    """By whom it is pressed, for which conversation, and whether that mode is open."""
+    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
+    await street.talk("a", "one", user=BOB)
+    session = await street.session(BOB)
+    shown = telegram.shown(BOB)[-1]
+    by_bob = await telegram.press_data(BOB, shown.message_id, f"m:{session}:chat")
+    await telegram.until(lambda: telegram.presses[by_bob])
+    assert telegram.presses[by_bob] == "Only operators can switch the mode here."
+    elsewhere = await telegram.press_data(ADA, shown.message_id, f"m:{session}:chat")
+    await telegram.until(lambda: telegram.presses[elsewhere])
+    assert telegram.presses[elsewhere] == "That button is of another conversation; write /mode again."
+    assert await street.events("session.mode_changed", session) == []
+
+
+async def test_cancel_ends_what_runs_and_what_waits(open_street, telegram):
+    street = await open_street(MODEL=script("sleep:60000", "msg:two"))
+    await telegram.say(ADA, "/cancel")
+    await telegram.until_shown(ADA, "Nothing runs and nothing waits.")
+    await telegram.say(ADA, "first")
+    await telegram.until(lambda: any(each["action"] for each in telegram.sent("sendChatAction")))
+    await telegram.say(ADA, "/help")
+    await telegram.say(ADA, "second")
+    await telegram.say(ADA, "/cancel")
+    await telegram.until_shown(ADA, "2 tasks are being cancelled.")
+    await telegram.until(lambda: telegram.texts(ADA).count("Cancelled.") == 2)
+    rows = await street.query("SELECT status, cancel_requested_by FROM tasks")
+    assert rows == [("cancelled", f"telegram:{ADA}")] * 2
+
+
+async def test_undo_takes_back_the_last_task(open_street, telegram):
+    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x\n"}}
+    street = await open_street(
+        MODEL=script({"tool_calls": [call]}, "msg:written"), SESSION_OPEN_MODES="coding"
+    )
+    await telegram.say(ADA, "/mode coding")
+    await telegram.until_shown(ADA, "in coding mode")
+    await street.talk("write", "written")
+    path = street.root / "a.txt"
+    assert path.read_text() == "x\n"
+    await telegram.say(ADA, "/undo")
+    shown = await telegram.until_shown(ADA, "removed: ")
+    assert "a.txt" in shown.text
+    assert not path.exists()
+    await telegram.say(ADA, "/undo")
+    await telegram.until(lambda: len(telegram.texts(ADA)) >= 5)
+    assert not path.exists()
+
+
+async def test_a_new_conversation_leaves_the_old_one_its_answer(open_street, telegram):
+    street = await open_street(MODEL=script({"msg": "late answer", "sleep_ms": 600}))
+    await telegram.say(ADA, "first")
+    await telegram.until(lambda: telegram.sent("sendChatAction"))
+    await telegram.say(ADA, "/new")
+    await telegram.until_shown(ADA, "A new conversation")
+    await telegram.until_shown(ADA, "late answer")
+    await street.delivered()
