@@ -89,7 +89,11 @@ class Budget:
         self.spent = spent
 
     def add(self, usage: Usage) -> None:
-        more = self._prices.spent({self._model: usage})
+        self.add_others({self._model: usage})
+
+    def add_others(self, usage: Mapping[str, Usage]) -> None:
+        """What other models used for this task."""
+        more = self._prices.spent(usage)
         self.spent += more
         self._unlogged += more
 

@@ -180,6 +180,7 @@ class Calling:
         verdict = self._control.call_ended(
             name, arguments_fingerprint(call.arguments), result, exposed=turn.authority.exposed
         )
+        self._control.call_used(result.used)
         envelope = result.as_dict()
         told = {**envelope, "note": verdict.text} if isinstance(verdict, Nudge) else envelope
         end.answers[call.call_id] = self._message(call.call_id, orjson.dumps(told).decode(), turn)

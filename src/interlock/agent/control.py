@@ -82,6 +82,10 @@ class TaskControl:
         """Also of a turn that failed later: what was used was used."""
         self._budget.add(usage)
 
+    def call_used(self, used: Mapping[str, tuple[int, int]]) -> None:
+        """Tokens that models used for a call, in and out, by the models' names."""
+        self._budget.add_others({model: Usage(*tokens) for model, tokens in used.items()})
+
     def call_ended(
         self,
         tool_name: str,

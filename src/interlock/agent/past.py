@@ -31,6 +31,11 @@ WHERE stream = ? AND coalesce(task, '') = ? AND payload IS NOT NULL
   AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%')
 ORDER BY seq
 """
+# What was handed over counts as well.
+TURNS_WITHIN = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+    AND substr(task, 1, ?) = ?
+"""
 LAST_COMPACTION = """
 SELECT payload FROM events
 WHERE stream = ? AND kind = 'context.compacted' AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
@@ -138,6 +143,9 @@ def read_past(connection: Connection, session_id: str, task: str | None) -> Past
             past.agent = (fields["agent"], fields["agent_hash"])
         elif kind.startswith("tool_call."):
             _take_down(past.calls, kind, fields)
+    prefix = f"{task}."
+    for (payload,) in connection.query(TURNS_WITHIN, (session_id, len(prefix), prefix)) if task else ():
+        add_usage(past.usage, orjson.loads(payload))
     return past
 
 

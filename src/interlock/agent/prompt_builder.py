@@ -6,7 +6,7 @@ changes least stands first, and of the time only the day is told, so that provid
 already read.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from interlock.agent.policy_text import policy_text
 from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER, Redact, WorkspaceFile, WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority
-from interlock.gates.policy import merge_tool_policies
+from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
 from interlock.models.messages import system_message
@@ -54,6 +54,8 @@ class PromptInputs:
     model: str = ""
     run_directive: str = ""
     node_brief: str = ""
+    # The step's own policy, which the Authority was made with.
+    node: ToolPolicy = NO_RESTRICTION
 
     def is_same(self, other: "PromptInputs") -> bool:
         """The same situation: the Authorities of one cache are compared as objects."""
@@ -173,6 +175,10 @@ class PromptBuilder:
         self._now = now
         self._threads = WorkThreads("interlock-prompt")
 
+    def under(self, inputs_of: InputsOf) -> "PromptBuilder":
+        """The same files, for whoever is in another situation."""
+        return PromptBuilder(inputs_of, self._files, self._redact, self._now)
+
     async def build(self, session_id: str, mode: ToolMode) -> str:
         return (await self.prepare(session_id, mode)).text
 
@@ -197,8 +203,8 @@ class PromptBuilder:
         _in(mode, inputs.authority)
         if inputs.kind is SessionKind.agent and inputs.agent is None:
             raise ValueError(f"the session {session_id} is an agent's, and no agent was named")
-        if inputs.agent is not None:
-            _refuse_wider(inputs.authority, inputs.agent)
+        for whose, policy in _own_policies(inputs):
+            _refuse_wider(inputs.authority, whose, policy)
         return inputs
 
 
@@ -208,10 +214,17 @@ def _in(mode: ToolMode, authority: Authority) -> Authority:
     return authority
 
 
-def _refuse_wider(authority: Authority, agent: Agent) -> None:
-    """A persona only ever comes with its policy: merged in once more, that policy must change nothing."""
-    if merge_tool_policies(authority.policy, agent.tools) != authority.policy:
-        raise ValueError(f"the Authority was made without the policy of the agent {agent.name}")
+def _own_policies(inputs: PromptInputs) -> Iterator[tuple[str, ToolPolicy]]:
+    if inputs.agent is not None:
+        yield f"the agent {inputs.agent.name}", inputs.agent.tools
+    if inputs.node is not NO_RESTRICTION:
+        yield "the step", inputs.node
+
+
+def _refuse_wider(authority: Authority, whose: str, policy: ToolPolicy) -> None:
+    """A persona or a brief only ever comes with its policy: merged in once more, it must change nothing."""
+    if merge_tool_policies(authority.policy, policy) != authority.policy:
+        raise ValueError(f"the Authority was made without the policy of {whose}")
 
 
 def _refuse_another(began_with: Agent | None, now: Agent | None, kind: SessionKind) -> None:

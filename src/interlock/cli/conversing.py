@@ -149,12 +149,13 @@ class Desk:
     async def authority(self) -> "Authority":
         """What the next task may do."""
         from interlock.gates.policy import NO_RESTRICTION
+        from interlock.wiring.situation import AT_WORK
 
         mode = await self.mode()
         if self._talk is None:
             agent = self._wanted.agent
             tools = self.office.agents.load(agent).tools if agent else NO_RESTRICTION
-            return await self.office.runtime.authority(mode, agent=tools)
+            return await self.office.runtime.authority(mode, agent=tools, offered=AT_WORK)
         return (await self.office.prompts.prepare(self._talk.session_id, mode)).authority
 
     async def history(self) -> "list[Message]":

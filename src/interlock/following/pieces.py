@@ -13,6 +13,7 @@ from interlock.agent.events import shown_arguments
 from interlock.following.told import EndCode, SaidMessage, Told
 from interlock.infra.errors import ErrorClass, ErrorCode
 from interlock.session.models import Role
+from interlock.session.transcript import is_handed_over
 
 
 class PieceType(StrEnum):
@@ -112,7 +113,8 @@ Piece = tuple[PieceType, SessionData]
 
 def pieces_of(told: Told, shown: str) -> Iterator[Piece]:
     said, task = told.message, told.header.task
-    if told.is_erased:
+    if told.is_erased or is_handed_over(task):
+        # What two agents say to one another is no part of the conversation; the tree shows it.
         yield PieceType.event, event_data(told)
         return
     match told.kind:

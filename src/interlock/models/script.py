@@ -10,12 +10,16 @@ list of the same items:
     err:server                      fails with that fault; err:rate_limited:2 says when to try again
     call:read_file {"path": "a"}    asks for a tool; what follows the name goes out as it is, valid or not
     {"msg": "Let me look.", "sleep_ms": 10, "tool_calls": [{"name": "bash", "arguments": {"cmd": "ls"}}]}
+    when:Step build                 what follows is for conversations that begin with that text in them
+
+Several parts are asked in their order, and the first that fits is the script; what stands before the first
+of them is for all other conversations.
 """
 
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +47,8 @@ class ScriptedTurn:
     sleep_ms: int = 0
     fault: ModelFault | None = None
     retry_after_seconds: float | None = None
+    # Only for conversations whose first words have this in them.
+    when: str = ""
 
 
 Script = tuple[ScriptedTurn, ...]
@@ -72,10 +78,13 @@ def read_script(source: str) -> Script:
 
 def parse_script(text: str, named: str) -> Script:
     """Every item must be understood: a script that does something else than it says tests nothing."""
-    turns = []
+    turns, when = [], ""
     for place, item in _items(text, named):
         try:
-            turns.append(_turn(item))
+            if isinstance(item, str) and item.startswith("when:"):
+                when = _part(item)
+            else:
+                turns.append(replace(_turn(item), when=when))
         except _Wrong as wrong:
             raise ConfigurationError(f"{named}, {place}: {wrong}") from None
     if not turns:
@@ -110,6 +119,13 @@ def _turn(item: Any) -> ScriptedTurn:
     if not colon or word not in _WORDS:
         raise _Wrong(f"'{item}' is none of ok, {', '.join(f'{known}:…' for known in _WORDS)}")
     return _WORDS[word](rest)
+
+
+def _part(item: str) -> str:
+    words = item.removeprefix("when:").strip()
+    if not words:
+        raise _Wrong("when: needs a text after it")
+    return words
 
 
 def _message(rest: str) -> ScriptedTurn:

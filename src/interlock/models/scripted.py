@@ -23,6 +23,7 @@ from interlock.models.provider import (
 from interlock.models.script import Script, ScriptedTurn
 
 _ASSISTANT = b'{"role":"assistant"'
+_USER = b'{"role":"user"'
 
 
 class Scripted:
@@ -53,10 +54,17 @@ class Scripted:
     async def close(self) -> None:
         pass
 
+    def _part(self, request: ModelRequest) -> str:
+        """The part of the script that this conversation follows, whatever is said in it later."""
+        first = next((message for message in request.messages if message.startswith(_USER)), b'""')
+        words = first.decode()
+        parts = dict.fromkeys(turn.when for turn in self._script if turn.when)
+        return next((part for part in parts if part in words), "")
+
     def _turn(self, request: ModelRequest, state: str) -> ScriptedTurn:
         answered = sum(message.startswith(_ASSISTANT) for message in request.messages)
-        failed = self._failed[state]
-        for turn in self._script:
+        failed, part = self._failed[state], self._part(request)
+        for turn in (turn for turn in self._script if turn.when == part):
             if turn.fault is None:
                 if answered == 0:
                     return turn

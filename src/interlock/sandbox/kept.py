@@ -179,7 +179,7 @@ class KeptVersions:
             for folder in _folders(self._folder)
             for entry in _entries_in(folder)
             if identity == entry.change.call_id
-            or (identity == entry.change.task and not entry.change.by_undo)
+            or (_is_within(entry.change.task, identity) and not entry.change.by_undo)
         ]
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
 
@@ -239,6 +239,11 @@ def _make_folder(folder: Path) -> None:
     except FileExistsError:
         return
     _settle(folder.parent)
+
+
+def _is_within(task: str | None, identity: str) -> bool:
+    """A task that was handed over is named after the one that did so, with a dot."""
+    return task is not None and (task == identity or task.startswith(f"{identity}."))
 
 
 def _folders(top: Path) -> list[Path]:

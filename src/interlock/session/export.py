@@ -39,7 +39,7 @@ def export_page(connection: Connection, place: ExportPlace) -> tuple[list[bytes]
     if place.after_message is None:
         lines, events = events_page(connection, place.events)
         return lines, None if events is None else replace(place, events=events)
-    messages = read_messages(connection, place.session_id, place.after_message, PAGE)
+    messages = read_messages(connection, place.session_id, place.after_message, PAGE, with_handed_over=True)
     within = [message for message in messages if message.seq <= place.events.end.position]
     is_last = len(within) < PAGE
     lines = [_line({"type": "message", **asdict(message)}) for message in within]

@@ -13,9 +13,14 @@ from interlock.store.driver import Connection, Row
 
 _COLUMNS = "m.seq, m.role, m.content, m.tool_calls, m.tool_call_id, m.time_us"
 
-READ_MESSAGES = f"""
+READ_ALL_MESSAGES = f"""
 SELECT {_COLUMNS} FROM messages m
 WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq LIMIT ?
+"""  # noqa: S608
+READ_MESSAGES = f"""
+SELECT {_COLUMNS} FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
+WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL AND coalesce(e.task, '') NOT LIKE '%.%'
+ORDER BY m.seq LIMIT ?
 """  # noqa: S608
 ALL = 2**62
 
@@ -35,10 +40,16 @@ def is_handed_over(task: str | None) -> bool:
 
 
 def read_messages(
-    connection: Connection, session_id: str, after_seq: int = 0, limit: int = ALL
+    connection: Connection,
+    session_id: str,
+    after_seq: int = 0,
+    limit: int = ALL,
+    *,
+    with_handed_over: bool = False,
 ) -> list[Message]:
     must_be_there(connection, session_id)
-    return [_message(row) for row in connection.query(READ_MESSAGES, (session_id, after_seq, limit))]
+    statement = READ_ALL_MESSAGES if with_handed_over else READ_MESSAGES
+    return [_message(row) for row in connection.query(statement, (session_id, after_seq, limit))]
 
 
 def read_for_task(connection: Connection, session_id: str, task: str | None) -> list[Message]:

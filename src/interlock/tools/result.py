@@ -59,6 +59,8 @@ class ToolResult:
     # The open question this call now waits for: it has no outcome before somebody answered.
     question_id: str | None = None
     touched: tuple[FileTouch, ...] = ()
+    # The tokens that models used for it, in and out, by the models' names: the caller's budget pays.
+    used: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     failure: ToolFailure | None = None
 
     @property

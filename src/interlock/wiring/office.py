@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,27 +13,27 @@ from interlock.agent.breaker import Breakers
 from interlock.agent.budget import PriceTable
 from interlock.agent.limits import ControlLimits
 from interlock.agent.past import leftovers
-from interlock.agent.personas import Agent, AgentFolder
-from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
+from interlock.agent.personas import AgentFolder
+from interlock.agent.prompt_builder import PromptBuilder
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SYSTEM_STREAM
-from interlock.gates.policy import NO_RESTRICTION
-from interlock.infra.threads import WorkThreads
 from interlock.models.choose import DEMO
 from interlock.models.roster import ModelRoster
-from interlock.session.models import SessionKind
 from interlock.store.driver import Connection
+from interlock.wiring.circumstances import Circumstances
 from interlock.wiring.registry import tool_names
 from interlock.wiring.runtime import Runtime
 from interlock.worker.agent_handler import AgentHandler
 from interlock.worker.live import Live
 from interlock.worker.queue import Backlog
 from interlock.worker.rows import Task
+from interlock.worker.runs import RunDesk, follow
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
 from interlock.worker.wire import Grown, Ring, Signal, Stir
 from interlock.worker.worker import Worker, WorkerLimits
+from interlock.workflow.folder import WorkflowFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Office:
     tasks: TaskDesk
     live: Live
     backlog: Backlog
+    runs: RunDesk
 
     def worker(self, *, spawned: str | None = None) -> Worker:
         """One that looks for work in all sessions; `spawned` tells of who started it."""
@@ -116,28 +117,29 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
     agents = AgentFolder(settings.workspace_dir / "agents", tool_names(runtime.registry))
     models = ModelRoster(settings)
     redact = runtime.redactor.text
+    circumstances = Circumstances(runtime, agents, models, someone_can_answer=someone_can_answer)
     prompts = PromptBuilder(
-        _Circumstances(runtime, agents, models, someone_can_answer=someone_can_answer),
+        circumstances,
         WorkspaceFiles(settings.workspace_dir, redact),
         redact,
         lambda: datetime.now(UTC),
     )
     limits = ControlLimits.of(settings.control)
-    loop = AgentLoop(
-        AgentServices(
-            database=runtime.database,
-            sessions=runtime.sessions,
-            log=runtime.log,
-            runner=runtime.runner,
-            prompts=prompts,
-            redactor=runtime.redactor,
-            provider_of=models.open,
-            breakers=Breakers(limits),
-            limits=limits,
-            prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
-            context_tokens=settings.context_tokens,
-        )
+    services = AgentServices(
+        database=runtime.database,
+        sessions=runtime.sessions,
+        log=runtime.log,
+        runner=runtime.runner,
+        prompts=prompts,
+        redactor=runtime.redactor,
+        provider_of=models.open,
+        breakers=Breakers(limits),
+        limits=limits,
+        prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
+        context_tokens=settings.context_tokens,
     )
+    runtime.delegation.open(circumstances.children(services))
+    loop = AgentLoop(services)
     tasks = TaskDesk(
         *(
             runtime.database,
@@ -149,46 +151,26 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
         ),
         queue_limit=settings.session.queue_limit,
         leftovers=_leftovers,
+        follow=follow,
     )
     live = Live(runtime.wire)
-    return Office(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database))
+    runs = open_runs(runtime, agents, tasks)
+    return Office(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database), runs)
 
 
-class _Circumstances:
-    """Which kind, agent, model and Authority a session has: what its prompts follow from."""
+def open_workflows(runtime: Runtime, agents: AgentFolder) -> WorkflowFolder:
+    def usable() -> Mapping[str, str]:
+        return {agent.name: agent.sha256 for agent in agents.survey().agents}
 
-    def __init__(
-        self, runtime: Runtime, agents: AgentFolder, models: ModelRoster, *, someone_can_answer: bool
-    ) -> None:
-        self._runtime = runtime
-        self._agents = agents
-        self._models = models
-        self._someone_can_answer = someone_can_answer
-        self._threads = WorkThreads("interlock-agents")
+    folder = runtime.settings.workspace_dir / "workflows"
+    return WorkflowFolder(folder, tool_names(runtime.registry), usable)
 
-    async def __call__(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
-        if (began := earlier.inputs) is not None:
-            kind, agent, model = began.kind, began.agent, began.model
-        else:
-            session = await self._runtime.sessions.get(session_id)
-            kind = SessionKind(session.kind)
-            agent = await self._agent(session.agent, earlier.pin)
-            chosen = session.model or (agent.model if agent else None)
-            model = self._models.listed(chosen) if chosen else self._models.usual
-        authority = await self._runtime.authority(
-            mode,
-            agent=agent.tools if agent else NO_RESTRICTION,
-            someone_can_answer=self._someone_can_answer,
-        )
-        return PromptInputs(kind, authority, agent, model)
 
-    async def _agent(self, name: str | None, pin: tuple[str, str] | None) -> Agent | None:
-        if not name:
-            return None
-        if pin is not None and pin[0] == name:
-            pinned = pin[1]
-            return await self._threads.start(lambda: self._agents.load_pinned(name, pinned))
-        return await self._threads.start(lambda: self._agents.load(name))
+def open_runs(runtime: Runtime, agents: AgentFolder, tasks: TaskDesk) -> RunDesk:
+    return RunDesk(
+        *(runtime.runs, tasks, runtime.sessions, runtime.log, runtime.redactor, runtime.bell),
+        open_workflows(runtime, agents),
+    )
 
 
 def _leftovers(connection: Connection, task: Task) -> Sequence[tuple[str, str]]:

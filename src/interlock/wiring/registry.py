@@ -18,6 +18,8 @@ from interlock.sandbox.programs import PROGRAMS, locate
 from interlock.store.database import Database
 from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
+from interlock.tools.builtins.complete_step import CompleteStepTool, Steps
+from interlock.tools.builtins.delegate import DelegateTool, Delegation
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.writing import WritingDesk
@@ -32,10 +34,14 @@ def build_registry(
     shell: ShellServices | None = None,
     images: ImageServices | None = None,
     memory: MemoryServices | None = None,
+    steps: Steps | None = None,
+    delegation: Delegation | None = None,
 ) -> ToolRegistry:
     """Every tool there is. Without what they need of the world they can be looked at, and not called."""
     registry = ToolRegistry()
     registry.register(AskUserTool(questions))
+    registry.register(CompleteStepTool(steps))
+    registry.register(DelegateTool(delegation or Delegation()))
     register_builtins(
         registry,
         files or _no_files(),

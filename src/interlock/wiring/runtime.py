@@ -34,18 +34,23 @@ from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore, SettingsVersion
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.tools.builtins import FileServices
+from interlock.tools.builtins.delegate import Delegation
 from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk, UndoReport
 from interlock.tools.files.writing import WritingDesk
+from interlock.tools.mcp.desk import McpDesk
+from interlock.tools.mcp.walls import Walls
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
+from interlock.wiring.foreign import open_mcp
 from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
 from interlock.worker.local_wire import LocalWire
 from interlock.worker.queue import InProcessBell
 from interlock.worker.wire import Wire
+from interlock.workflow.completing import RunBook
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
@@ -71,6 +76,11 @@ class Runtime:
     stored_settings: SettingsStore
     questions: QuestionDesk
     undo: UndoDesk
+    # What stands in the store about runs of workflows; and where agents hand tasks over to.
+    runs: RunBook
+    delegation: Delegation
+    # Tools of other programs, which come and go.
+    mcp: McpDesk
     registry: ToolRegistry
     authorities: AuthorityCache
     runner: ToolRunner
@@ -89,14 +99,20 @@ class Runtime:
         node: ToolPolicy = NO_RESTRICTION,
         open_modes: frozenset[ToolMode] | None = None,
         someone_can_answer: bool = True,
+        offered: frozenset[str] = frozenset(),
     ) -> Authority:
-        """What may be done in that mode now, under the newest stored settings."""
+        """What may be done in that mode now, under the newest stored settings.
+
+        `offered` is what the task brings along that not every task has.
+        """
         stored = await self.stored_settings.current()
-        asked = (mode, id(agent), id(node), open_modes, someone_can_answer)
+        await self.mcp.refresh()
+        asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered)
         known = self._compiled.get(asked)
-        if known is not None and known.stored is stored:
+        version = self.registry.version
+        if known is not None and known.stored is stored and known.registry_version == version:
             return known.authority
-        here = self.situation.capabilities
+        here = self.situation.capabilities.offering(offered)
         if not someone_can_answer:
             here = here.without("person", "nobody is there to answer")
         situation = replace(
@@ -111,10 +127,11 @@ class Runtime:
         authority = self.authorities.get(situation)
         if len(self._compiled) >= MAX_COMPILED:
             self._compiled.clear()
-        self._compiled[asked] = _Compiled(stored, agent, node, authority)
+        self._compiled[asked] = _Compiled(stored, version, agent, node, authority)
         return authority
 
     async def close(self) -> None:
+        await self.mcp.close()
         if self.sandbox.backend is not None:
             await self.sandbox.backend.close()
         self.log.close()
@@ -126,6 +143,7 @@ class _Compiled:
     """It keeps the policies that it is known by alive, so that no other can take their place."""
 
     stored: SettingsVersion
+    registry_version: int
     agent: ToolPolicy
     node: ToolPolicy
     authority: Authority
@@ -176,7 +194,10 @@ def open_runtime(
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
     shell = ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits())
-    registry = _tools(settings, database, redactor, questions, desk, shell)
+    runs, delegation = RunBook(database, log, redactor), Delegation()
+    registry = _tools(settings, database, redactor, questions, desk, shell, runs, delegation)
+    situation = situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox)
+    walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings))
     return Runtime(
         settings=settings,
         database=database,
@@ -190,11 +211,14 @@ def open_runtime(
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
         undo=UndoDesk(kept, log),
+        runs=runs,
+        delegation=delegation,
+        mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),
         registry=registry,
         authorities=AuthorityCache(registry),
         runner=ToolRunner(registry, log, redactor),
         sandbox=sandbox,
-        situation=situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox),
+        situation=situation,
         retention=_retention(settings, database, log),
     )
 
@@ -229,6 +253,8 @@ def _tools(
     questions: QuestionDesk,
     desk: WritingDesk,
     shell: ShellServices,
+    runs: RunBook,
+    delegation: Delegation,
 ) -> ToolRegistry:
     return build_registry(
         questions,
@@ -236,6 +262,8 @@ def _tools(
         shell,
         _images(settings, redactor, desk),
         memory_services(settings.workspace_dir, database, redactor),
+        runs,
+        delegation,
     )
 
 

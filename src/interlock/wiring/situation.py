@@ -10,9 +10,21 @@ from interlock.gates.authority import CallLimits, Capabilities, Situation
 from interlock.gates.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
 from interlock.sandbox.choice import Choice
 from interlock.sandbox.programs import PROGRAMS, locate
+from interlock.tools.builtins.complete_step import NEED as STEP
+from interlock.tools.builtins.delegate import NEED as CHILDREN
 
 # Where nobody looked for a sandbox, nothing that needs one is offered.
 NO_SANDBOX = Choice(None, "none was looked for")
+
+# What an agent at work brings along, and in a step of a workflow.
+AT_WORK = frozenset({CHILDREN})
+IN_A_STEP = frozenset({CHILDREN, STEP})
+
+# What only some tasks can do: who works on such a one offers it.
+_OF_TASKS = {
+    STEP: "it belongs to the steps of a workflow",
+    CHILDREN: "only an agent at work can hand a task over, and not deeper than twice in a row",
+}
 
 
 def situation_of(
@@ -63,7 +75,7 @@ def capabilities(
     images: ImageEndpoint | str = "no endpoint for images is configured",
 ) -> Capabilities:
     """What works here, and for everything that does not, why and what would help."""
-    present, missing = {"person"}, {}
+    present, missing = {"person"}, dict(_OF_TASKS)
     if isinstance(images, ImageEndpoint):
         present.add("endpoint:images")
     else:

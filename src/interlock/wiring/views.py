@@ -10,6 +10,7 @@ from interlock.gates.explaining import Authorities, explanation, matrix_json
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.session.settings_store import StoredSettings
 from interlock.wiring.runtime import Runtime
+from interlock.wiring.situation import AT_WORK
 
 
 async def matrix(
@@ -42,7 +43,7 @@ async def explain(
     session_id: str = "",
 ) -> dict[str, Any]:
     """The judgement of one call that does not run, without secrets."""
-    authority = await runtime.authority(mode, agent=agent)
+    authority = await runtime.authority(mode, agent=agent, offered=AT_WORK)
     told = await explanation(runtime.registry, authority, tool, args, session_id=session_id)
     safe: dict[str, Any] = runtime.redactor.value(told)
     return safe
@@ -56,9 +57,15 @@ async def _authority(
     settings: StoredSettings | None,
 ) -> Authority:
     if settings is None:
-        return await runtime.authority(mode, agent=agent, open_modes=open_modes)
+        return await runtime.authority(mode, agent=agent, open_modes=open_modes, offered=AT_WORK)
+    await runtime.mcp.refresh()
     # What is only tried out takes no place in the cache from what calls are judged by.
     situation = replace(
-        runtime.situation, mode=mode, open_modes=open_modes, settings=settings.tools, agent=agent
+        runtime.situation,
+        mode=mode,
+        open_modes=open_modes,
+        settings=settings.tools,
+        agent=agent,
+        capabilities=runtime.situation.capabilities.offering(AT_WORK),
     )
     return compile_authority(runtime.registry, situation)

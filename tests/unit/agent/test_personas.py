@@ -265,7 +265,7 @@ def test_the_examples_are_agents():
     for mode in ToolMode:
         authority = CACHE.get(situation(mode, StoredSettings().tools, agent.tools))
         effects = {entry.tool.effect.value for entry in REGISTRY if entry.tool.name in authority.exposed}
-        assert effects <= {"read", "ask"}
+        assert effects <= {"read", "ask", "tell"}
 
 
 # -- an agent can only tighten ------------------------------------------------------------------------

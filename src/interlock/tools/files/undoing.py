@@ -64,4 +64,5 @@ class UndoDesk:
 
 def _is_only_a_call(entry: KeptEntry, identity: str) -> bool:
     change = entry.change
-    return not change.by_undo and identity not in {change.session_id, change.task}
+    is_of_task = change.task is not None and f"{change.task}.".startswith(f"{identity}.")
+    return not change.by_undo and identity != change.session_id and not is_of_task

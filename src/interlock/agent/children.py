@@ -1,0 +1,179 @@
+"""Tasks within tasks: another agent's loop, under the same lease, with a conversation of its own.
+
+A child is judged by its own agent's policy, and by what the call was judged by that handed its task over.
+Its events stand under that call, in a task named after its parent's: `t_1.2` is the second of `t_1`.
+It is not resumed: after a crash its call is told as interrupted, and nothing of it is done twice.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from interlock.agent.agent import AgentLoop, AgentServices
+from interlock.agent.budget import Spent
+from interlock.agent.events import TaskEnded, ToolCallInfo, TurnCompleted
+from interlock.agent.limits import ControlLimits
+from interlock.agent.personas import Agent, AgentFolder, AgentInvalid, AgentNotFound
+from interlock.agent.prompt_builder import Earlier, PromptInputs
+from interlock.agent.recording import Assignment
+from interlock.agent.spending import add_usage
+from interlock.config.modes import ToolMode
+from interlock.events.ledger import Scope
+from interlock.gates.authority import Authority
+from interlock.gates.handing import HandedOn, to_child
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import quotable
+from interlock.infra.threads import WorkThreads
+from interlock.models.provider import Usage
+from interlock.session.models import Role, SessionKind
+from interlock.store.driver import Connection
+from interlock.tools.base import ToolContext
+from interlock.tools.result import ToolFailure, ToolResult
+
+# A task may hand over, and so may that one: no deeper.
+MAX_DEPTH = 2
+# How many a task may hand over, one after another.
+MAX_CHILDREN = 8
+# What is left of a call's time when the child must have ended by itself.
+MARGIN_SECONDS = 2.0
+
+_WITHIN = "SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?"
+_TURNS_WITHIN = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+    AND (task = ? OR substr(task, 1, ?) = ?)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRules:
+    """What children are judged by: the Authority of a digest, and that of a child, deep or not so deep."""
+
+    compiled: Callable[[str], Authority | None]
+    authority: Callable[[HandedOn, bool], Awaitable[Authority]]
+    model: Callable[[str, Agent], Awaitable[str]]
+
+
+class ChildDesk:
+    def __init__(self, services: AgentServices, agents: AgentFolder, rules: ChildRules) -> None:
+        self._services = services
+        self._agents = agents
+        self._rules = rules
+        self._threads = WorkThreads("interlock-children")
+
+    async def agent_must_be_there(self, name: str) -> None:
+        await self._agent(name)
+
+    async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
+        parent = self._rules.compiled(context.authority_digest)
+        if parent is None or context.scope.task is None:
+            raise _refused("only an agent that works on a task can hand one over")
+        child = await self._agent(agent)
+        task_id = await self._services.database.read(lambda db: _next_child(db, context))
+        limits = await self._limits(context)
+        scope = Scope(task_id, context.scope.parent)
+        await self._services.sessions.append_message(
+            context.session_id, Role.user, task, scope=scope, token=context.lease_token
+        )
+        loop = AgentLoop(self._services_for(context.session_id, child, parent, task_id, limits))
+        assignment = Assignment(context.session_id, parent.mode, scope, context.lease_token)
+        answer, ended = "", TaskEnded("failed", "it ended without an answer")
+        async with aclosing(loop.work(assignment)) as events:
+            async for event in events:
+                if isinstance(event, TurnCompleted):
+                    answer = event.text
+                elif isinstance(event, ToolCallInfo):
+                    context.report_progress(f"{child.name}: {event.tool_name}\n")
+                elif isinstance(event, TaskEnded):
+                    ended = event
+        used = await self._services.database.read(lambda db: _usage(db, context.session_id, task_id))
+        return ToolResult(
+            exit_code=0 if ended.status == "done" else 1,
+            stdout=f"{answer}\n" if answer else "",
+            meta={"agent": child.name, "task_id": task_id},
+            failure=None if ended.status == "done" else _unfinished(child.name, ended.sentence, parent),
+            used={model: (usage.input_tokens, usage.output_tokens) for model, usage in used.items()},
+        )
+
+    def _services_for(
+        self, session_id: str, agent: Agent, parent: Authority, task_id: str, limits: ControlLimits
+    ) -> AgentServices:
+        can_hand_over = task_id.count(".") < MAX_DEPTH
+
+        async def inputs_of(_session_id: str, _mode: ToolMode, earlier: Earlier) -> PromptInputs:
+            model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
+            authority = await self._rules.authority(to_child(parent, agent.tools), can_hand_over)
+            return PromptInputs(SessionKind.agent, authority, agent, model)
+
+        return replace(self._services, prompts=self._services.prompts.under(inputs_of), limits=limits)
+
+    async def _limits(self, context: ToolContext) -> ControlLimits:
+        """What its parent has left is all that there is: turns are its own, tokens and money are shared."""
+        limits, root = self._services.limits, (context.scope.task or "").partition(".")[0]
+        used = await self._services.database.read(lambda db: _usage(db, context.session_id, root))
+        spent = self._services.prices.spent(used)
+        return replace(
+            limits,
+            max_wall_seconds=min(
+                limits.max_wall_seconds, max(0.1, context.timeout_seconds - MARGIN_SECONDS)
+            ),
+            max_tokens=max(0, limits.max_tokens - spent.tokens),
+            max_cost=_left(limits.max_cost, spent),
+        )
+
+    async def _agent(self, name: str) -> Agent:
+        try:
+            return await self._threads.start(lambda: self._agents.load(name))
+        except (AgentNotFound, AgentInvalid) as error:
+            survey = await self._threads.start(self._agents.survey)
+            names = ", ".join(agent.name for agent in survey.agents) or "none"
+            raise ToolError(
+                ErrorCode.INVALID_ARGS, quotable(str(error), 300), f"The agents are: {names}."
+            ) from None
+
+
+def _next_child(connection: Connection, context: ToolContext) -> str:
+    parent = context.scope.task or ""
+    if parent.count(".") >= MAX_DEPTH:
+        raise _refused(f"a task may be handed over at most {MAX_DEPTH} times in a row")
+    prefix = f"{parent}."
+    rows = connection.query(_WITHIN, (context.session_id, len(prefix), prefix))
+    own = {str(row[0]).removeprefix(prefix).partition(".")[0] for row in rows}
+    if len(own) >= MAX_CHILDREN:
+        raise _refused(f"this task has handed over {MAX_CHILDREN} tasks already, and may hand over no more")
+    return f"{prefix}{len(own) + 1}"
+
+
+def _usage(connection: Connection, session_id: str, task_id: str) -> dict[str, Usage]:
+    """Of a task and all tasks within it, by the models' names."""
+    prefix = f"{task_id}."
+    usage: dict[str, Usage] = {}
+    for (payload,) in connection.query(_TURNS_WITHIN, (session_id, task_id, len(prefix), prefix)):
+        told: dict[str, Any] = orjson.loads(payload)
+        add_usage(usage, told)
+    return usage
+
+
+def _left(limit: Decimal | None, spent: Spent) -> Decimal | None:
+    if limit is None or spent.cost is None:
+        return limit
+    return max(Decimal(0), limit - spent.cost)
+
+
+def _unfinished(agent: str, sentence: str, parent: Authority) -> ToolFailure:
+    code = ErrorCode.EXECUTION_ERROR
+    return ToolFailure(
+        error_code=code,
+        error_class=code.error_class,
+        tool_name="delegate",
+        mode=parent.mode.value,
+        message=f"{agent} did not get to an end: {sentence}",
+        next_action="Look at what it did until then before you hand it over again, or do it yourself.",
+    )
+
+
+def _refused(reason: str) -> ToolError:
+    return ToolError(ErrorCode.EXECUTION_ERROR, reason, "Do it yourself, or say what is left to do.")

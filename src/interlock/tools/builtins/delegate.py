@@ -1,0 +1,113 @@
+"""Hands a task over to another agent, which works on it at once and answers this call."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
+from interlock.tools.result import ToolResult
+
+# What an Authority must have for it: an agent is at work, and not as deep already as may be.
+NEED = "children"
+
+MAX_TASK_CHARS = 20_000
+
+
+class Children(Protocol):
+    async def agent_must_be_there(self, name: str) -> None:
+        """Raises a `ToolError` that names those there are."""
+
+    async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
+        """The child's answer. Raises a `ToolError` where the task cannot be handed over."""
+
+
+class Delegation:
+    """Where tasks are handed over to. Whoever has agents at work opens it; until then nobody takes any."""
+
+    def __init__(self) -> None:
+        self._children: Children | None = None
+
+    def open(self, children: Children) -> None:
+        self._children = children
+
+    @property
+    def is_open(self) -> bool:
+        return self._children is not None
+
+    @property
+    def children(self) -> Children:
+        if self._children is None:
+            raise RuntimeError("no agent is at work here")
+        return self._children
+
+
+class DelegateTool(BaseTool):
+    def __init__(self, delegation: Delegation) -> None:
+        self._delegation = delegation
+
+    @property
+    def name(self) -> str:
+        return "delegate"
+
+    @property
+    def description(self) -> str:
+        return (
+            "Hand a part of the work over to another agent of this workspace. It sees nothing of this "
+            "conversation: say all that it must know. It may do at most what you may do, cannot ask the "
+            "person, and its answer is this call's result."
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return _SCHEMA
+
+    @property
+    def group(self) -> ToolGroup:
+        return ToolGroup.code
+
+    @property
+    def allowed_modes(self) -> frozenset[ToolMode]:
+        return frozenset({ToolMode.coding})
+
+    @property
+    def effect(self) -> Effect:
+        return Effect.special
+
+    @property
+    def switches(self) -> frozenset[PolicySwitch]:
+        return frozenset({PolicySwitch.fs})
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({NEED})
+
+    @property
+    def ends_in_time(self) -> bool:
+        return True
+
+    def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
+        return limits.max_timeout_seconds
+
+    async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Mapping[str, Any]:  # noqa: ARG002
+        if self._delegation.is_open:
+            await self._delegation.children.agent_must_be_there(str(arguments["agent"]))
+        return arguments
+
+    async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        context.cancel.begin_effect()
+        children = self._delegation.children
+        return await children.work(str(prepared["agent"]), str(prepared["task"]), context)
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "agent": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The agent's name."},
+        "task": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_TASK_CHARS,
+            "description": "What it is to do, with everything it must know, and what it is to answer.",
+        },
+    },
+    "required": ["agent", "task"],
+}

@@ -1,0 +1,106 @@
+"""Which kind, agent, model and Authority a session has: what its prompts and its calls follow from."""
+
+from interlock.agent.agent import AgentServices
+from interlock.agent.children import ChildDesk, ChildRules
+from interlock.agent.personas import Agent, AgentFolder
+from interlock.agent.prompt_builder import Earlier, PromptInputs
+from interlock.config.modes import ToolMode
+from interlock.gates.authority import Authority
+from interlock.gates.handing import HandedOn
+from interlock.gates.policy import NO_RESTRICTION
+from interlock.infra.threads import WorkThreads
+from interlock.models.roster import ModelRoster
+from interlock.session.models import Session, SessionKind
+from interlock.wiring.runtime import Runtime
+from interlock.wiring.situation import AT_WORK, IN_A_STEP
+from interlock.workflow.rows import StepAtWork
+from interlock.workflow.telling import node_brief, run_directive
+
+
+class Circumstances:
+    """`someone_can_answer`: whether questions of the agents here reach a person."""
+
+    def __init__(
+        self, runtime: Runtime, agents: AgentFolder, models: ModelRoster, *, someone_can_answer: bool
+    ) -> None:
+        self._runtime = runtime
+        self._agents = agents
+        self._models = models
+        self._someone_can_answer = someone_can_answer
+        self._threads = WorkThreads("interlock-agents")
+
+    async def __call__(self, session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
+        began = earlier.inputs or await self._beginning(session_id, mode, earlier.pin)
+        authority = await self._runtime.authority(
+            mode,
+            agent=began.agent.tools if began.agent else NO_RESTRICTION,
+            node=began.node,
+            someone_can_answer=self._someone_can_answer,
+            offered=IN_A_STEP if began.run_directive else AT_WORK,
+        )
+        if authority is began.authority:
+            return began
+        return PromptInputs(
+            *(began.kind, authority, began.agent, began.model),
+            *(began.run_directive, began.node_brief, began.node),
+        )
+
+    async def _beginning(
+        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None
+    ) -> PromptInputs:
+        session = await self._runtime.sessions.get(session_id)
+        kind, nothing = SessionKind(session.kind), await self._runtime.authority(mode)
+        if kind is SessionKind.run and (step := await self._runtime.runs.at_work(session_id)):
+            return await self._of_step(session, step, nothing)
+        agent = await self._agent(session.agent, pin)
+        return PromptInputs(kind, nothing, agent, self._model(session, agent))
+
+    async def _of_step(self, session: Session, step: StepAtWork, nothing: Authority) -> PromptInputs:
+        """The step's agent first, then the workflow's, then the session's; as it was when the run began."""
+        name = step.agent or session.agent
+        pinned = step.standing.run.agents.get(name or "")
+        agent = await self._agent(name, (name, pinned) if name and pinned else None)
+        brief = step.node.brief
+        return PromptInputs(
+            SessionKind.run,
+            nothing,
+            agent,
+            self._model(session, agent),
+            run_directive(step),
+            node_brief(step),
+            brief.tools if brief else NO_RESTRICTION,
+        )
+
+    def _model(self, session: Session, agent: Agent | None) -> str:
+        chosen = session.model or (agent.model if agent else None)
+        return self._models.listed(chosen) if chosen else self._models.usual
+
+    async def _agent(self, name: str | None, pin: tuple[str, str] | None) -> Agent | None:
+        if not name:
+            return None
+        if pin is not None and pin[0] == name:
+            pinned = pin[1]
+            return await self._threads.start(lambda: self._agents.load_pinned(name, pinned))
+        return await self._threads.start(lambda: self._agents.load(name))
+
+    # -- of tasks that are handed over --
+
+    def children(self, services: AgentServices) -> ChildDesk:
+        return ChildDesk(
+            services,
+            self._agents,
+            ChildRules(self._runtime.authorities.named, self._of_child, self._model_of_child),
+        )
+
+    async def _of_child(self, handed: HandedOn, can_hand_over: bool) -> Authority:  # noqa: FBT001 - as declared
+        """It cannot ask: nobody could wait for the answer but its parent, and that is at work."""
+        return await self._runtime.authority(
+            handed.mode,
+            agent=handed.agent,
+            node=handed.node,
+            someone_can_answer=False,
+            offered=AT_WORK if can_hand_over else frozenset(),
+        )
+
+    async def _model_of_child(self, session_id: str, agent: Agent) -> str:
+        return self._model(await self._runtime.sessions.get(session_id), agent)
