@@ -19,9 +19,12 @@ _STYLE = {GOOD: "green", WARNING: "yellow", BAD: "red"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """`package` is what Debian calls the program that it is about."""
+
     what: str
     state: str
     detail: str
+    package: str | None = None
 
 
 def doctor(*, json: AsJson = False) -> int:
@@ -93,12 +96,13 @@ def _programs() -> list[Finding]:
     """What tools run; a missing one takes its tools away."""
     from interlock.wiring import programs
 
-    return [
-        Finding("program", GOOD, f"{name} is {path}")
-        if path
-        else Finding("program", WARNING, f"{name} is missing: {', '.join(tools)} cannot be used; {hint}")
-        for name, path, tools, hint in programs()
-    ]
+    findings = []
+    for program, path, tools in programs():
+        name = program.names[0]
+        lost = f"{name} is missing: {', '.join(tools)} cannot be used; {program.hint}"
+        state, detail = (GOOD, f"{name} is {path}") if path else (WARNING, lost)
+        findings.append(Finding("program", state, detail, package=program.package))
+    return findings
 
 
 def _sandbox(settings: "Settings") -> list[Finding]:

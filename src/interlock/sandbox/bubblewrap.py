@@ -22,7 +22,7 @@ from interlock.sandbox.programs import Program, locate
 from interlock.sandbox.staged import NotPlanned, Plan, StagedBackend, package
 from interlock.sandbox.syscalls import AUDIT_ARCH
 
-BWRAP = Program("program:bwrap", ("bwrap",), "install bubblewrap (apt install bubblewrap)")
+BWRAP = Program("program:bwrap", ("bwrap",), "install bubblewrap (apt install bubblewrap)", "bubblewrap")
 
 _CAP_SYS_ADMIN = 1 << 21
 _ALWAYS = (

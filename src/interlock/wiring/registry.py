@@ -14,7 +14,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.jobs import JobLimits
 from interlock.sandbox.kept import KeptVersions
-from interlock.sandbox.programs import PROGRAMS, locate
+from interlock.sandbox.programs import PROGRAMS, Program, locate
 from interlock.store.database import Database
 from interlock.tools.builtins import FileServices, MemoryServices, register_builtins
 from interlock.tools.builtins.ask_user import AskUserTool
@@ -64,15 +64,14 @@ def memory_services(workspace: Path, database: Database, redactor: Redactor) -> 
     return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
 
 
-def programs() -> list[tuple[str, Path | None, list[str], str]]:
-    """Every program that tools run: its name, where it is, the tools that need it, how to get it."""
+def programs() -> list[tuple[Program, Path | None, list[str]]]:
+    """Every program that tools run, where it is, and the tools that need it."""
     registry = build_registry()
     return [
         (
-            program.names[0],
+            program,
             locate(program),
             [entry.tool.name for entry in registry if program.capability in entry.tool.needs],
-            program.hint,
         )
         for program in PROGRAMS
     ]

@@ -1,0 +1,99 @@
+"""The configuration for NATS that operators are given, on a real server: enough for Interlock, no more."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import nats
+import pytest
+
+from interlock.worker.nats_wire import NatsWire, tried
+from interlock.worker.wire import Piece, Ring, Stir
+from tests.integration.worker.shop import until
+from tests.integration.worker.test_nats_wire import Station, on_air
+from tests.nats_server import PROGRAM
+
+GIVEN = Path(__file__).parents[3] / "deploy" / "compose" / "nats.conf"
+PASSWORD = "a-password-of-the-test"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def port(tmp_path):
+    port = free_port()
+    text = GIVEN.read_text().replace("/data", str(tmp_path / "data")).replace("4222", str(port))
+    (tmp_path / "nats.conf").write_text(text.replace("0.0.0.0", "127.0.0.1"))
+    (tmp_path / "nats_password").write_text(f'NATS_PASSWORD: "{PASSWORD}"\n')
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen([PROGRAM, "-c", tmp_path / "nats.conf"], stdout=log, stderr=log)
+    deadline = time.monotonic() + 20
+    while not answers(port) and time.monotonic() < deadline:
+        assert server.poll() is None, (tmp_path / "log").read_text()
+        time.sleep(0.02)
+    yield port
+    server.terminate()
+    server.wait()
+
+
+def url(port, password=PASSWORD):
+    return f"nats://interlock:{password}@127.0.0.1:{port}"
+
+
+class Ours(Station):
+    """With the prefix that the permissions are for."""
+
+    def __init__(self, address, *, room=0):
+        super().__init__(address, room=room)
+        self.wire = NatsWire([address], "interlock")
+
+
+async def test_rings_and_running_answers_go_over_it(port):
+    gateway, worker = Ours(url(port)), Ours(url(port), room=1)
+    assert await tried([url(port)], "interlock", None) == ""
+    async with on_air(gateway, worker):
+        gateway.wire.watch("s_1")
+        gateway.wire.send(Ring("s_1"))
+        await until(lambda: worker.of(Ring) == [Ring("s_1")])
+        gateway.wire.send(Stir("s_1"))
+        await until(lambda: worker.of(Stir) == [Stir("s_1")])
+        piece = Piece("s_1", "t_1", 1, 0, "Hello")
+
+        async def told():
+            worker.wire.send(piece)
+            return bool(gateway.of(Piece))
+
+        await until(told)
+
+
+@pytest.mark.parametrize("password", ["wrong-password", None])
+async def test_nobody_comes_in_without_the_password(port, password):
+    address = url(port, password) if password else f"nats://127.0.0.1:{port}"
+    assert "authorization violation" in (await tried([address], "interlock", None)).lower()
+
+
+@pytest.mark.parametrize(
+    "subject", ["other.work.s_1", "$JS.API.STREAM.CREATE.other", "$SYS.REQ.SERVER.PING"]
+)
+async def test_what_is_not_interlocks_is_out_of_reach(port, subject):
+    refused = []
+
+    async def hear(error):
+        refused.append(str(error))
+
+    client = await nats.connect(url(port), error_cb=hear)
+    await client.publish(subject, b"{}")
+    await client.flush()
+    await until(lambda: refused)
+    assert "permissions violation" in refused[0].lower()
+    await client.close()
