@@ -24,6 +24,7 @@ _GROUPS = {
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),
     "token": ("interlock.cli.token:app", "Make, list and revoke tokens; make a link for a browser."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
+    "mcp": ("interlock.cli.mcp:app", "Add MCP servers, look at them, and class their tools."),
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
     "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
     "agents": ("interlock.cli.agents:app", "List, show and check the agents of the workspace."),

@@ -49,6 +49,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     async with opened_runtime() as runtime:
         before = await runtime.stored_settings.current()
         after = await runtime.stored_settings.update(patch_for(path, _parsed(value)), who=local_person())
+        await runtime.mcp.refresh()
         known = {name for entry in runtime.registry for name in (entry.tool.name, *entry.tool.aliases)}
     if json:
         print_json({"version": after.version, "settings": to_document(after.settings)})

@@ -38,6 +38,7 @@ async def list_tools(
     async with opened_runtime(
         opened=[chosen] if chosen else (), roots=root_arguments(root), sandboxed=True
     ) as runtime:
+        await runtime.mcp.refresh()
         authority = await runtime.authority(chosen) if chosen else None
         tools = [
             entry.tool

@@ -125,5 +125,4 @@ def _about(runtime: Runtime) -> About:
 
 def _known_names(registry: ToolRegistry) -> Any:
     """What a model calls a tool must not become the name of a figure."""
-    known = frozenset(entry.tool.name for entry in registry)
-    return lambda name: name if name in known else "unknown"
+    return lambda name: name if registry.canonical_name(name) == name else "unknown"

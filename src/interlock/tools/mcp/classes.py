@@ -80,7 +80,7 @@ def refuse_unfitting(made: ToolClass, server: Server) -> None:
     beyond = made.modes - {ToolMode.coding}
     if beyond and made.effect is not Effect.read:
         raise BadUsage(
-            f"a tool of effect {made.effect} belongs in coding mode alone, and {_names(beyond)} only read"
+            f"a tool of effect {made.effect} belongs in coding mode alone: {_names(beyond)} is for reading"
         )
     unfitting = beyond - server.fitting_modes()
     if unfitting and not made.is_vouched:

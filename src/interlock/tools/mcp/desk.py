@@ -88,7 +88,7 @@ class McpDesk:
             return reason
         if not server.is_local:
             return ""
-        sandbox = await self._hub.sandbox()
+        sandbox = await self._hub.walls.choice()
         if sandbox.backend is None:
             return f"its server cannot be confined ({sandbox.reason})"
         given = tool.given if tool is not None else None

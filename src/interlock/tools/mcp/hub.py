@@ -6,7 +6,6 @@ call that uses it, so that what it did to protected names can be put back, as af
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from interlock.events.log import EventLog
 from interlock.events.mcp import McpServerFailed, McpServerStarted
 from interlock.infra.errors import InterlockError, StoreError
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.choice import Choice
 from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.jobs import Backend, SandboxUnavailable
 from interlock.sandbox.paths import Territory
@@ -27,9 +25,10 @@ from interlock.tools.blocking import CancelSignal, beside_the_loop
 from interlock.tools.mcp.launch import Grounds, job_of, resolved
 from interlock.tools.mcp.servers import RootAccess, Server
 from interlock.tools.mcp.trouble import ServerTrouble
+from interlock.tools.mcp.walls import Walls
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from mcp.client._transport import TransportStreams
 
@@ -67,17 +66,17 @@ class Line:
 
 
 class ServerHub:
-    """`sandbox` is asked for when a child is first needed. `on_listing_changed` hears of a server's id."""
+    """`on_listing_changed` hears the id of a server that says it offers something else now."""
 
     def __init__(
         self,
         grounds: Grounds,
-        sandbox: Callable[[], Awaitable[Choice]],
+        walls: Walls,
         redactor: Redactor,
         log: EventLog,
     ) -> None:
         self.grounds = grounds
-        self.sandbox = sandbox
+        self.walls = walls
         self.on_listing_changed: Callable[[str], None] = lambda _server: None
         self._redactor = redactor
         self._log = log
@@ -116,6 +115,7 @@ class ServerHub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(line, "Interlock ended") for line in lines))
+        await self.walls.close()
 
     # -- opening --
 
@@ -174,7 +174,7 @@ class ServerHub:
         return connection
 
     async def _backend(self) -> Backend:
-        choice = await self.sandbox()
+        choice = await self.walls.choice()
         if choice.backend is None:
             raise SandboxUnavailable(f"it cannot be confined ({choice.reason})")
         return choice.backend

@@ -1,0 +1,190 @@
+"""Tools of MCP servers: the desk they come from, and what people do with it from here and from afar.
+
+At the command line the person is the operator. Everybody else can look at, class and remove what the
+operator added, as far as the operator opened modes and the policy lists the server; they can add nothing,
+since a command that somebody names from afar would be run here.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.settings import Settings
+from interlock.events.log import EventLog
+from interlock.gates.authority import Situation
+from interlock.infra.errors import BadUsage, InterlockError, PersonError
+from interlock.redaction.redactor import Redactor
+from interlock.store.database import Database
+from interlock.tools.mcp.book import KnownServer, ServerBook
+from interlock.tools.mcp.classes import ClassWish
+from interlock.tools.mcp.desk import McpDesk, tool_json
+from interlock.tools.mcp.hub import ServerHub
+from interlock.tools.mcp.launch import Grounds
+from interlock.tools.mcp.servers import Wish
+from interlock.tools.mcp.walls import Walls
+from interlock.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from interlock.wiring.runtime import Runtime
+
+__all__ = ["ClassWish", "Wish", "add", "allow", "inspect", "list_servers", "open_mcp", "remove"]
+
+Json = dict[str, Any]
+
+
+class ServerClosed(PersonError):
+    """The policy does not let this server be used."""
+
+    code = "MCP_SERVER_CLOSED"
+
+
+class ServerUnreachable(PersonError):
+    code = "MCP_SERVER_FAILED"
+
+
+def open_mcp(
+    settings: Settings,
+    database: Database,
+    log: EventLog,
+    redactor: Redactor,
+    registry: ToolRegistry,
+    situation: Situation,
+    walls: Walls,
+) -> McpDesk:
+    """Nothing is started, and the library is not loaded, before a server is used."""
+    here = situation.capabilities
+    grounds = Grounds(
+        roots=here.roots,
+        readable_paths=here.readable_paths,
+        network_ports=settings.tool.network_ports if settings.tool.shell_network else frozenset(),
+        protected_names=here.protected_names,
+    )
+    hub = ServerHub(grounds, walls, redactor, log)
+    return McpDesk(ServerBook(database, log), hub, registry, redactor)
+
+
+# -- what people do --
+
+
+async def add(runtime: "Runtime", wish: Wish, *, who: str) -> Json:
+    """Only for the operator, at the command line."""
+    try:
+        runtime.settings.refuse_precious((path.resolve() for path in wish.readable), "--readable")
+    except ValueError as error:
+        raise BadUsage(str(error)) from None
+    server, unreadable = await runtime.mcp.add(wish, who=who)
+    known = (await runtime.mcp.book.shelf()).server(server.id)
+    return await _server_json(runtime, known) | {"unreadable": unreadable}
+
+
+async def list_servers(runtime: "Runtime") -> Json:
+    shelf = await runtime.mcp.book.shelf()
+    servers = [await _server_json(runtime, known) for known in shelf.servers.values()]
+    return {"version": shelf.version, "servers": servers}
+
+
+async def inspect(runtime: "Runtime", server_id: str, *, is_operator: bool) -> Json:
+    """Starts the server, if it does not run, and asks what it offers."""
+    (await runtime.mcp.book.shelf()).server(server_id)
+    if closed := await _why_closed(runtime, server_id, is_operator=is_operator):
+        raise ServerClosed(closed)
+    try:
+        known, calls_itself, advice = await runtime.mcp.inspect(server_id)
+    except PersonError:
+        raise
+    except InterlockError as error:
+        raise ServerUnreachable(f"{server_id}: {error}") from error
+    return await _server_json(runtime, known) | {
+        "calls_itself": calls_itself,
+        "instructions": advice,
+        "offered": [tool_json(server_id, tool) for tool in known.tools.values()],
+    }
+
+
+async def allow(
+    runtime: "Runtime", server_id: str, tool: str, wish: ClassWish, *, who: str, is_operator: bool
+) -> Json:
+    """Class a tool. From afar: what was looked at, without vouching, and for open modes alone."""
+    if not is_operator:
+        _refuse_beyond(wish, runtime.situation.open_modes)
+    found = await runtime.mcp.allow(server_id, tool, wish, who=who)
+    known = (await runtime.mcp.book.shelf()).server(server_id)
+    shown = tool_json(server_id, known.tools.get(found.name, found))
+    return {"tool": shown, "server": await _server_json(runtime, known)}
+
+
+async def remove(runtime: "Runtime", server_id: str, tool: str | None, *, who: str) -> Json:
+    await runtime.mcp.remove(server_id, tool, who=who)
+    return {"server": server_id, "tool": tool}
+
+
+def _refuse_beyond(wish: ClassWish, open_modes: frozenset[ToolMode]) -> None:
+    if wish.is_vouched:
+        raise BadUsage("only the operator can vouch for a tool, at the command line")
+    if not wish.hash:
+        raise BadUsage("say which definition was looked at: its hash is missing")
+    try:
+        beyond = {parse_mode(mode) for mode in wish.modes} - open_modes
+    except ValueError as error:
+        raise BadUsage(str(error)) from None
+    if beyond:
+        names = ", ".join(sorted(mode.value for mode in beyond))
+        raise BadUsage(f"{names}: not open on this deployment, so no tool can be classed for it from here")
+
+
+# -- what they are shown --
+
+
+async def _server_json(runtime: "Runtime", known: KnownServer) -> Json:
+    server = known.server
+    states = [tool.state for tool in known.tools.values()]
+    return {
+        "id": server.id,
+        "transport": server.transport,
+        **server.as_dict(),
+        "added_by": known.added_by,
+        "added_us": known.added_us,
+        "modes": [mode.value for mode in ToolMode if mode in server.fitting_modes()],
+        "tools": {state: states.count(state) for state in sorted(set(states))},
+        "unavailable": await runtime.mcp.why_not(server),
+        "closed": await _why_closed(runtime, server.id, is_operator=False),
+        "next": await _next_steps(runtime, known),
+    }
+
+
+async def _why_closed(runtime: "Runtime", server_id: str, *, is_operator: bool) -> str:
+    """Which policy does not let it be used; empty where all do. The operator looks before opening."""
+    ceiling = runtime.situation.environment.mcp
+    if ceiling.enabled is False:
+        return "MCP servers are switched off by the operator (TOOL_MCP_ENABLED)"
+    if ceiling.allowed_servers is not None and server_id not in ceiling.allowed_servers:
+        return f"the operator does not list {server_id} (TOOL_MCP_SERVERS)"
+    if is_operator:
+        return ""
+    stored = (await runtime.stored_settings.current()).settings.tools.mcp
+    if stored.enabled is False:
+        return "MCP servers are switched off in the stored settings (tools.mcp.enabled)"
+    if server_id not in (stored.allowed_servers or ()):
+        # Where the operator listed servers and nobody narrowed that, the operator's list holds.
+        if stored.allowed_servers is None and ceiling.allowed_servers is not None:
+            return ""
+        return f"the stored settings do not list {server_id} (tools.mcp.allowed_servers)"
+    return ""
+
+
+async def _next_steps(runtime: "Runtime", known: KnownServer) -> list[str]:
+    """The commands that are still missing before an agent can use one of its tools."""
+    server_id, steps = known.server.id, []
+    states = {tool.state for tool in known.tools.values()}
+    if not states:
+        steps.append(f"interlock mcp inspect {server_id}")
+    if "classed" not in states:
+        steps.append(f"interlock mcp allow {server_id} TOOL --effect read --modes coding")
+    stored = (await runtime.stored_settings.current()).settings.tools.mcp
+    if stored.enabled is False:
+        steps.append("interlock settings set tools.mcp.enabled true")
+    ceiling = runtime.situation.environment.mcp.allowed_servers
+    is_listed = server_id in (stored.allowed_servers or ())
+    if not is_listed and (stored.allowed_servers is not None or ceiling is None):
+        listed = ", ".join(f'"{name}"' for name in sorted({*(stored.allowed_servers or ()), server_id}))
+        steps.append(f"interlock settings set tools.mcp.allowed_servers '[{listed}]'")
+    return steps
