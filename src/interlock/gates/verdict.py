@@ -33,7 +33,7 @@ LAYER_NAMES = {
     Layer.environment: "the operator's environment settings",
     Layer.settings: "the stored settings",
     Layer.agent: "the agent's policy",
-    Layer.node: "the workflow step's policy",
+    Layer.node: "the policy of the workflow step, or of who handed the task over",
     Layer.capability: "what works on this machine",
     Layer.arguments: "the rules for this call's arguments",
 }
@@ -42,7 +42,7 @@ _WHO_CAN_CHANGE = {
     Layer.environment: "Only the operator can change this, where Interlock is started.",
     Layer.settings: "A person can change this in the stored settings (interlock settings set).",
     Layer.agent: "A person can change this in the agent's definition.",
-    Layer.node: "A person can change this in the workflow's definition.",
+    Layer.node: "A person can change this in the definition of the workflow, or of the agent.",
 }
 
 

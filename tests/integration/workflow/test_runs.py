@@ -339,7 +339,7 @@ async def test_a_step_may_be_wider_than_the_one_before_it_and_never_than_its_own
         done = await hall.run("two")
         denied, written = hall.results(done.run.session_id)
         assert denied["error_code"] == "TOOL_NOT_AVAILABLE"
-        assert "in the workflow step's policy" in denied["message"]
+        assert "in the policy of the workflow step" in denied["message"]
         assert written["ok"]
         assert not (hall.root / "a.txt").exists()
         assert (hall.root / "b.txt").exists()

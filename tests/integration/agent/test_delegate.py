@@ -1,0 +1,184 @@
+"""Tasks within tasks: another agent, under the same ceiling, bounded, nested in the tree."""
+
+import asyncio
+import json
+
+import pytest
+
+from interlock.agent.events import ToolProgress
+from interlock.config.modes import ToolMode
+from interlock.events.feed import whole_stream
+from interlock.events.tree import build_tree
+from interlock.session.models import Role
+from tests.integration.agent.office import call, opened, script
+from tests.integration.agent.test_office import agent_file
+
+WRITE = call("write_file", path="a.txt", content="x\n", mode="append")
+
+
+def turn(*calls: dict, msg: str = "") -> dict:
+    return {"tool_calls": list(calls)} | ({"msg": msg} if msg else {})
+
+
+def hand(agent: str = "helper", task: str = "Write a line.") -> dict:
+    return turn(call("delegate", agent=agent, task=task))
+
+
+@pytest.fixture
+async def person(tmp_path, monkeypatch):
+    async def make(parent: list, child: list, *, head: str = "", **variables: str):
+        models = [script(tmp_path, *parent), script(tmp_path, *child)]
+        folder = tmp_path / "workspace" / "agents"
+        folder.mkdir(parents=True)
+        text = f"---\ndescription: helps\nmodel: {models[1]}\n{head}---\nYou help.\n"
+        (folder / "helper.md").write_text(text)
+        given = {"MODEL": models[0], "MODELS": models[1], "CONTROL_RETRY_SECONDS": "0.01"} | variables
+        opening = opened(tmp_path, monkeypatch, given)
+        made = await opening.__aenter__()
+        closing.append(opening)
+        return made
+
+    closing: list = []
+    yield make
+    for each in closing:
+        await each.__aexit__(None, None, None)
+
+
+async def test_another_agent_does_a_part_and_its_answer_is_the_result(person, tmp_path):
+    ada = await person([hand(), "msg:All done."], [turn(WRITE), "msg:I wrote the line."])
+    session = await ada.session()
+    task = await ada.say(session, "write a line")
+    assert task.status == "done"
+    (answer,) = [m for m in await ada.transcript(session) if m.role is Role.tool]
+    result = json.loads(answer.content)
+    assert (result["ok"], result["stdout"]) == (True, "I wrote the line.\n")
+    assert result["meta"] == {"agent": "helper", "task_id": f"{task.id}.1"}
+    assert (tmp_path / "root" / "a.txt").read_text() == "x\n"
+    # What was said between the two is no part of the conversation.
+    assert [m.content for m in await ada.transcript(session) if m.role is Role.user] == ["write a line"]
+    assert [event.text for event in ada.told if isinstance(event, ToolProgress)] == ["helper: write_file\n"]
+
+
+async def test_its_events_are_nested_under_the_call_that_handed_it_over(person):
+    ada = await person([hand(), "msg:All done."], [turn(WRITE), "msg:Written."])
+    session = await ada.session()
+    await ada.say(session)
+    with ada.office.runtime.database.reading() as connection:
+        roots = build_tree(whole_stream(connection, session))
+    (queued,) = [root for root in roots if root.stored.header.kind == "task.queued"]
+    path = ["task.started", "agent.started", "turn.started", "tool_call.started", "agent.started"]
+    path += ["turn.started", "tool_call.started", "tool_call.completed"]
+    node = queued
+    for kind in path:
+        node = next(child for child in node.children if child.stored.header.kind == kind)
+
+
+async def test_a_child_may_not_do_what_its_parent_may_not(person, tmp_path):
+    """Its own file allows writing; the agent that hands over is not allowed to."""
+    ada = await person([hand(), "ok"], [turn(WRITE), "msg:I could not."])
+    agent_file(tmp_path, "careful", "tools.denied_tools: write_file\n")
+    session = await ada.session(agent="careful")
+    assert (await ada.say(session)).status == "done"
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert (denied["tool_name"], denied["layer"]) == ("write_file", "node")
+    assert not (tmp_path / "root" / "a.txt").exists()
+
+
+async def test_a_child_is_refused_what_its_own_file_denies(person, tmp_path):
+    ada = await person(
+        [hand(), "ok"], [turn(WRITE), "msg:I could not."], head="tools.denied_tools: write_file\n"
+    )
+    session = await ada.session()
+    assert (await ada.say(session)).status == "done"
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert (denied["tool_name"], denied["layer"]) == ("write_file", "agent")
+    assert not (tmp_path / "root" / "a.txt").exists()
+
+
+async def test_a_child_cannot_ask_and_is_told_so(person):
+    ask = call("ask_user", type="confirmation", message="Shall I?")
+    ada = await person([hand(), "ok"], [turn(ask), "msg:I cannot ask."])
+    session = await ada.session()
+    assert (await ada.say(session)).status == "done"
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert (denied["tool_name"], denied["error_code"]) == ("ask_user", "TOOL_NOT_AVAILABLE")
+
+
+async def test_only_in_coding_is_there_anybody_to_hand_over_to(person):
+    ada = await person([hand(), "ok"], ["ok"])
+    session = await ada.session(ToolMode.plan)
+    await ada.say(session)
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert denied["error_code"] == "MODE_DENIED"
+
+
+async def test_a_child_may_hand_over_once_more_and_its_child_not(person):
+    """The same script for all three: each hands over, the third is not offered it."""
+    ada = await person([hand(), "msg:first"], [hand(), "msg:deeper"])
+    session = await ada.session()
+    task = await ada.say(session)
+    assert task.status == "done"
+    started = [f["task_id"] for f in ada.payloads(session, "agent.started")]
+    assert started == [task.id, f"{task.id}.1", f"{task.id}.1.1"]
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert (denied["tool_name"], denied["error_code"]) == ("delegate", "TOOL_NOT_AVAILABLE")
+
+
+async def test_a_task_hands_over_only_so_often(person):
+    tasks = [hand(task=f"Part {number}.") for number in range(9)]
+    ada = await person([*tasks, "ok"], ["msg:ok"])
+    session = await ada.session()
+    await ada.say(session)
+    failed = ada.payloads(session, "tool_call.failed")
+    assert [f["error"] for f in failed] == [
+        "this task has handed over 8 tasks already, and may hand over no more"
+    ]
+
+
+async def test_tokens_of_a_child_count_for_its_parent(person):
+    ada = await person([hand(), "ok", "ok"], ["msg:" + "many words " * 400], CONTROL_MAX_TOKENS="9000")
+    session = await ada.session()
+    task = await ada.say(session)
+    used = [f["input_tokens"] + f["output_tokens"] for f in ada.payloads(session, "turn.completed")]
+    assert len(used) == 2
+    assert max(used) < 9000 <= sum(used)
+    assert task.status == "failed"
+    assert "it may use 9,000" in task.reason
+
+
+async def test_an_unknown_agent_is_refused_with_those_there_are(person):
+    ada = await person([hand("hlper"), "ok"], ["ok"])
+    session = await ada.session()
+    await ada.say(session)
+    (failed,) = ada.payloads(session, "tool_call.failed")
+    assert "did you mean helper?" in failed["error"]
+    assert failed["next_action"] == "The agents are: helper."
+
+
+async def test_a_child_that_fails_is_told_as_such_and_the_task_goes_on(person):
+    ada = await person([hand(), "msg:I see."], ["err:invalid_request"])
+    session = await ada.session()
+    assert (await ada.say(session)).status == "done"
+    (failed,) = ada.payloads(session, "tool_call.failed")
+    assert "helper did not get to an end" in failed["error"]
+
+
+async def test_cancelling_a_task_ends_what_it_handed_over(person):
+    ada = await person([hand(), "ok"], ["sleep:60000"])
+    session = await ada.session()
+    saying = asyncio.create_task(ada.say(session))
+    while len(ada.payloads(session, "turn.started")) < 2:
+        await asyncio.sleep(0.01)
+    (task,) = await ada.office.tasks.list_tasks(session_id=session)
+    await ada.office.tasks.cancel(task.id, who="ada")
+    assert (await asyncio.wait_for(saying, 10)).status == "cancelled"
+    statuses = [f["error_code"] for f in ada.payloads(session, "tool_call.failed")]
+    assert statuses == ["CANCELLED"]
+
+
+async def test_what_a_child_changed_is_taken_back_with_its_task(person, tmp_path):
+    ada = await person([hand(), "ok"], [turn(WRITE), "ok"])
+    session = await ada.session()
+    task = await ada.say(session)
+    await ada.office.runtime.undo.take_back(task.id, who="ada")
+    assert not (tmp_path / "root" / "a.txt").exists()
