@@ -8,7 +8,7 @@ from typing import Self
 
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification
+from mcp_types import JSONRPCNotification, JSONRPCRequest
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 # What a server may say without being asked: so many at once, and so many a second.
@@ -22,7 +22,7 @@ Streams = AbstractAsyncContextManager[TransportStreams]
 
 
 class Allowance:
-    """Every message that comes in takes one, every one that goes out gives one back."""
+    """Every message that comes in takes one, every request that goes out gives one back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -89,7 +89,9 @@ class _Said:
         self._allowance = allowance
 
     async def send(self, item: SessionMessage, /) -> None:
-        self._allowance.give()
+        # An answer to the server's own question earns it nothing.
+        if isinstance(item.message, JSONRPCRequest):
+            self._allowance.give()
         await self._inner.send(item)
 
     async def aclose(self) -> None:

@@ -7,11 +7,13 @@ Whoever calls waits beside it, and stops waiting without asking the server. Load
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CONNECTION_CLOSED,
     CallToolRequest,
     CallToolRequestParams,
     Implementation,
@@ -30,6 +32,7 @@ from interlock.tools.mcp.trouble import ServerTrouble
 START_SECONDS = 30.0
 LIST_SECONDS = 15.0
 PING_SECONDS = 5.0
+REASON_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
 MAX_PAGES = 20
 MAX_ERROR_CHARS = 500
@@ -166,7 +169,7 @@ class Connection:
         try:
             return dict(calling.result().model_extra or {})
         except Exception as error:  # noqa: BLE001 - whatever the library made of it, it is the server's
-            raise ServerTrouble(_told(error), is_answer=_is_answer(error)) from None
+            raise await self._trouble(error) from None
 
     async def _list(self) -> list[Definition]:
         session = self._session()
@@ -196,7 +199,15 @@ class Connection:
         try:
             return asking.result()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the same
-            raise ServerTrouble(_told(error)) from None
+            raise await self._trouble(error) from None
+
+    async def _trouble(self, error: BaseException) -> ServerTrouble:
+        """That it is over is known a moment before why."""
+        if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
+            return ServerTrouble(_told(error), is_answer=isinstance(error, MCPError | ValidationError))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closing.wait(), REASON_SECONDS)
+        return ServerTrouble(self._reason or _told(error))
 
     def _session(self) -> Any:
         if not self.is_open:
@@ -234,11 +245,6 @@ def _told(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "it was stopped"
     return plain(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
-
-
-def _is_answer(error: BaseException) -> bool:
-    """Whether the server itself said no, and is as well as before."""
-    return isinstance(error, MCPError | ValidationError)
 
 
 def _retrieved(ended: "asyncio.Future[Any]") -> None:

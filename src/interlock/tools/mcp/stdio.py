@@ -14,7 +14,7 @@ import orjson
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
 from interlock.sandbox.jobs import Backend, Child, EndReason, Job
@@ -111,9 +111,23 @@ async def _lines(child: Child) -> AsyncIterator[bytes]:
 
 def _parsed(line: bytes) -> SessionMessage | None:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_python(orjson.loads(line), by_name=False))
-    except (orjson.JSONDecodeError, ValidationError, RecursionError):
+        said = orjson.loads(line)
+    except (orjson.JSONDecodeError, RecursionError):
         return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_python(said, by_name=False))
+    except (ValidationError, RecursionError):
+        return _faulty_answer(said)
+
+
+def _faulty_answer(said: object) -> SessionMessage | None:
+    """Whoever waits for an answer that is none need not wait for its time to be over."""
+    match said:
+        case {"id": int() | str() as number, "result": _} | {"id": int() | str() as number, "error": _}:
+            fault = ErrorData(code=PARSE_ERROR, message="an answer that is not of the protocol's shape")
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=fault))
+        case _:
+            return None
 
 
 async def _speak(child: Child, out_of: Outgoing) -> None:

@@ -1,0 +1,107 @@
+"""A whole runtime with servers to try: real children in a real sandbox, through the real runner and log."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from interlock.config.modes import ToolMode
+from interlock.config.settings import load_settings
+from interlock.events.catalog import SYSTEM_STREAM
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
+from interlock.sandbox.choice import Choice
+from interlock.sandbox.jobs import Backend
+from interlock.sandbox.landlock_backend import LandlockBackend
+from interlock.tools.result import ToolResult
+from interlock.wiring import foreign, open_runtime
+from interlock.wiring.runtime import Runtime
+
+DOUBLES = Path(__file__).parents[2] / "doubles" / "mcp_servers"
+# Without the environment's packages, which it does not need: it starts in a moment.
+QUICK = (str(Path(sys.executable).resolve()), "-I", "-S")
+HOSTILE = DOUBLES / "hostile.py"
+OFFICIAL = DOUBLES / "official.py"
+WHO = "local:tester"
+
+
+class Stand:
+    def __init__(self, runtime: Runtime, root: Path, session_id: str) -> None:
+        self.runtime = runtime
+        self.root = root
+        self.session_id = session_id
+        self.progress: list[str] = []
+        self._calls = 0
+
+    async def add(self, name: str, *command: str, **wish: Any) -> dict[str, Any]:
+        wish.setdefault("readable", (DOUBLES,))
+        made = foreign.Wish(id=name, command=command, **wish)
+        return await foreign.add(self.runtime, made, who=WHO)
+
+    async def add_hostile(self, behaviour: str, *more: str, name: str = "bad", **wish: Any) -> None:
+        await self.add(name, *QUICK, str(HOSTILE), behaviour, *more, **wish)
+
+    async def inspect(self, name: str) -> dict[str, dict[str, Any]]:
+        told = await foreign.inspect(self.runtime, name, is_operator=True)
+        return {tool["tool"]: tool for tool in told["offered"]}
+
+    async def allow(
+        self, name: str, tool: str, effect: str = "read", modes: str = "coding", **more: Any
+    ) -> None:
+        wish = foreign.ClassWish(effect=effect, modes=tuple(modes.split(",")), **more)
+        await foreign.allow(self.runtime, name, tool, wish, who=WHO, is_operator=True)
+
+    async def switch_on(self, *names: str) -> None:
+        patch = {"tools": {"mcp": {"enabled": True, "allowed_servers": list(names)}}}
+        await self.runtime.stored_settings.update(patch, who=WHO)
+
+    async def ready(self, behaviour: str, *more: str, tool: str = "echo", **wish: Any) -> None:
+        """A hostile server, seen, classed for coding and switched on."""
+        await self.add_hostile(behaviour, *more, **wish)
+        await self.inspect("bad")
+        await self.allow("bad", tool)
+        await self.switch_on("bad")
+
+    async def call(
+        self, tool: str, mode: ToolMode = ToolMode.coding, seconds: float | None = 10.0, **arguments: Any
+    ) -> ToolResult:
+        self._calls += 1
+        call = ToolCall(f"c{self._calls}", tool, arguments, timeout_seconds=seconds)
+        authority = await self.runtime.authority(mode)
+        context = CallContext(self.session_id, report_progress=self.progress.append)
+        return await self.runtime.runner.call(call, authority, context)
+
+    async def exposed(self, mode: ToolMode = ToolMode.coding) -> set[str]:
+        authority = await self.runtime.authority(mode)
+        return {name for name in authority.exposed if "__" in name}
+
+    async def events(self, kind: str, stream: str = SYSTEM_STREAM) -> list[dict[str, Any]]:
+        self.runtime.log.hurry()
+        # What was only noted is on disk behind the next thing that is waited for.
+        await self.runtime.log.transact(SYSTEM_STREAM, lambda _transaction: None)
+        query = "SELECT payload FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
+        rows = await self.runtime.database.read(lambda db: db.query(query, (stream, kind)))
+        return [orjson.loads(row[0]) for row in rows]
+
+
+@asynccontextmanager
+async def opened_stand(
+    folder: Path, monkeypatch: Any, backend: Backend | None = None, **environment: str
+) -> AsyncIterator[Stand]:
+    root = folder / "root"
+    root.mkdir(exist_ok=True)
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(folder / "state"))
+    monkeypatch.setenv("WORKSPACE_DIR", str(folder / "workspace"))
+    monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(root))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    sandbox = Choice(backend or LandlockBackend(), "chosen by the test")
+    runtime = open_runtime(load_settings(), opened=ToolMode, sandbox=sandbox)
+    try:
+        session = await runtime.sessions.create(opened_by="test")
+        yield Stand(runtime, root, session.id)
+    finally:
+        await runtime.close()
