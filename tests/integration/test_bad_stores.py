@@ -1,5 +1,6 @@
 """Stores that cannot be used: each is one sentence, and nothing about them is changed."""
 
+import asyncio
 import hashlib
 import os
 import sqlite3
@@ -11,11 +12,13 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
+from interlock.events.ledger import NO_SCOPE
 from interlock.gates.authority import Situation, compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.errors import (
     AuditUnavailable,
+    StoreAway,
     StoreCorrupt,
     StoreError,
     StoreForeign,
@@ -23,6 +26,7 @@ from interlock.infra.errors import (
     StoreLocked,
     StoreTooNew,
     StoreUnwritable,
+    may_pass,
 )
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import StoreConfig, open_database
@@ -39,6 +43,11 @@ def _can_mount() -> bool:
         subprocess.run(["umount", folder], check=True)
         return True
 
+
+END_ALL = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 root_only = pytest.mark.skipif(not _can_mount(), reason="this user may not mount a file system")
 
@@ -241,7 +250,7 @@ def test_a_foreign_postgres_is_left_untouched(empty_postgres):
         open_database(empty_postgres)
 
 
-async def test_a_lost_postgres_connection_is_told_and_then_replaced(postgres_server):
+async def test_a_postgres_connection_that_is_lost_is_replaced_unnoticed(postgres_server):
     import psycopg
 
     from tests.conftest import _postgres_database
@@ -249,13 +258,45 @@ async def test_a_lost_postgres_connection_is_told_and_then_replaced(postgres_ser
     for config in _postgres_database(postgres_server, "interlock_template"):
         store = open_store(config)
         session = await store.sessions.create(opened_by="test")
+        await asyncio.gather(*(store.sessions.get(session.id) for _ in range(8)))
         with psycopg.connect(config.url, autocommit=True) as admin:
-            admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-        with pytest.raises(StoreError, match="PostgreSQL"):
-            await store.log.append(session.id, SessionRenamed(who="t", title="x"))
-        recorded = await store.log.append(session.id, SessionRenamed(who="t", title="y"))
+            admin.execute(END_ALL)
+        recorded = await store.log.append(session.id, SessionRenamed(who="t", title="x"))
         assert recorded[0].seq == 2
+        assert (await store.sessions.get(session.id)).id == session.id
         store.close()
+
+
+async def test_a_connection_that_is_lost_in_a_transaction_is_told(postgres_server):
+    """Nobody can know whether it was committed: whoever asked decides."""
+    import psycopg
+
+    from tests.conftest import _postgres_database
+
+    for config in _postgres_database(postgres_server, "interlock_template"):
+        store = open_store(config)
+        session = await store.sessions.create(opened_by="test")
+
+        def work(transaction):
+            transaction.next_seq()
+            with psycopg.connect(config.url, autocommit=True) as admin:  # noqa: B023
+                admin.execute(END_ALL)
+            transaction.record(SessionRenamed(who="t", title="lost"), NO_SCOPE)
+
+        with pytest.raises(StoreAway, match="PostgreSQL") as raised:
+            await store.log.transact(session.id, work)
+        assert may_pass(raised.value)
+        with pytest.raises(StoreAway):
+            await store.database.read(lambda db: [_ended(config, db)])  # noqa: B023
+        assert (await store.sessions.get(session.id)).id == session.id
+        recorded = await store.log.append(session.id, SessionRenamed(who="t", title="y"))
+        assert recorded[0].seq == 2, "what was under way when the connection was lost was not written"
+        store.close()
+
+
+def _ended(config, connection):
+    import psycopg
+
+    with psycopg.connect(config.url, autocommit=True) as admin:
+        admin.execute(END_ALL)
+    return connection.query("SELECT 1")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreAway
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.session.models import Role
@@ -172,3 +172,39 @@ async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
         assert (await store.leases.take(session, "new")).token > lease.token
         old.close()
         store.close()
+
+
+async def test_by_its_own_clock_a_holder_knows_how_long_it_is_sure(store):
+    session = await new_session(store)
+    leases = SessionLeases(store.log, seconds=1)
+    lease = await leases.take(session, "one")
+    assert lease.is_held()
+    await asyncio.sleep(0.6)
+    await leases.renew(lease)
+    await asyncio.sleep(0.6)
+    assert lease.is_held()
+    await asyncio.sleep(0.5)
+    assert not lease.is_held()
+
+
+async def test_a_lost_lease_is_not_held(store):
+    session = await new_session(store)
+    lease = await store.leases.take(session, "one")
+    lease.lost.set()
+    assert not lease.is_held()
+
+
+async def test_a_session_is_given_back_as_soon_as_the_store_is_back(store, monkeypatch):
+    session = await new_session(store)
+    leases, real, times = SessionLeases(store.log, seconds=30), store.log.transact, []
+
+    async def away(*arguments, **keywords):
+        times.append(1)
+        if len(times) < 4:
+            raise StoreAway("the connection is lost")
+        return await real(*arguments, **keywords)
+
+    async with leases.held(session, "one"):
+        monkeypatch.setattr(store.log, "transact", away)
+    assert len(times) == 4
+    assert await leases.take(session, "two") is not None

@@ -50,6 +50,7 @@ class TurnScope:
     scope: Scope
     authority: Authority
     lease_token: int | None
+    is_held: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +157,7 @@ class Calling:
             session_id=turn.session_id,
             scope=turn.scope,
             lease_token=turn.lease_token,
+            is_held=turn.is_held,
             report_progress=lambda text: told.put(ToolProgress(call.call_id, text)),
         )
         asked = ToolCall(call.call_id, call.name, call.arguments)

@@ -79,7 +79,9 @@ class ChildDesk:
             context.session_id, Role.user, task, scope=scope, token=context.lease_token
         )
         loop = AgentLoop(self._services_for(context.session_id, child, parent, task_id, limits))
-        assignment = Assignment(context.session_id, parent.mode, scope, context.lease_token)
+        assignment = Assignment(
+            context.session_id, parent.mode, scope, context.lease_token, context.cancel.is_held
+        )
         answer, ended = "", TaskEnded("failed", "it ended without an answer")
         async with aclosing(loop.work(assignment)) as events:
             async for event in events:

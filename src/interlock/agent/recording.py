@@ -6,7 +6,7 @@ moment later it is written in any case. A task's end is told when all of it is o
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ class Assignment:
     mode: ToolMode
     scope: Scope = NO_SCOPE
     lease_token: int | None = None
+    is_held: Callable[[], bool] = lambda: True
     # More than one means that somebody has worked on it before.
     attempt: int = 1
 
@@ -97,7 +98,11 @@ class Recording:
     def earlier_turn(self, turn_id: str | None, authority: Authority) -> TurnScope:
         """Where calls belong that an earlier attempt left behind."""
         scope = Scope(self._scope.task, turn_id or self._scope.parent)
-        return TurnScope(self._assignment.session_id, scope, authority, self._assignment.lease_token)
+        return self._turn_scope(scope, authority)
+
+    def _turn_scope(self, scope: Scope, authority: Authority) -> TurnScope:
+        given = self._assignment
+        return TurnScope(given.session_id, scope, authority, given.lease_token, given.is_held)
 
     def take(self, end: CallsEnd) -> None:
         """Give the model the answers to what an earlier attempt left behind."""
@@ -112,7 +117,7 @@ class Recording:
             messages=len(self._conversation),
         )
         inside = self._opened(started, self._scope)
-        return TurnScope(self._assignment.session_id, inside, authority, self._assignment.lease_token)
+        return self._turn_scope(inside, authority)
 
     def tool_choice(self, turn: int, authority: Authority) -> ToolChoice:
         """A coding task begins with a call; later it must be able to end."""

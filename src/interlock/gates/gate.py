@@ -15,6 +15,7 @@ from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
 from interlock.tools.arguments import decode_arguments
 from interlock.tools.base import BaseTool, ToolContext
+from interlock.tools.blocking import CancelSignal
 from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
@@ -41,6 +42,7 @@ class Caller:
     report_progress: Callable[[str], None] = lambda _text: None
     scope: Scope = NO_SCOPE
     lease_token: int | None = None
+    is_held: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ async def _judge_arguments(
         report_progress=caller.report_progress,
         scope=caller.scope,
         lease_token=caller.lease_token,
+        cancel=CancelSignal(caller.is_held),
     )
     try:
         arguments = decode_arguments(call.arguments)

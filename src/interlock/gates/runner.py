@@ -48,6 +48,8 @@ class CallContext:
     scope: Scope = NO_SCOPE
     lease_token: int | None = None
     report_progress: Callable[[str], None] = lambda _text: None
+    # Asked right before a tool does what cannot be taken back: whether the session is still ours.
+    is_held: Callable[[], bool] = lambda: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class ToolRunner:
         def report(text: str) -> None:
             context.report_progress(self._redactor.text(storable(str(text))))
 
-        return Caller(context.session_id, report, context.scope, context.lease_token)
+        return Caller(context.session_id, report, context.scope, context.lease_token, context.is_held)
 
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext

@@ -27,6 +27,7 @@
     └── StopsProcess             told to the operator, in one line, with a non-zero exit
         ├── ConfigurationError
         └── StoreError
+            ├── StoreAway        the connection is lost; it may be back in a moment
             ├── StoreUnwritable  ├── StoreLocked  ├── StoreFull
             ├── StoreCorrupt     ├── StoreForeign ├── StoreTooNew
             └── StatementRefused the fault of one request, not of the store
@@ -181,6 +182,10 @@ class StoreError(StopsProcess):
     code = "STORE_ERROR"
 
 
+class StoreAway(StoreError):
+    code = "STORE_AWAY"
+
+
 class StoreUnwritable(StoreError):
     code = "STORE_UNWRITABLE"
 
@@ -207,3 +212,9 @@ class StatementRefused(StoreError):
 
 class StoreTooNew(StoreError):
     code = "STORE_TOO_NEW"
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it is the store that is away or busy, so that the same may go well in a moment."""
+    cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
+    return isinstance(cause, StoreAway | StoreLocked)

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, may_pass
 from interlock.infra.text import storable
 
 _log = structlog.get_logger(__name__)
+
+FIRST_DELAY_SECONDS = 0.05
 
 # A token begins at the database's time and only grows, so that one from before a restore is never met
 # again.
@@ -37,6 +39,18 @@ WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS}
 GIVE_BACK = "UPDATE session_leases SET expires_ms = 0 WHERE session_id = ? AND token = ?"
 
 
+def _now() -> float:
+    """Also while the machine sleeps, or this process is stopped."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(slots=True)
+class Tenure:
+    """Until when nobody else can have taken the session, by this machine's own clock."""
+
+    until: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """Proof of holding a session. `lost` is set as soon as the holder knows better."""
@@ -46,6 +60,13 @@ class Lease:
     holder: str
     seconds: float
     lost: asyncio.Event = field(default_factory=asyncio.Event, compare=False)
+    tenure: Tenure = field(default_factory=Tenure, compare=False)
+
+    def is_held(self) -> bool:
+        """To be asked right before something that cannot be fenced: whoever was stopped for long knows
+        nothing yet of what happened meanwhile. In any thread.
+        """
+        return not self.lost.is_set() and _now() < self.tenure.until
 
 
 class SessionLeases:
@@ -63,19 +84,25 @@ class SessionLeases:
             rows = transaction.connection.query(TAKE, parameters)
             return rows[0][0] if rows else None
 
+        asked = _now()
         token = await self._events.transact(session_id, work)
-        return None if token is None else Lease(session_id, token, holder, self._seconds)
+        if token is None:
+            return None
+        return Lease(session_id, token, holder, self._seconds, tenure=Tenure(asked + self._seconds))
 
     async def renew(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> int:
             transaction.next_seq()
             return transaction.connection.change(RENEW, (self._milliseconds, lease.session_id, lease.token))
 
+        asked = _now()
         try:
             renewed = await self._events.transact(lease.session_id, work)
         except SessionNotFound:
             renewed = 0
-        if not renewed:
+        if renewed:
+            lease.tenure.until = asked + self._seconds
+        else:
             lease.lost.set()
             raise SessionFenced(f"the lease on session {lease.session_id} is no longer held")
 
@@ -100,20 +127,30 @@ class SessionLeases:
             heartbeat.cancel()
             # Waiting this way, a cancellation of our own is not mistaken for the heartbeat's.
             await asyncio.wait({heartbeat})
-            await self.give_back(lease)
+            await self._give_back_stubbornly(lease)
+
+    async def _give_back_stubbornly(self, lease: Lease) -> None:
+        """While the store is away for a moment: else the session would wait for the lease's end."""
+        delay, deadline = FIRST_DELAY_SECONDS, time.monotonic() + self._seconds
+        while True:
+            try:
+                return await self.give_back(lease)
+            except StoreError as error:
+                if not may_pass(error) or lease.lost.is_set() or time.monotonic() + delay > deadline:
+                    raise
+                await asyncio.sleep(delay)
+                delay *= 2
 
     async def _beat(self, lease: Lease) -> None:
-        renewed = time.monotonic()
         while not lease.lost.is_set():
             await asyncio.sleep(self._seconds / 3)
             try:
                 await self.renew(lease)
-                renewed = time.monotonic()
             except SessionFenced:
                 _log.warning("lease_lost", session_id=lease.session_id, holder=lease.holder)
             except StoreError as error:
                 _log.warning("lease_not_renewed", session_id=lease.session_id, error=str(error))
-                if time.monotonic() - renewed >= self._seconds:
+                if not lease.is_held():
                     # The store stayed away for a whole period: somebody else may hold it by now.
                     lease.lost.set()
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from interlock.infra.errors import (
     ConfigurationError,
+    StoreAway,
     StoreError,
     StoreForeign,
     StoreLocked,
@@ -89,15 +90,28 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection in one consistent, read-only snapshot."""
-        connection = self._lent()
+        connection = self._begun()
         try:
-            connection.begin(write=False)
             yield connection
             connection.rollback()
         except BaseException:
             connection.close()
             raise
         self._idle.put(connection)
+
+    def _begun(self) -> Connection:
+        """In a snapshot. Connections that were lost since they were last used are passed over."""
+        while True:
+            is_fresh = self._idle.empty()
+            connection = self._lent()
+            try:
+                connection.begin(write=False)
+            except BaseException as error:
+                connection.close()
+                if is_fresh or not isinstance(error, StoreAway):
+                    raise
+            else:
+                return connection
 
     def _lent(self) -> Connection:
         try:

@@ -16,6 +16,7 @@ from typing import Any
 from interlock.infra.errors import (
     InterlockError,
     StatementRefused,
+    StoreAway,
     StoreConflict,
     StoreCorrupt,
     StoreError,
@@ -227,6 +228,8 @@ _POSTGRES_WORDS = {
     "{FOR_SHARE}": "FOR SHARE",
 }
 _RETRY_STATES = frozenset({"40001", "40P01"})
+# The server ends the connection, is starting or stopping, or has no connection to give.
+_AWAY_STATES = frozenset({"25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
 
 
 @lru_cache(maxsize=256)
@@ -320,4 +323,7 @@ def postgres_error(error: Exception) -> Exception:
         return StoreLocked(f"the database is locked by another process: {sentence}")
     if state == "53100":
         return StoreFull(f"the database has no space left: {sentence}")
+    is_connection = type(error).__name__ in {"OperationalError", "InterfaceError"} and state is None
+    if is_connection or state in _AWAY_STATES or (state or "").startswith("08"):
+        return StoreAway(f"PostgreSQL: {sentence}")
     return StoreError(f"PostgreSQL: {sentence}")

@@ -10,9 +10,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from interlock.infra.errors import StoreError
+from interlock.infra.errors import StoreAway, StoreError
 from interlock.store.driver import Connection, RetryTransaction
 
 MAX_GROUP = 1024
@@ -174,11 +175,8 @@ class GroupCommitWriter(Generic[Unit]):
         return False
 
     def _commit_once(self, units: Sequence[Unit]) -> None:
-        if self._connection is None:
-            self._connection = self._connect()
-        connection = self._connection
+        connection = self._begun()
         try:
-            connection.begin(write=True)
             self._apply(connection, units)
             connection.commit()
         except RetryTransaction:
@@ -189,15 +187,32 @@ class GroupCommitWriter(Generic[Unit]):
             self._abandon(connection, keep=False)
             raise
 
+    def _begun(self) -> Connection:
+        """In a transaction. A connection that was lost since it was last used is replaced, unnoticed."""
+        is_fresh = self._connection is None
+        connection = self._connection = self._connection or self._connect()
+        try:
+            connection.begin(write=True)
+        except RetryTransaction:
+            self._abandon(connection, keep=True)
+            raise
+        except BaseException as error:
+            self._abandon(connection, keep=False)
+            if is_fresh or not isinstance(error, StoreAway):
+                raise
+            return self._begun()
+        return connection
+
     def _abandon(self, connection: Connection, *, keep: bool) -> None:
         self._forget()
         try:
             connection.rollback()
             if keep:
                 return
-            connection.close()
         except (StoreError, RetryTransaction):
             pass
+        with suppress(StoreError):
+            connection.close()
         self._connection = None
 
 

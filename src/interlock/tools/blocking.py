@@ -19,10 +19,12 @@ class Stopped(Exception):
 class CancelSignal:
     """Tells a tool to stop, and tells the caller whether the tool had passed the point of no return.
 
-    `begin_effect` and `set` exclude one another: a call that was told to be over has no effect later.
+    `begin_effect` and `set` exclude one another: a call that was told to be over has no effect later. Nor
+    has one whose session is not `is_held` any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_held: Callable[[], bool] = lambda: True) -> None:
+        self.is_held = is_held
         self._lock = threading.Lock()
         self._is_set = False
         self._took_effect = False
@@ -47,7 +49,7 @@ class CancelSignal:
     def begin_effect(self) -> None:
         """Right before the first step that changes anything."""
         with self._lock:
-            if self._is_set:
+            if self._is_set or not self.is_held():
                 raise Stopped
             self._took_effect = True
 

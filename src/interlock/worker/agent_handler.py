@@ -62,6 +62,7 @@ class AgentHandler:
             mode=task.mode or ToolMode.chat_safe,
             scope=task.scope,
             lease_token=lease.token,
+            is_held=lease.is_held,
             attempt=task.attempts,
         )
         outcome: TaskOutcome = Failed("the agent ended without an answer")

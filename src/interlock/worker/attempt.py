@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from interlock.infra.errors import InterlockError, SessionFenced, SessionNotFound
+from interlock.infra.errors import InterlockError, SessionFenced, SessionNotFound, may_pass
 from interlock.session.lease import Lease
 from interlock.worker.handler import Done, Failed, TaskHandler, TaskOutcome, Waiting
 from interlock.worker.rows import Task
@@ -25,7 +25,7 @@ STUBBORN_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LeftOff:
-    """The worker stops: another one is to go on with it."""
+    """The worker stops, or the store was away: somebody is to go on with it from the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ async def _end(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
             _log.warning("handler_does_not_end", task_id=task.id, session_id=task.session_id)
 
 
-def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> TaskOutcome | Lost:
+def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> AttemptEnd:
     if work.cancelled():
         return Failed("the work on it was broken off")
     error = work.exception()
@@ -112,6 +112,9 @@ def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> TaskOutcome | Los
         return Failed("the work on it ended without saying how")
     if isinstance(error, SessionFenced | SessionNotFound):
         return Lost()
+    if may_pass(error):
+        _log.warning("task_left_off", task_id=task.id, session_id=task.session_id, error=str(error))
+        return LeftOff()
     if isinstance(error, InterlockError):
         _log.warning("task_failed", task_id=task.id, error_code=error.code, error=str(error))
         return Failed(str(error))

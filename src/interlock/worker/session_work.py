@@ -7,7 +7,7 @@ in front of it.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import structlog
 
@@ -52,7 +52,7 @@ class SessionWork:
     async def run(self, lease: Lease) -> bool:
         """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile."""
         while not self.stopping.is_set():
-            task = await self._tasks.resumable(lease.session_id)
+            task = await _stubbornly(lambda: self._tasks.resumable(lease.session_id), lease)
             if task is None:
                 break
             if not await self._work_task(task, lease):
@@ -67,9 +67,7 @@ class SessionWork:
             self._cancelled[task_id].set()
 
     async def _work_task(self, task: Task, lease: Lease) -> bool:
-        if task.attempts:
-            await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
-        task = await self._tasks.start(task.id, lease)
+        task = await _stubbornly(lambda: self._start(task, lease), lease)
         if task.status is not TaskStatus.running:
             return True
         cancelled = self._cancelled[task.id] = asyncio.Event()
@@ -82,6 +80,11 @@ class SessionWork:
             return False
         await _stubbornly(lambda: self._write_down(task, end, lease), lease)
         return True
+
+    async def _start(self, task: Task, lease: Lease) -> Task:
+        if task.attempts:
+            await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
+        return await self._tasks.start(task.id, lease)
 
     def _signals(self, cancelled: asyncio.Event) -> Signals:
         return Signals(
@@ -114,16 +117,19 @@ class SessionWork:
             await self._tasks.finish(task.id, TaskStatus.failed, str(error), lease)
 
 
-async def _stubbornly(write: Callable[[], Awaitable[None]], lease: Lease) -> None:
-    """What a task came to is worth waiting for the store, as long as the session is ours."""
+T = TypeVar("T")
+
+
+async def _stubbornly(work: Callable[[], Awaitable[T]], lease: Lease) -> T:
+    """What a task comes to is worth waiting for the store, as long as the session is ours."""
     delay = FIRST_DELAY_SECONDS
     while True:
         try:
-            return await write()
+            return await work()
         except StatementRefused:
             raise
         except StoreError as error:
-            _log.warning("outcome_not_written", session_id=lease.session_id, error=str(error))
+            _log.warning("store_is_waited_for", session_id=lease.session_id, error=str(error))
             with suppress(TimeoutError):
                 await asyncio.wait_for(lease.lost.wait(), delay)
             if lease.lost.is_set():

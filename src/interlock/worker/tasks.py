@@ -246,7 +246,7 @@ class TaskDesk:
         present = _read(transaction.connection, task_id)
         return None if present.status.is_end else present
 
-    def put_within(
+    def _put_within(
         self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: Scope
     ) -> Task:
         """`task` as far as it is known before its message is written."""
@@ -263,7 +263,7 @@ class TaskDesk:
         """The task of a run's next step. It may not leave the mode it is given."""
         draft = self._sessions.draft(Role.user, step.content)
         task = new_task(step.task_id, session_id, step.who, mode=step.mode)
-        return self.put_within(transaction, session_id, draft, task, Scope(step.task_id, step.parent))
+        return self._put_within(transaction, session_id, draft, task, Scope(step.task_id, step.parent))
 
     async def _put(
         self,
@@ -275,6 +275,22 @@ class TaskDesk:
         retry_of: str | None = None,
         task_id: str | None = None,
     ) -> Task:
+        work = self.putting(session_id, draft, who, scope, retry_of=retry_of, task_id=task_id)
+        task = await self._events.transact(session_id, work)
+        self._bell.ring(session_id)
+        return task
+
+    def putting(
+        self,
+        session_id: str,
+        draft: MessageDraft,
+        who: str,
+        scope: Scope = NO_SCOPE,
+        *,
+        retry_of: str | None = None,
+        task_id: str | None = None,
+    ) -> Callable[[Transaction], Task]:
+        """What puts a person's message, as a part of a transaction. Ring the session's bell afterwards."""
         identity, author = task_id or new_task_id(), self._line(who, MAX_WHO)
         inner = Scope(identity, scope.parent)
 
@@ -293,11 +309,9 @@ class TaskDesk:
                 transaction, session_id, reason="a message came instead of an answer", who=author
             )
             task = new_task(identity, session_id, author, retry_of=retry_of)
-            return self.put_within(transaction, session_id, draft, task, inner)
+            return self._put_within(transaction, session_id, draft, task, inner)
 
-        task = await self._events.transact(session_id, work)
-        self._bell.ring(session_id)
-        return task
+        return work
 
     def _begin(self, transaction: Transaction, task: Task, lease: Lease, interruptions: int) -> None:
         mode = self._sessions.mode_within(transaction.connection, task.session_id)

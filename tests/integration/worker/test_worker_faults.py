@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.events.catalog import ToolCallStarted
-from interlock.infra.errors import SessionFenced, StoreFull, StoreLocked
+from interlock.infra.errors import SessionFenced, StoreAway, StoreFull, StoreLocked
 from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done
 from interlock.worker.rows import TaskStatus
@@ -176,3 +176,18 @@ async def test_a_store_that_is_full_is_told_in_a_line_and_not_by_a_traceback(sho
             await shop.ended((await shop.put(session)).id)
             await until(lambda: not full and logs)
     assert [(line["event"], line["log_level"]) for line in logs] == [("session_lost", "warning")]
+
+
+async def test_a_task_whose_store_was_away_is_gone_on_with(shop):
+    """Not failed, and not counted as a worker's death: the next attempt goes on from the log."""
+    session, faults = await shop.session(), [StoreAway("lost"), StoreLocked("busy")]
+
+    async def handling(task, lease, cancelled):
+        if faults:
+            raise faults.pop()
+        return Done()
+
+    async with shop.working(Handler(handling)):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 3, 0)

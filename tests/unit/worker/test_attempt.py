@@ -5,7 +5,14 @@ import gc
 
 import pytest
 
-from interlock.infra.errors import SessionFenced, SessionNotFound, StoreLocked
+from interlock.infra.errors import (
+    AuditUnavailable,
+    SessionFenced,
+    SessionNotFound,
+    StoreAway,
+    StoreFull,
+    StoreLocked,
+)
 from interlock.session.lease import Lease
 from interlock.worker.attempt import LeftOff, Lost, Signals, attempt
 from interlock.worker.handler import Done, Failed, Waiting
@@ -50,6 +57,12 @@ class Trial:
         return await asyncio.wait_for(run, 10)
 
 
+def caused(cause: Exception) -> AuditUnavailable:
+    error = AuditUnavailable("it could not be recorded")
+    error.__cause__ = cause
+    return error
+
+
 async def hang(_task, _lease, _cancelled):
     await asyncio.Event().wait()
 
@@ -83,7 +96,11 @@ async def test_what_the_handler_says_counts(outcome):
     [
         (SessionFenced("gone"), Lost()),
         (SessionNotFound("gone"), Lost()),
-        (StoreLocked("the store is locked"), Failed("the store is locked")),
+        (StoreFull("no space left"), Failed("no space left")),
+        (caused(StoreFull("no space left")), Failed("it could not be recorded")),
+        (StoreLocked("the store is locked"), LeftOff()),
+        (StoreAway("the connection is lost"), LeftOff()),
+        (caused(StoreAway("the connection is lost")), LeftOff()),
         (KeyError("inner"), Failed("an unexpected error ended it (KeyError)")),
         (asyncio.CancelledError(), Failed("the work on it was broken off")),
     ],

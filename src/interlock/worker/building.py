@@ -1,0 +1,134 @@
+"""From a plan to its building: a person approves a plan that was made in `plan` mode, and says that it is to
+be built. Then the session goes to `coding`, and the plan is the first message of a task there.
+
+Only people come here. A model can ask, and can do nothing about the answer; without the person's own word
+for it, an approval changes no mode.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from interlock.config.modes import ToolMode
+from interlock.events.log import EventLog, Transaction
+from interlock.events.runs import PlanBuildStarted
+from interlock.infra.errors import PersonError
+from interlock.questions.desk import QuestionDesk
+from interlock.questions.rows import Question, Status
+from interlock.questions.widgets import PlanReview, WidgetType
+from interlock.session.manager import SessionManager
+from interlock.session.mode_switch import ModeSwitch
+from interlock.session.models import Role, SessionKind
+from interlock.worker.queue import Bell
+from interlock.worker.rows import Task
+from interlock.worker.tasks import TaskDesk
+
+
+class NoPlan(PersonError):
+    """There is no plan to build: it was not one, was not made in `plan` mode, or was not approved."""
+
+    code = "NO_PLAN"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    question: Question
+    task: Task
+
+
+class PlanDesk:
+    def __init__(
+        self,
+        questions: QuestionDesk,
+        switch: ModeSwitch,
+        tasks: TaskDesk,
+        sessions: SessionManager,
+        log: EventLog,
+        bell: Bell,
+    ) -> None:
+        self._questions = questions
+        self._switch = switch
+        self._tasks = tasks
+        self._sessions = sessions
+        self._events = log
+        self._bell = bell
+
+    def can_build(self, question: Question) -> bool:
+        """Whether a person could have it built here, now that it is approved or once it is."""
+        is_approved = question.answer is None or question.answer.get("decision") == "approve"
+        is_plan = question.widget == WidgetType.plan_review and question.mode == ToolMode.plan
+        return is_plan and is_approved and self._switch.is_open(ToolMode.coding)
+
+    async def approved(self, session_id: str) -> Question | None:
+        """The newest plan of a session that was approved."""
+        for question in await self._questions.list_questions(session_id=session_id, include_closed=True):
+            if question.status is Status.answered and _is_approved(question):
+                return question
+        return None
+
+    async def approve(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Built:
+        """Give the answer and have the plan built: both or neither."""
+        question = await self._questions.get(question_id)
+        if answer.get("decision") != "approve":
+            raise NoPlan("only a plan that is approved can be built: answer with decision approve")
+        return await self._build(question, self._questions.answering(question, answer, who=who), who)
+
+    async def build(self, question_id: str, *, who: str) -> Built:
+        """One that was approved before. Twice is harmless: it is built once."""
+        question = await self._questions.get(question_id)
+        if not _is_approved(question):
+            raise NoPlan(f"the plan of question {question_id} was not approved")
+        return await self._build(question, lambda _transaction: question, who)
+
+    async def _build(
+        self, question: Question, answering: Callable[[Transaction], Question], who: str
+    ) -> Built:
+        session = await self._sessions.get(question.session_id)
+        if question.mode != ToolMode.plan or question.widget != WidgetType.plan_review:
+            raise NoPlan(f"question {question.id} is no plan that was made in plan mode")
+        if session.kind == SessionKind.run:
+            raise NoPlan("in a run the workflow says what comes after a plan: answer without building")
+        switching = self._switch.switching(session.id, ToolMode.coding, who=who)
+        task_id = build_task_id(question.id)
+
+        def work(transaction: Transaction) -> Built:
+            transaction.next_seq()
+            answered = answering(transaction)
+            draft = self._sessions.draft(Role.user, plan_message(answered))
+            before = transaction.next_seq()
+            task = self._tasks.putting(session.id, draft, who, task_id=task_id)(transaction)
+            if task.message_seq >= before:
+                switching(transaction)
+                transaction.record(
+                    PlanBuildStarted(question_id=question.id, task_id=task_id, who=task.who), task.scope
+                )
+            return Built(answered, task)
+
+        built = await self._events.transact(session.id, work)
+        self._bell.ring(session.id)
+        return built
+
+
+def build_task_id(question_id: str) -> str:
+    """One plan is built as one task, however often somebody says so."""
+    return f"t_{sha256(f'build:{question_id}'.encode()).hexdigest()[:16]}"
+
+
+def _is_approved(question: Question) -> bool:
+    return (
+        question.widget == WidgetType.plan_review and (question.answer or {}).get("decision") == "approve"
+    )
+
+
+def plan_message(question: Question) -> str:
+    """The plan as the person approved it, and their comment."""
+    widget = question.read_widget()
+    if not isinstance(widget, PlanReview):
+        raise NoPlan(f"question {question.id} is no plan")
+    parts = ["Build what was planned here; the plan was approved.", widget.plan]
+    if widget.steps:
+        parts.append("\n".join(f"{number}. {step}" for number, step in enumerate(widget.steps, 1)))
+    if comment := (question.answer or {}).get("comment"):
+        parts.append(f"What the person added: {comment}")
+    return "\n\n".join(part for part in parts if part.strip())

@@ -1,0 +1,149 @@
+"""The processes of a fleet, each as if on a machine of its own, and what the store says in the end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from interlock.store.database import StoreConfig
+from tests.e2e.agent.place import same_code
+
+READY = "http://"
+
+
+@dataclass
+class Member:
+    """One process, which is started again under the same name."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+    port: int = 0
+    starts: int = 0
+
+    def start(self) -> None:
+        self.starts += 1
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "interlock", *self.command],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def signal(self, number: int) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+
+    @property
+    def log(self) -> str:
+        return (self.folder / f"{self.name}.log").read_text()
+
+
+@dataclass
+class Fleet:
+    folder: Path
+    variables: Mapping[str, str]
+    # Whether all have one state folder, as on one machine.
+    shares_state: bool = False
+    workers: list[Member] = field(default_factory=list)
+    gateways: list[Member] = field(default_factory=list)
+    token: str = ""
+
+    def environment(self, name: str) -> dict[str, str]:
+        state = self.folder / ("state" if self.shares_state else f"state-{name}")
+        return {
+            "INTERLOCK_STATE_DIR": str(state),
+            "WORKSPACE_DIR": str(self.folder / "workspace"),
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            **same_code(),
+            **self.variables,
+        }
+
+    def add_worker(self) -> Member:
+        name = f"worker-{len(self.workers) + 1}"
+        member = Member(name, ("worker",), self.environment(name), self.folder)
+        self.workers.append(member)
+        member.start()
+        return member
+
+    def add_gateway(self, *options: str) -> Member:
+        name, port = f"gateway-{len(self.gateways) + 1}", _free_port()
+        command = ("serve", "--port", str(port), *(options or ("--no-worker",)))
+        member = Member(name, command, self.environment(name), self.folder, port=port)
+        self.gateways.append(member)
+        member.start()
+        return member
+
+    @property
+    def members(self) -> list[Member]:
+        return [*self.workers, *self.gateways]
+
+    def interlock(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *words],
+            env=self.environment("console"),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr or done.stdout
+        return done.stdout
+
+    async def opened(self) -> "Fleet":
+        """Every gateway listens, and there is a token to come in with."""
+        self.token = (await asyncio.to_thread(self.interlock, "token", "add", "crowd")).strip()
+        async with asyncio.timeout(60):
+            for gateway in self.gateways:
+                while not _is_listening(gateway.port):
+                    assert gateway.process.poll() is None, gateway.log
+                    await asyncio.sleep(0.05)
+        return self
+
+    def query(self, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        url = self.variables.get("DATABASE_URL") or f"sqlite:///{self.folder / 'state' / 'interlock.db'}"
+        connection = StoreConfig(url, busy_timeout_seconds=10).connect()
+        try:
+            return [tuple(row) for row in connection.query(statement, parameters)]
+        finally:
+            connection.close()
+
+    def verified(self) -> dict[str, Any]:
+        return orjson.loads(self.interlock("events", "verify", "--json"))
+
+    async def end(self) -> None:
+        for member in self.members:
+            member.signal(signal.SIGCONT)
+            member.signal(signal.SIGTERM)
+        for member in self.members:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(member.process.wait, 30)
+            member.kill()
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

