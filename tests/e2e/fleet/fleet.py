@@ -17,8 +17,6 @@ import orjson
 from interlock.store.database import StoreConfig
 from tests.e2e.agent.place import same_code
 
-READY = "http://"
-
 
 @dataclass
 class Member:
@@ -58,6 +56,42 @@ class Member:
 
 
 @dataclass
+class Child(Member):
+    """A worker that a supervisor of ours started, and starts again."""
+
+    parent: Member | None = None
+
+    def start(self) -> None:
+        self.starts += 1
+
+    def signal(self, number: int) -> None:
+        for pid in _workers_of(self.parent)[: 1 if number == signal.SIGSTOP else None]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        for pid in _workers_of(self.parent)[-1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _workers_of(parent: Member) -> list[int]:
+    """The processes it started to work, the oldest first."""
+    found = []
+    for tasks in Path(f"/proc/{parent.process.pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in tasks.read_text().split()]
+    return sorted(pid for pid in found if _is_worker(pid))
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"--supervised" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+@dataclass
 class Fleet:
     folder: Path
     variables: Mapping[str, str]
@@ -92,6 +126,11 @@ class Fleet:
         self.gateways.append(member)
         member.start()
         return member
+
+    def add_children(self, of: Member, count: int) -> None:
+        for place in range(count):
+            name = f"{of.name}-worker-{place + 1}"
+            self.workers.append(Child(name, (), {}, self.folder, parent=of))
 
     @property
     def members(self) -> list[Member]:
@@ -133,9 +172,10 @@ class Fleet:
             member.signal(signal.SIGCONT)
             member.signal(signal.SIGTERM)
         for member in self.members:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(member.process.wait, 30)
-            member.kill()
+            if member.process is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(member.process.wait, 30)
+                member.kill()
 
 
 def _is_listening(port: int) -> bool:

@@ -26,8 +26,7 @@ class Mischief:
     @property
     def deeds(self) -> list[Callable[[], Awaitable[None]]]:
         deeds = [self.kill_worker, self.freeze_worker]
-        if self.fleet.gateways and not any("--workers" in each.command for each in self.fleet.gateways):
-            deeds += [self.kill_gateway, self.freeze_gateway]
+        deeds += [self.kill_gateway, self.freeze_gateway]
         if self.postgres is not None:
             deeds.append(self.restart_postgres)
         if self.nats is not None:

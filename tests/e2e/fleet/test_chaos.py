@@ -10,6 +10,8 @@ import random
 import secrets
 import sys
 import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,11 @@ LEASE_SECONDS = 3.0
 PATIENCE_SECONDS = 420
 
 
-def seed() -> int:
+def dice_of_this_run() -> random.Random:
     """`CHAOS_SEED` repeats a run's dice; the order in which processes get to run is another matter."""
-    return int(os.environ.get("CHAOS_SEED") or secrets.randbelow(2**31))
+    seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(2**31))
+    tell(f"CHAOS_SEED={seed}")
+    return random.Random(seed)
 
 
 def tell(line: str) -> None:
@@ -82,38 +86,46 @@ async def crowded(fleet: Fleet, mischief: Mischief, talks: list[Conversation], p
     return crowd
 
 
-async def chaos_on_many_machines(tmp_path: Path, *, sessions: int, tasks: int, pause: float) -> None:
-    dice = random.Random(chosen := seed())
-    root = tmp_path / "root"
+@asynccontextmanager
+async def at_work(folder: Path, shared: Mapping[str, str]) -> AsyncIterator[tuple[Fleet, Path]]:
+    """A fleet without processes yet, whose model does as it is told, and the folder they all work in."""
+    root = folder / "root"
     root.mkdir()
+    async with OpenAIServer(model.decide) as server:
+        server.keeps_requests = False
+        fleet = Fleet(folder, settings(root, server, **shared), shares_state="DATABASE_URL" not in shared)
+        try:
+            yield fleet, root
+        finally:
+            await fleet.end()
+        assert server.faults == []
+
+
+async def chaos(mischief: Mischief, root: Path, *, sessions: int, tasks: int, people: int) -> None:
+    fleet = await mischief.fleet.opened()
+    talks = await conversations(fleet, sessions, tasks)
+    began = time.monotonic()
+    crowd = await crowded(fleet, mischief, talks, people)
+    seconds = time.monotonic() - began
+    figures = await asyncio.to_thread(judge, fleet, talks, root)
+    assert {deed.__name__ for deed in mischief.deeds} <= set(mischief.done)
+    comebacks = sum(person.comebacks for person in crowd)
+    tell(f"{figures} in {seconds:.0f} s; {comebacks} comebacks; {mischief.done}")
+
+
+async def chaos_on_many_machines(folder: Path, *, sessions: int, tasks: int, pause: float) -> None:
+    dice = dice_of_this_run()
     postgres = await asyncio.to_thread(PostgresServer)
-    nats = NatsServer(tmp_path / "nats").start()
+    nats = NatsServer(folder / "nats").start()
     try:
-        async with OpenAIServer(model.decide) as server:
-            server.keeps_requests = False
-            shared = {"DATABASE_URL": postgres.url, "NATS_URL": nats.url}
-            fleet = Fleet(tmp_path, settings(root, server, **shared))
-            try:
-                for _ in range(3):
-                    fleet.add_worker()
-                for _ in range(2):
-                    fleet.add_gateway()
-                await fleet.opened()
-                talks = await conversations(fleet, sessions, tasks)
-                mischief = Mischief(fleet, dice, LEASE_SECONDS, postgres, nats, pause)
-                began = time.monotonic()
-                crowd = await crowded(fleet, mischief, talks, people=20)
-                seconds = time.monotonic() - began
-                figures = await asyncio.to_thread(judge, fleet, talks, root)
-                assert {deed.__name__ for deed in mischief.deeds} <= set(mischief.done)
-                comebacks = sum(person.comebacks for person in crowd)
-                tell(f"seed {chosen}: {figures} in {seconds:.0f} s; {comebacks} comebacks; {mischief.done}")
-            except BaseException:
-                tell(f"CHAOS_SEED={chosen}")
-                raise
-            finally:
-                await fleet.end()
-            assert server.faults == []
+        shared = {"DATABASE_URL": postgres.url, "NATS_URL": nats.url}
+        async with at_work(folder, shared) as (fleet, root):
+            for _ in range(3):
+                fleet.add_worker()
+            for _ in range(2):
+                fleet.add_gateway()
+            mischief = Mischief(fleet, dice, LEASE_SECONDS, postgres, nats, pause)
+            await chaos(mischief, root, sessions=sessions, tasks=tasks, people=20)
     finally:
         nats.stop()
         await asyncio.to_thread(postgres.remove)
@@ -127,3 +139,11 @@ async def test_a_fleet_on_postgresql_and_nats_keeps_its_promises(tmp_path):
 @pytest.mark.parametrize("_round", range(5))
 async def test_the_same_again_and_again(tmp_path, _round):
     await chaos_on_many_machines(tmp_path, sessions=200, tasks=10, pause=0.5)
+
+
+async def test_one_machine_with_two_workers_keeps_them_too(tmp_path):
+    async with at_work(tmp_path, {"WORKER_STABLE_SECONDS": "0.5"}) as (fleet, root):
+        serving = fleet.add_gateway("--workers", "2")
+        fleet.add_children(serving, 2)
+        mischief = Mischief(fleet, dice_of_this_run(), LEASE_SECONDS, pause_seconds=1.5)
+        await chaos(mischief, root, sessions=30, tasks=5, people=6)
