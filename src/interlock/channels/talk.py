@@ -82,6 +82,10 @@ class Talk:
 
         return await self._carried_out(begin)
 
+    async def see_to(self, begin: Callable[[], Awaitable[Task]]) -> Task:
+        """Whatever task `begin` puts into this session or knows of it: until it rests, as above."""
+        return await self._carried_out(begin)
+
     async def unfinished(self) -> Task | None:
         """What was being worked on here when somebody left, or the process ended."""
         for task in reversed(await self._tasks.list_tasks(session_id=self.session_id)):

@@ -15,6 +15,7 @@ from interlock.infra.errors import InterlockError, InvalidAnswer, ModeNotOpen, N
 from interlock.infra.text import visible
 
 if TYPE_CHECKING:
+    from interlock.channels.talk import Talk
     from interlock.channels.terminal import TerminalView
     from interlock.cli.conversing import Desk
     from interlock.questions.rows import Question
@@ -27,6 +28,7 @@ HELP = """\
 /why            what the last refusal was about, and which rule decided
 /model [NAME]   which model answers; or choose another that is configured
 /history        what was said in this session
+/build          build the newest approved plan of this session, in coding mode
 /undo           take back the last changes of files; once more, those before
 /quit           leave; the session stays (Ctrl-D too)
 Ctrl-C          cancel what is being worked on, and stay"""
@@ -111,6 +113,9 @@ class _Chat:
 
     def _command(self, words: str) -> None:
         name, _, rest = words.partition(" ")
+        if name == "/build":
+            self._build()
+            return
         command = self._commands.get(name)
         if command is None:
             note(f"there is no {name}; /help tells what there is")
@@ -142,7 +147,7 @@ class _Chat:
                 task = self._run(talk.cancel(task))
                 break
             try:
-                task = self._run(talk.answer(question, answer))
+                task = self._answered(talk, question, answer)
             except InvalidAnswer as error:
                 note(str(error))
         self._view.end_line()
@@ -151,6 +156,25 @@ class _Chat:
             note("\ncancelled" if sys.stdin.isatty() else "cancelled")
         elif task.reason and not self._view.told_end:
             note(task.reason)
+
+    def _answered(self, talk: "Talk", question: "Question", answer: "Mapping[str, Any]") -> "Task":
+        """A plan that is approved can be built at once, if the person says so."""
+        if answer.get("decision") != "approve" or question.mode != ToolMode.plan:
+            return self._run(talk.answer(question, answer))
+        if not self._desk.office.plans.can_build(question):
+            note(f"to have it built: {self._desk.way_back(ToolMode.coding)}, then /build")
+        elif _ask("[b build it now in coding mode, or nothing] ").strip().lower()[:1] == "b":
+            return self._run(talk.see_to(lambda: self._desk.build(question, answer)))
+        return self._run(talk.answer(question, answer))
+
+    def _build(self) -> None:
+        session = self._desk.session_id
+        plan = self._run(self._desk.office.plans.approved(session)) if session else None
+        if plan is None:
+            note("no plan was approved in this session")
+            return
+        talk = self._run(self._desk.talk())
+        self._see_through(self._run(talk.see_to(lambda: self._desk.build(plan))))
 
     def _answer_to(self, question: "Question") -> "Mapping[str, Any] | None":
         """None: the person would rather not, and the task with it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
     from interlock.channels.talk import Show, Talk
     from interlock.gates.authority import Authority
+    from interlock.questions.rows import Question
     from interlock.session.models import Message, Session
     from interlock.wiring.office import Office
     from interlock.worker.rows import Task
@@ -157,6 +158,13 @@ class Desk:
             tools = self.office.agents.load(agent).tools if agent else NO_RESTRICTION
             return await self.office.runtime.authority(mode, agent=tools, offered=AT_WORK)
         return (await self.office.prompts.prepare(self._talk.session_id, mode)).authority
+
+    async def build(self, question: "Question", answer: "Mapping[str, Any] | None" = None) -> "Task":
+        """Have an approved plan built, or approve it and have it built."""
+        plans = self.office.plans
+        if answer is None:
+            return (await plans.build(question.id, who=self.person)).task
+        return (await plans.approve(question.id, answer, who=self.person)).task
 
     async def history(self) -> "list[Message]":
         return await self.office.runtime.sessions.history(self.session_id) if self.session_id else []

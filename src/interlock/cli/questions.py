@@ -17,7 +17,7 @@ from interlock.cli.output import (
     print_table,
     print_text,
 )
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import opened_office, opened_runtime
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ async def answer(
     text: str | None = None,
     fields: Annotated[tuple[str, ...], Parameter(name="--set", negative=(), consume_multiple=False)] = (),
     args: str | None = None,
+    build: Switch = False,
     json: AsJson = False,
 ) -> int:
     """Answer a question. The answer becomes the result of the call that asked.
@@ -129,14 +130,22 @@ async def answer(
         A field of a form as NAME=VALUE; NAME= leaves it empty.
     args
         The whole answer as a JSON object, instead of all these.
+    build
+        With an approved plan: have it built, as a task in coding mode, which must be open.
     """
     from interlock.wiring import local_person
 
     said = _Said(yes, no, choose, rate, text, fields)
-    async with opened_runtime() as runtime:
-        found = await runtime.questions.get(question)
+    async with opened_office() as office:
+        questions = office.runtime.questions
+        found = await questions.get(question)
         given = _from_json(args, said) if args is not None else _from_words(found, said)
-        answered = await runtime.questions.answer(question, given, who=local_person())
+        if build:
+            built = await office.plans.approve(question, given, who=local_person())
+            answered = built.question
+            note(f"to be built as task {built.task.id} in coding mode")
+        else:
+            answered = await questions.answer(question, given, who=local_person())
     if json:
         print_json(asdict(answered))
     else:

@@ -1,4 +1,5 @@
-"""The kinds of events that tell of runs: where a workflow has come to, who stopped it, who went on."""
+"""The kinds of events that tell of runs: where a workflow has come to, who stopped it, who went on; and of
+plans that became work."""
 
 from dataclasses import dataclass, field
 
@@ -109,7 +110,18 @@ class NodeFailed(NodeEvent):
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanBuildStarted(Event):
+    """A person had an approved plan built: its question, and the task that it became the message of."""
+
+    kind = "plan.build_started"
+    question_id: str
+    task_id: str
+    who: str
+
+
 RUN_EVENTS = (
+    PlanBuildStarted,
     RunStarted,
     RunPaused,
     RunResumed,

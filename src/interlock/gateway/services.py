@@ -20,6 +20,8 @@ from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore, StoredSettings
 from interlock.store.database import Database
+from interlock.worker.building import PlanDesk
+from interlock.worker.runs import RunDesk
 from interlock.worker.tasks import TaskDesk
 
 Json = dict[str, Any]
@@ -50,6 +52,8 @@ class Services:
     stored_settings: SettingsStore
     questions: QuestionDesk
     tasks: TaskDesk
+    plans: PlanDesk
+    runs: RunDesk
     agents: AgentFolder
     models: ModelRoster
     # The matrix under an agent's policy, and under settings that are not stored yet.

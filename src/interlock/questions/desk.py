@@ -142,16 +142,27 @@ class QuestionDesk:
     async def answer(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Question:
         """Give the answer, once: of two at the same time one is taken and the other is told."""
         question = await self.get(question_id)
+        answered = await self._events.transact(
+            question.session_id, self.answering(question, answer, who=who)
+        )
+        self._ring(question.session_id)
+        return answered
+
+    def answering(
+        self, question: Question, answer: Mapping[str, Any], *, who: str
+    ) -> Callable[[Transaction], Question]:
+        """The same as a part of somebody's transaction; whether the answer fits is said at once.
+
+        Ring the session's bell afterwards.
+        """
         _must_be_open(question)
-        given = self._checked(question, answer)
-        author = self._line(who, MAX_WHO)
+        given, author = self._checked(question, answer), self._line(who, MAX_WHO)
 
         def work(transaction: Transaction) -> Question:
-            present = _locked(transaction, question_id)
+            present = _locked(transaction, question.id)
             _must_wait_still(transaction.connection, present)
-            closed_us = now_us()
             text = orjson.dumps(given.value).decode()
-            _close(transaction, present, Status.answered, text, None, closed_us, author)
+            _close(transaction, present, Status.answered, text, None, now_us(), author)
             scope = Scope(present.task, present.intent_id)
             transaction.record(
                 AskUserAnswered(
@@ -167,9 +178,7 @@ class QuestionDesk:
             transaction.record(_completed(answered, redacted=given.changed), scope)
             return answered
 
-        answered = await self._events.transact(question.session_id, work)
-        self._ring(question.session_id)
-        return answered
+        return work
 
     async def expire(self, question_id: str, *, reason: str, who: str) -> Question:
         """Close it unanswered: its call ends as cancelled."""

@@ -1,5 +1,7 @@
 """Switches a session's mode: for people, among the modes the operator opened, and told by an event."""
 
+from collections.abc import Callable
+
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionModeChanged
 from interlock.events.log import EventLog, Transaction
@@ -16,6 +18,13 @@ class ModeSwitch:
 
     async def switch(self, session_id: str, mode: ToolMode, *, who: str) -> ToolMode:
         """Store the mode for the session's next task; a task that runs keeps the mode it began with."""
+        return await self._events.transact(session_id, self.switching(session_id, mode, who=who))
+
+    def is_open(self, mode: ToolMode) -> bool:
+        return mode in self._open_modes
+
+    def switching(self, session_id: str, mode: ToolMode, *, who: str) -> Callable[[Transaction], ToolMode]:
+        """The same as a part of somebody's transaction."""
         if mode not in self._open_modes:
             names = ", ".join(name for name in ToolMode if name in self._open_modes)
             raise ModeNotOpen(
@@ -33,4 +42,4 @@ class ModeSwitch:
                 transaction.record(SessionModeChanged(who=who, from_mode=before, to_mode=mode.value))
             return mode
 
-        return await self._events.transact(session_id, work)
+        return work

@@ -25,6 +25,7 @@ from interlock.wiring.circumstances import Circumstances
 from interlock.wiring.registry import tool_names
 from interlock.wiring.runtime import Runtime
 from interlock.worker.agent_handler import AgentHandler
+from interlock.worker.building import PlanDesk
 from interlock.worker.live import Live
 from interlock.worker.queue import Backlog
 from interlock.worker.rows import Task
@@ -49,6 +50,7 @@ class Office:
     live: Live
     backlog: Backlog
     runs: RunDesk
+    plans: PlanDesk
 
     def worker(self, *, spawned: str | None = None) -> Worker:
         """One that looks for work in all sessions; `spawned` tells of who started it."""
@@ -154,8 +156,17 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
         follow=follow,
     )
     live = Live(runtime.wire)
-    runs = open_runs(runtime, agents, tasks)
-    return Office(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database), runs)
+    return Office(
+        *(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database)),
+        open_runs(runtime, agents, tasks),
+        _plans(runtime, tasks),
+    )
+
+
+def _plans(runtime: Runtime, tasks: TaskDesk) -> PlanDesk:
+    return PlanDesk(
+        *(runtime.questions, runtime.mode_switch, tasks, runtime.sessions, runtime.log, runtime.bell)
+    )
 
 
 def open_workflows(runtime: Runtime, agents: AgentFolder) -> WorkflowFolder:

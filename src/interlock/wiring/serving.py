@@ -99,6 +99,8 @@ def _services(office: Office) -> Services:
         stored_settings=runtime.stored_settings,
         questions=runtime.questions,
         tasks=office.tasks,
+        plans=office.plans,
+        runs=office.runs,
         agents=office.agents,
         models=office.models,
         matrix=matrix,

@@ -1,5 +1,6 @@
-"""From a plan to its building: a person approves a plan that was made in `plan` mode, and says that it is to
-be built. Then the session goes to `coding`, and the plan is the first message of a task there.
+"""From a plan to its building: a person approves a plan that was made in `plan` mode, and has it built.
+
+Then the session goes to `coding`, and the plan is the first message of a task there.
 
 Only people come here. A model can ask, and can do nothing about the answer; without the person's own word
 for it, an approval changes no mode.

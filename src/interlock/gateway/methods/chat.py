@@ -23,6 +23,7 @@ from interlock.infra.errors import PersonError, WrongTaskStatus
 from interlock.session.models import Message
 from interlock.session.transcript import read_messages
 from interlock.store.driver import Connection
+from interlock.worker.building import build_task_id
 from interlock.worker.rows import Task, TaskStatus
 from interlock.worker.tasks import new_task_id
 
@@ -49,6 +50,11 @@ class ChatHistory(Params):
 class AskUserAnswer(Params):
     question_id: Identity
     answer: dict[str, object]
+    start_build: bool = False
+
+
+class AskUserBuild(Params):
+    question_id: Identity
 
 
 async def send(call: Call[ChatSend]) -> Json:
@@ -109,12 +115,24 @@ async def answer(call: Call[AskUserAnswer]) -> Json:
     if question.task is not None:
         call.caller.expect(question.task, call.request_id)
         await follow_from_now(call, question.session_id)
+    if call.params.start_build:
+        call.caller.expect(build_task_id(question.id), call.request_id)
+        built = await call.services.plans.approve(question.id, call.params.answer, who=call.who)
+        return {"question": asdict(built.question), "can_build": False, "task": asdict(built.task)}
     answered = await questions.answer(question.id, call.params.answer, who=call.who)
-    return {"question": asdict(answered)}
+    return {"question": asdict(answered), "can_build": call.services.plans.can_build(answered)}
+
+
+async def build(call: Call[AskUserBuild]) -> Json:
+    question = await call.services.questions.get(call.params.question_id)
+    call.caller.expect(build_task_id(question.id), call.request_id)
+    await follow_from_now(call, question.session_id)
+    built = await call.services.plans.build(question.id, who=call.who)
+    return {"task": asdict(built.task)}
 
 
 async def follow_from_now(
-    call: "Call[ChatSend] | Call[AskUserAnswer] | Call[TasksRetry]", session_id: str
+    call: "Call[ChatSend] | Call[AskUserAnswer] | Call[AskUserBuild] | Call[TasksRetry]", session_id: str
 ) -> None:
     """Whoever sets a task going is told what comes of it."""
     # If it is about to follow already, from some number on, it is not to begin at the end as well.
@@ -157,5 +175,6 @@ METHODS = (
     Method("chat.cancel", ChatCancel, cancel),
     Method("chat.history", ChatHistory, history, is_stored=True, is_heavy=True),
     Method("ask_user.answer", AskUserAnswer, answer),
+    Method("ask_user.build", AskUserBuild, build, needs_modes=True),
     Method("tasks.retry", TasksRetry, retry),
 )

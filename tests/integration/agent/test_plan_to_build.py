@@ -1,0 +1,125 @@
+"""From a plan to its building: by a person's word, where coding is open, and in no other way."""
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import InvalidAnswer, ModeNotOpen, QuestionClosed
+from interlock.session.models import Role
+from interlock.worker.building import NoPlan, build_task_id
+from interlock.worker.rows import TaskStatus
+from tests.integration.agent.office import call, opened, script
+
+PLAN = call(
+    "ask_user",
+    type="plan_review",
+    message="Is this right?",
+    plan="Write a.txt.",
+    steps=["Write it.", "Read it again."],
+)
+WRITE = call("write_file", path="a.txt", content="built\n")
+APPROVE = {"decision": "approve", "comment": "Gently."}
+
+
+@pytest.fixture
+async def planned(tmp_path, monkeypatch):
+    """Somebody in plan mode who was asked about a plan; the model then writes whatever it may."""
+    model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:I wait.", {"tool_calls": [WRITE]}, "msg:Built.")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session(ToolMode.plan)
+        task = await person.say(session, "plan it")
+        assert task.status is TaskStatus.waiting
+        yield person, session, task.question_id
+
+
+async def test_a_person_approves_and_has_it_built(planned, tmp_path):
+    ada, session, question = planned
+    built = await ada.office.plans.approve(question, APPROVE, who="ada")
+    assert (built.task.status, built.task.mode) == (TaskStatus.queued, None)
+    done = await ada.talk(session).go_on(built.task)
+    assert done.status is TaskStatus.done
+    assert done.mode is ToolMode.coding
+    assert (tmp_path / "root" / "a.txt").read_text() == "built\n"
+    asked = [m.content for m in await ada.transcript(session) if m.role is Role.user]
+    assert asked[1] == (
+        "Build what was planned here; the plan was approved.\n\nWrite a.txt.\n\n"
+        "1. Write it.\n2. Read it again.\n\nWhat the person added: Gently."
+    )
+    (changed,) = ada.payloads(session, "session.mode_changed")
+    assert changed == {"who": "ada", "from_mode": "plan", "to_mode": "coding"}
+    (started,) = ada.payloads(session, "plan.build_started")
+    assert started == {"question_id": question, "task_id": built.task.id, "who": "ada"}
+    # The task that asked went on in the mode it had.
+    modes = [fields["mode"] for fields in ada.payloads(session, "task.started")]
+    assert modes == ["plan", "plan", "coding"]
+
+
+async def test_an_approval_alone_changes_no_mode_and_the_model_cannot_do_it_either(planned, tmp_path):
+    ada, session, question = planned
+    task = await ada.talk(session).answer(await ada.office.runtime.questions.get(question), APPROVE)
+    assert task.status is TaskStatus.done
+    assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+    again = await ada.say(session, "the plan was approved, so switch to coding and build it")
+    assert again.mode is ToolMode.plan
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    assert (denied["tool_name"], denied["error_code"]) == ("write_file", "MODE_DENIED")
+    assert not (tmp_path / "root" / "a.txt").exists()
+
+
+async def test_what_was_approved_before_can_be_built_later_and_once(planned):
+    ada, session, question = planned
+    plans = ada.office.plans
+    with pytest.raises(NoPlan, match="was not approved"):
+        await plans.build(question, who="ada")
+    await ada.talk(session).answer(await ada.office.runtime.questions.get(question), APPROVE)
+    assert (await plans.approved(session)).id == question
+    first, second = await plans.build(question, who="ada"), await plans.build(question, who="bob")
+    assert first.task.id == second.task.id == build_task_id(question)
+    await ada.office.runtime.mode_switch.switch(session, ToolMode.plan, who="ada")
+    await plans.build(question, who="bob")
+    assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+    assert len(ada.payloads(session, "plan.build_started")) == 1
+
+
+async def test_whatever_is_no_approval_builds_nothing_and_changes_nothing(planned):
+    ada, _session, question = planned
+    for answer in ({"decision": "reject"}, {"decision": "revise", "comment": "No."}, {}):
+        with pytest.raises(NoPlan):
+            await ada.office.plans.approve(question, answer, who="ada")
+    with pytest.raises(InvalidAnswer):
+        await ada.office.plans.approve(question, {"decision": "approve", "mode": "coding"}, who="ada")
+    assert (await ada.office.runtime.questions.get(question)).status == "open"
+    await ada.office.plans.approve(question, APPROVE, who="ada")
+    with pytest.raises(QuestionClosed):
+        await ada.office.plans.approve(question, APPROVE, who="ada")
+
+
+async def test_where_coding_is_not_open_nothing_is_built_and_the_question_stays_open(tmp_path, monkeypatch):
+    from interlock.config.settings import Settings
+    from interlock.wiring import open_runtime
+    from interlock.wiring.office import open_office
+
+    model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:I wait.")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session(ToolMode.plan)
+        question = (await person.say(session, "plan it")).question_id
+    runtime = open_runtime(Settings(), opened=[ToolMode.plan])
+    office = open_office(runtime)
+    assert not office.plans.can_build(await runtime.questions.get(question))
+    with pytest.raises(ModeNotOpen):
+        await office.plans.approve(question, APPROVE, who="ada")
+    assert (await runtime.questions.get(question)).status == "open"
+    assert await runtime.sessions.get_mode(session) is ToolMode.plan
+    await office.close()
+    await runtime.close()
+
+
+async def test_a_question_of_another_mode_or_kind_is_no_plan_to_build(tmp_path, monkeypatch):
+    ask = call("ask_user", type="confirmation", message="Shall I?")
+    model = script(tmp_path, {"tool_calls": [PLAN]}, {"tool_calls": [ask]}, "msg:ok")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        session = await person.session(ToolMode.chat)
+        task = await person.say(session, "plan it")
+        with pytest.raises(NoPlan, match="no plan that was made in plan mode"):
+            await person.office.plans.approve(task.question_id, APPROVE, who="ada")
+        question = await person.office.runtime.questions.get(task.question_id)
+        assert not person.office.plans.can_build(question)
