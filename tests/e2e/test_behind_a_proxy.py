@@ -153,7 +153,7 @@ def test_people_and_scripts_come_in_through_it(site):
     for number in range(4):
         with site.socket(headers={"Authorization": f"Bearer {token}"}) as opened:
             opened.send(
-                json.dumps({"type": "req", "id": str(number), "method": "session.list", "params": {}})
+                json.dumps({"type": "request", "id": str(number), "method": "session.list", "params": {}})
             )
             while (frame := json.loads(opened.recv(timeout=20))).get("id") != str(number):
                 pass
