@@ -185,9 +185,10 @@ def leftovers(
     ]
 
 
-def _worked_seconds(rows: Iterable[Row]) -> float:
+def _worked_seconds(rows: Sequence[Row]) -> float:
     """How long its attempts took together. The time between them is not the task's, nor is a person's."""
-    total, began, last, is_parked = 0, 0, 0, False
+    total, is_parked = 0, False
+    began = last = next((row[2] for row in rows), 0)
     for _id, kind, time_us, _payload in rows:
         if kind == "agent.started":
             total += last - began
@@ -195,7 +196,8 @@ def _worked_seconds(rows: Iterable[Row]) -> float:
         if not is_parked:
             last = time_us
         is_parked = is_parked or kind == "ask_user.asked"
-    return (total + last - began) / 1e6
+    # A clock may have been set back.
+    return max(0, total + last - began) / 1e6
 
 
 def _take_down(calls: dict[str, Call], kind: str, fields: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.events.base import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, RowOf, Scope
-from interlock.infra.errors import SessionNotFound, StatementRefused, StoreError
+from interlock.infra.errors import SessionNotFound, StatementRefused, StoreAway, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, RetryTransaction
@@ -71,9 +71,9 @@ Grown = Callable[[set[str]], None]
 
 
 class _Unit(WriteUnit):
-    """Either drafts to append or work to carry out, on one stream."""
+    """Either drafts to append or work to carry out, on one stream. Others build on one that is noted."""
 
-    __slots__ = ("drafts", "stream", "token", "work")
+    __slots__ = ("drafts", "is_noted", "stream", "token", "work")
 
     def __init__(
         self,
@@ -83,8 +83,10 @@ class _Unit(WriteUnit):
         work: Work[Any] | None = None,
         *,
         is_seen_through: bool = False,
+        is_noted: bool = False,
     ) -> None:
         super().__init__(is_seen_through=is_seen_through)
+        self.is_noted = is_noted
         self.stream = stream
         self.token = token
         self.drafts = drafts
@@ -98,8 +100,10 @@ class EventLog:
         self._redactor = redactor
         self._heads: dict[str, Head] = {}
         self._ears: tuple[Grown, ...] = ()
+        # Holders of sessions, something of whose story could not be written.
+        self._torn: set[tuple[str, int]] = set()
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
-            database.config.connect, self._apply, self._heads.clear, self._tell_grown
+            database.config.connect, self._apply, self._heads.clear, self._after
         )
 
     def listen(self, grown: Grown) -> Callable[[], None]:
@@ -114,10 +118,18 @@ class EventLog:
 
         return stop
 
-    def _tell_grown(self, units: Sequence[_Unit]) -> None:
+    def mend(self, stream: str, token: int) -> None:
+        """Whoever holds the session goes on from the log; what was noted and lost is over."""
+        self._torn.discard((stream, token))
+
+    def _after(self, units: Sequence[_Unit]) -> None:
+        """In the writer's thread, when a group is durable or has failed."""
+        for unit in units:
+            if unit.error is not None and unit.is_noted and unit.token is not None:
+                self._torn.add((unit.stream, unit.token))
         if self._ears:
             streams = {unit.stream for unit in units if unit.error is None}
-            for ear in self._ears:
+            for ear in self._ears if streams else ():
                 ear(streams)
 
     def begin_append(
@@ -142,10 +154,11 @@ class EventLog:
         """Queue facts for which nobody waits: they keep their place and share the next commit.
 
         That is made when the next thing is queued that is waited for, or after a moment. Whoever waits for
-        the future after all says `hurry` first.
+        the future after all says `hurry` first. Where it cannot be made, nothing that follows is written
+        under the same token until `mend`: a story with a hole in it would be told wrong when it goes on.
         """
         _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, drafts), is_patient=True)
+        return self._writer.submit(_Unit(stream, token, drafts, is_noted=True), is_patient=True)
 
     def hurry(self) -> None:
         """Write what was only noted."""
@@ -199,6 +212,9 @@ class EventLog:
 
     def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit) -> None:
         unit.error = None
+        if unit.token is not None and (unit.stream, unit.token) in self._torn:
+            unit.fail(StoreAway("something of the same task could not be written a moment ago"))
+            return
         if unit.work is not None:
             # What others queued is settled first; if that fails, it is the whole group's failure.
             ledger.flush()

@@ -65,13 +65,13 @@ class GroupCommitWriter(Generic[Unit]):
         connect: Callable[[], Connection],
         apply: Callable[[Connection, Sequence[Unit]], None],
         forget: Callable[[], None],
-        written: Callable[[Sequence[Unit]], None] = lambda _units: None,
+        after: Callable[[Sequence[Unit]], None] = lambda _units: None,
     ) -> None:
-        """`written` is told of each group when it is durable, in the writer's thread."""
+        """`after` is told of each group when it is durable or has failed, in the writer's thread."""
         self._connect = connect
         self._apply = apply
         self._forget = forget
-        self._written = written
+        self._after = after
         self._queue: queue.SimpleQueue[list[Unit] | None] = queue.SimpleQueue()
         # Nobody waits for these yet.
         self._patient: list[Unit] = []
@@ -136,8 +136,8 @@ class GroupCommitWriter(Generic[Unit]):
             group: list[Unit] = []
             open_for_more = self._gather(group)
             if group:
-                if self._commit(group):
-                    self._written(group)
+                self._commit(group)
+                self._after(group)
                 _settle_all(group)
         if self._connection is not None:
             self._connection.close()
@@ -156,11 +156,11 @@ class GroupCommitWriter(Generic[Unit]):
                 return True
         return False
 
-    def _commit(self, units: Sequence[Unit]) -> bool:
+    def _commit(self, units: Sequence[Unit]) -> None:
         for attempt in range(MAX_RETRIES):
             try:
                 self._commit_once(units)
-                return True
+                return
             except RetryTransaction as error:
                 failure: Exception = StoreError(f"the database kept giving up: {error}")
                 time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
@@ -172,7 +172,6 @@ class GroupCommitWriter(Generic[Unit]):
                 break
         for unit in units:
             unit.fail(failure)
-        return False
 
     def _commit_once(self, units: Sequence[Unit]) -> None:
         connection = self._begun()

@@ -75,6 +75,7 @@ class SessionWork:
             end = await attempt(self._handler, task, lease, self._signals(cancelled))
         finally:
             del self._cancelled[task.id]
+            self._log.mend(lease.session_id, lease.token)
         if isinstance(end, Lost):
             _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)
             return False
