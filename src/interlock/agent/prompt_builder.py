@@ -56,6 +56,8 @@ class PromptInputs:
     node_brief: str = ""
     # The step's own policy, which the Authority was made with.
     node: ToolPolicy = NO_RESTRICTION
+    # The mode of the run that the step belongs to.
+    ceiling: ToolMode | None = None
 
     def is_same(self, other: "PromptInputs") -> bool:
         """The same situation: the Authorities of one cache are compared as objects."""

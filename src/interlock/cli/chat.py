@@ -163,7 +163,7 @@ class _Chat:
             return self._run(talk.answer(question, answer))
         if not self._desk.office.plans.can_build(question):
             note(f"to have it built: {self._desk.way_back(ToolMode.coding)}, then /build")
-        elif _ask("[b build it now in coding mode, or nothing] ").strip().lower()[:1] == "b":
+        elif ask_line("[b build it now in coding mode, or nothing] ").strip().lower()[:1] == "b":
             return self._run(talk.see_to(lambda: self._desk.build(question, answer)))
         return self._run(talk.answer(question, answer))
 
@@ -184,7 +184,7 @@ class _Chat:
         widget = question.read_widget()
         print_text(question_text(widget))
         try:
-            return ask_person(widget, _ask)
+            return ask_person(widget, ask_line)
         except (EOFError, KeyboardInterrupt):
             return None
 
@@ -269,7 +269,7 @@ class _Chat:
 
 def _read_line() -> str:
     try:
-        return _ask("you> ").strip()
+        return ask_line("you> ").strip()
     except EOFError:
         if sys.stdin.isatty():
             note("")
@@ -279,7 +279,7 @@ def _read_line() -> str:
         return ""
 
 
-def _ask(prompt: str) -> str:
+def ask_line(prompt: str) -> str:
     """One line of the person's. The prompt is for a terminal alone."""
     if not sys.stdin.isatty():
         line = sys.stdin.readline()

@@ -91,7 +91,7 @@ class Desk:
                 agent=self._wanted.agent,
                 model=self._wanted.model,
             )
-            self._talk = self._talk_in(session.id)
+            self._talk = self.talk_in(session.id)
         return self._talk
 
     async def mode(self) -> ToolMode:
@@ -206,9 +206,9 @@ class Desk:
             await runtime.mode_switch.switch(session.id, self._wanted.mode, who=self.person)
         if self._wanted.model is not None:
             await runtime.sessions.choose_model(session.id, self._wanted.model, who=self.person)
-        self._talk = self._talk_in(session.id)
+        self._talk = self.talk_in(session.id)
 
-    def _talk_in(self, session_id: str) -> "Talk":
+    def talk_in(self, session_id: str) -> "Talk":
         from interlock.channels.talk import Talk
         from interlock.wiring.office import worker_name
 

@@ -27,6 +27,7 @@ _GROUPS = {
     "mcp": ("interlock.cli.mcp:app", "Add MCP servers, look at them, and class their tools."),
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
     "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
+    "workflow": ("interlock.cli.workflow:app", "List, check, run and steer workflows."),
     "agents": ("interlock.cli.agents:app", "List, show and check the agents of the workspace."),
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
     "undo": ("interlock.cli.undo:undo", "Take back what a session, a task or a call did to files."),

@@ -26,6 +26,12 @@ def step_mode(ceiling: ToolMode, wanted: ToolMode | None) -> ToolMode:
     return ceiling if wanted is None else stricter(wanted, ceiling)
 
 
+def open_to_step(open_modes: frozenset[ToolMode], ceiling: ToolMode, mode: ToolMode) -> frozenset[ToolMode]:
+    """Where the run's mode is open, a step of it may be in a stricter one: nothing is opened by that."""
+    is_below = ceiling in open_modes and stricter(mode, ceiling) is mode
+    return open_modes | {mode} if is_below else open_modes
+
+
 def to_step(ceiling: ToolMode, wanted: ToolMode | None, agent: ToolPolicy, node: ToolPolicy) -> HandedOn:
     return HandedOn(step_mode(ceiling, wanted), agent, node)
 

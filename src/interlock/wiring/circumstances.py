@@ -1,12 +1,14 @@
 """Which kind, agent, model and Authority a session has: what its prompts and its calls follow from."""
 
+from dataclasses import replace
+
 from interlock.agent.agent import AgentServices
 from interlock.agent.children import ChildDesk, ChildRules
 from interlock.agent.personas import Agent, AgentFolder
 from interlock.agent.prompt_builder import Earlier, PromptInputs
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority
-from interlock.gates.handing import HandedOn
+from interlock.gates.handing import HandedOn, open_to_step
 from interlock.gates.policy import NO_RESTRICTION
 from interlock.infra.threads import WorkThreads
 from interlock.models.roster import ModelRoster
@@ -36,14 +38,14 @@ class Circumstances:
             agent=began.agent.tools if began.agent else NO_RESTRICTION,
             node=began.node,
             someone_can_answer=self._someone_can_answer,
+            open_modes=self._open_modes(began.ceiling, mode),
             offered=IN_A_STEP if began.run_directive else AT_WORK,
         )
-        if authority is began.authority:
-            return began
-        return PromptInputs(
-            *(began.kind, authority, began.agent, began.model),
-            *(began.run_directive, began.node_brief, began.node),
-        )
+        return began if authority is began.authority else replace(began, authority=authority)
+
+    def _open_modes(self, ceiling: ToolMode | None, mode: ToolMode) -> frozenset[ToolMode]:
+        opened = self._runtime.situation.open_modes
+        return opened if ceiling is None else open_to_step(opened, ceiling, mode)
 
     async def _beginning(
         self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None
@@ -69,6 +71,7 @@ class Circumstances:
             run_directive(step),
             node_brief(step),
             brief.tools if brief else NO_RESTRICTION,
+            step.standing.run.mode,
         )
 
     def _model(self, session: Session, agent: Agent | None) -> str:
@@ -98,6 +101,8 @@ class Circumstances:
             handed.mode,
             agent=handed.agent,
             node=handed.node,
+            # What its parent was judged in, it is judged in.
+            open_modes=self._runtime.situation.open_modes | {handed.mode},
             someone_can_answer=False,
             offered=AT_WORK if can_hand_over else frozenset(),
         )

@@ -4,9 +4,10 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from interlock.agent.agent import AgentLoop, AgentServices
 from interlock.agent.breaker import Breakers
@@ -169,18 +170,17 @@ def _plans(runtime: Runtime, tasks: TaskDesk) -> PlanDesk:
     )
 
 
-def open_workflows(runtime: Runtime, agents: AgentFolder) -> WorkflowFolder:
+def workflows_in(workspace: Path, tools: Collection[str], agents: AgentFolder) -> WorkflowFolder:
     def usable() -> Mapping[str, str]:
         return {agent.name: agent.sha256 for agent in agents.survey().agents}
 
-    folder = runtime.settings.workspace_dir / "workflows"
-    return WorkflowFolder(folder, tool_names(runtime.registry), usable)
+    return WorkflowFolder(workspace / "workflows", tools, usable)
 
 
 def open_runs(runtime: Runtime, agents: AgentFolder, tasks: TaskDesk) -> RunDesk:
     return RunDesk(
         *(runtime.runs, tasks, runtime.sessions, runtime.log, runtime.redactor, runtime.bell),
-        open_workflows(runtime, agents),
+        workflows_in(runtime.settings.workspace_dir, tool_names(runtime.registry), agents),
     )
 
 

@@ -236,13 +236,16 @@ class Walk:
     def _way(self, place: Place, outcome: str) -> Edge | str:
         """The one edge to go on by, or why there is none."""
         workflow = self.book.workflow_in(place.frame)
-        ways = workflow.ways_from(place.node)
+        ways, node = workflow.ways_from(place.node), workflow.nodes[place.node]
+        is_step = node.kind is NodeKind.step
+        listed = node.brief.outcomes if is_step and node.brief else ()
+        if listed and not outcome and not any(edge.is_default for edge in ways):
+            return f"{place.node} did not say its outcome (one of: {', '.join(listed)})"
         open_ways = [edge for edge in ways if self._holds(edge, place, outcome)]
         labelled = [edge for edge in open_ways if edge.label]
         for edge in labelled:
             if edge.label == outcome:
                 return edge
-        is_step = workflow.nodes[place.node].kind is NodeKind.step
         if outcome and is_step and any(edge.label for edge in ways):
             return f"no edge leads on from {place.node} with '{outcome}' as things stand"
         holding = [edge for edge in open_ways if edge.condition is not None and not edge.label]

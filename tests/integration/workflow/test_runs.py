@@ -345,6 +345,28 @@ async def test_a_step_may_be_wider_than_the_one_before_it_and_never_than_its_own
         assert (hall.root / "b.txt").exists()
 
 
+async def test_a_stricter_step_needs_no_mode_that_is_opened_for_it(tmp_path, monkeypatch):
+    """With coding alone open, a step in plan mode can read, and cannot write."""
+    script = 'call:list_files {}\ncall:write_file {"path": "a.txt", "content": "x"}\nmsg:done\n'
+    async with opened(tmp_path, monkeypatch, script, SESSION_OPEN_MODES="coding") as hall:
+        hall.put("one", ONE, only="---\nmode: plan\n---\nLook.")
+        done = await hall.run("one")
+        listed, written = hall.results(done.run.session_id)
+        assert listed["ok"]
+        assert (written["error_code"], written["mode"]) == ("MODE_DENIED", "plan")
+
+
+async def test_where_the_runs_mode_is_not_open_its_steps_are_in_chat_safe(tmp_path, monkeypatch):
+    script = "call:list_files {}\nmsg:done\n"
+    async with opened(tmp_path, monkeypatch, script) as hall:
+        hall.put("one", ONE, only="---\nmode: plan\n---\nLook.")
+        session = await hall.start("one")
+    async with opened(tmp_path, monkeypatch, SESSION_OPEN_MODES="chat") as hall:
+        await hall.work(session)
+        (denied,) = hall.results(session)
+        assert (denied["error_code"], denied["mode"]) == ("MODE_DENIED", "chat_safe")
+
+
 async def test_only_a_mode_that_is_open_can_be_asked_for(tmp_path, monkeypatch):
     async with opened(tmp_path, monkeypatch, SIMPLE, SESSION_OPEN_MODES="chat") as hall:
         hall.put("one", ONE, only="Go.")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority, Capabilities, Situation, compile_authority
-from interlock.gates.handing import HandedOn, to_child, to_step
+from interlock.gates.handing import HandedOn, open_to_step, to_child, to_step
 from interlock.gates.policy import (
     FsPolicy,
     ImagePolicy,
@@ -54,8 +54,11 @@ steps = st.lists(
 
 
 def judged(here: Situation, handed: HandedOn) -> Authority:
+    """As the wiring does it: `here.mode` is the run's."""
+    opened = open_to_step(here.open_modes, here.mode, handed.mode)
     return compile_authority(
-        REGISTRY, replace(here, mode=handed.mode, agent=handed.agent, node=handed.node)
+        REGISTRY,
+        replace(here, mode=handed.mode, agent=handed.agent, node=handed.node, open_modes=opened),
     )
 
 

@@ -103,6 +103,13 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
     assert plan.walk().refusal(plan.at, "approve") != ""
 
 
+def test_a_step_that_lists_its_outcomes_must_say_one():
+    run = Run(reviewed()).come_to().come_to().come_to("")
+    assert run.end == Fail(
+        Place("", "review"), "review did not say its outcome (one of: approve, needs_work)"
+    )
+
+
 def small(*edges: Edge, more: dict[str, Node] | None = None) -> Workflow:
     nodes = {
         "a": Node(name="a", kind=NodeKind.step, brief=Brief("do")),

@@ -1,0 +1,317 @@
+"""`interlock workflow`: the workflows of the workspace, and runs of them."""
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from interlock.cli.conversing import Roots
+from interlock.cli.exits import Exit
+from interlock.cli.output import (
+    AsJson,
+    Count,
+    local_time,
+    note,
+    print_json,
+    print_line,
+    print_table,
+)
+from interlock.cli.runtime import opened_office
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.wiring.office import Office
+    from interlock.workflow.folder import Checked, WorkflowFolder
+    from interlock.workflow.graph import Edge, Workflow
+    from interlock.workflow.rows import Run, Standing
+
+app = App(
+    name="workflow",
+    help="List and check workflows; run one; show, pause, resume, retry and stop runs.",
+    help_format="plaintext",
+)
+
+Here = Annotated[bool, Parameter(negative=())]
+
+
+@app.command(name="list")
+async def list_workflows(*, json: AsJson = False) -> int:
+    """List the workflows of the workspace. Those with problems are named on stderr."""
+    from interlock.workflow.shown import checked_json
+
+    async with _folder() as folder:
+        found = folder.survey()
+    if json:
+        print_json([checked_json(each) for each in found])
+        return Exit.ok
+    usable = [each for each in found if not each.problems and each.workflow]
+    if usable:
+        print_table(["workflow", "what it is for"], [[e.name, _description(e)] for e in usable])
+    else:
+        note(f"no workflows in {folder.path}")
+    if broken := [each.name for each in found if each.problems]:
+        note(f"not usable: {', '.join(broken)}; interlock workflow check tells why")
+    return Exit.ok
+
+
+@app.command
+async def check(name: str | None = None, *, json: AsJson = False) -> int:
+    """Check one workflow, or all of them, and print every problem with its file and line.
+
+    Parameters
+    ----------
+    name
+        The workflow's name.
+    """
+    from interlock.workflow.shown import checked_json
+
+    async with _folder() as folder:
+        found = folder.survey() if name is None else [folder.check(name)]
+    if json:
+        print_json([checked_json(each) for each in found])
+    else:
+        for each in found:
+            for problem in each.problems:
+                place = folder.path / each.name / problem.file
+                print_line(f"{place}:{problem.line}: {problem.text}")
+        bad = sum(bool(each.problems) for each in found)
+        note(f"workflows that can be used: {len(found) - bad}; with problems: {bad}")
+    return Exit.failed if any(each.problems for each in found) else Exit.ok
+
+
+@app.command
+async def run(
+    name: str,
+    text: str = "",
+    *,
+    mode: str | None = None,
+    root: Roots = (),
+    model: str | None = None,
+    json: AsJson = False,
+) -> int:
+    """Run a workflow in this process until it is done, stuck, or waits for an answer.
+
+    Parameters
+    ----------
+    name
+        The workflow's name.
+    text
+        What the run is for: every step is told.
+    mode
+        The mode to work in, and the ceiling of every step; it is opened for this process alone.
+    root
+        A folder to work in, instead of the configured ones.
+    model
+        The model to ask, one of those that are configured.
+    json
+        Print what happens as JSON lines.
+    """
+    from interlock.cli.running import run_new
+
+    return await run_new(name, text, mode, root, model, as_json=json)
+
+
+@app.command
+async def show(name: str, *, json: AsJson = False) -> int:
+    """Show a run by its id: where it is, and every node it came to. Or a workflow by its name: its graph.
+
+    Parameters
+    ----------
+    name
+        The id of a run, or the name of a workflow.
+    """
+    from interlock.workflow.rows import RunNotFound
+    from interlock.workflow.shown import standing_json, workflow_json
+
+    async with opened_office() as office:
+        try:
+            shown = await office.runs.shown(name)
+        except RunNotFound:
+            if name.startswith("s_"):
+                raise
+            workflow = office.runs.folder.load(name)
+            print_json(workflow_json(workflow)) if json else _print_workflow(workflow)
+            return Exit.ok
+    if json:
+        print_json({**standing_json(shown.standing), "is_waiting": shown.is_waiting})
+    else:
+        _print_run(shown.standing, is_waiting=shown.is_waiting)
+        if shown.is_waiting and shown.task is not None:
+            note(f"it waits for an answer: interlock questions show {shown.task.question_id}")
+    return Exit.ok
+
+
+@app.command
+async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson = False) -> int:
+    """List runs, the newest first.
+
+    Parameters
+    ----------
+    workflow
+        Only those of this workflow.
+    limit
+        At most so many.
+    """
+    from interlock.workflow.shown import run_json
+
+    async with opened_office() as office:
+        found = await office.runs.book.runs(workflow=workflow, limit=limit)
+    if json:
+        print_json([run_json(each) for each in found])
+    elif not found:
+        note("no runs")
+    else:
+        rows = [
+            [
+                each.session_id,
+                each.workflow,
+                each.status.value,
+                local_time(each.created_us),
+                each.reason or "",
+            ]
+            for each in found
+        ]
+        print_table(["run", "workflow", "status", "started", "reason"], rows)
+    return Exit.ok
+
+
+@app.command
+async def pause(run: str, *, json: AsJson = False) -> int:
+    """Begin no further step of a run; the one at work goes to its end."""
+    return await _changed("pause", run, as_json=json)
+
+
+@app.command
+async def stop(run: str, *, json: AsJson = False) -> int:
+    """End a run for good, and cancel the step that is at work."""
+    return await _changed("stop", run, as_json=json)
+
+
+@app.command
+async def resume(
+    run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
+) -> int:
+    """Let a paused run go on. Workers do the work, or this process.
+
+    Parameters
+    ----------
+    run
+        The run's id.
+    here
+        Work on it in this process; also one that is not paused and that nobody works on.
+    mode
+        With --here: the mode to open for this process; it must be the run's own.
+    root
+        With --here: a folder to work in, instead of the configured ones.
+    """
+    from interlock.cli.running import go_on_here
+
+    if here:
+        return await go_on_here(run, "resume", mode, root, as_json=json)
+    return await _changed("resume", run, as_json=json)
+
+
+@app.command
+async def retry(
+    run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
+) -> int:
+    """Do the step again that did not get to an end, with the agents as their files are now.
+
+    Parameters
+    ----------
+    run
+        The run's id.
+    here
+        Work on it in this process.
+    mode
+        With --here: the mode to open for this process; it must be the run's own.
+    root
+        With --here: a folder to work in, instead of the configured ones.
+    """
+    from interlock.cli.running import go_on_here
+
+    if here:
+        return await go_on_here(run, "retry", mode, root, as_json=json)
+    return await _changed("retry", run, as_json=json)
+
+
+async def _changed(what: str, run_id: str, *, as_json: bool) -> int:
+    from interlock.workflow.shown import run_json
+
+    async with opened_office() as office:
+        changed = await change(office, what, run_id)
+    if as_json:
+        print_json(run_json(changed))
+    else:
+        print_line(f"run       {changed.session_id}  {changed.status}")
+    if what in {"resume", "retry"}:
+        note(f"whoever works goes on with it: interlock worker, serve, or workflow {what} {run_id} --here")
+    return Exit.ok
+
+
+async def change(office: "Office", what: str, run_id: str) -> "Run":
+    from interlock.wiring import local_person
+
+    desk = office.runs
+    changes = {"pause": desk.pause, "stop": desk.stop, "resume": desk.resume, "retry": desk.retry}
+    return await changes[what](run_id, who=local_person())
+
+
+@asynccontextmanager
+async def _folder() -> "AsyncIterator[WorkflowFolder]":
+    """The workflows' folder alone: to look at files, no store is needed."""
+    from interlock.agent.personas import AgentFolder
+    from interlock.config.settings import load_settings
+    from interlock.wiring import build_registry, tool_names
+    from interlock.wiring.office import workflows_in
+
+    workspace, tools = load_settings().workspace_dir, tool_names(build_registry())
+    yield workflows_in(workspace, tools, AgentFolder(workspace / "agents", tools))
+
+
+# -- showing -------------------------------------------------------------------------------------------
+
+
+def _description(checked: "Checked") -> str:
+    return checked.workflow.description if checked.workflow else ""
+
+
+def _print_workflow(workflow: "Workflow") -> None:
+    print_line(f"workflow  {workflow.name}")
+    print_line(f"for       {workflow.description}")
+    print_line(f"start     {workflow.start}")
+    print_line()
+    for node in workflow.nodes.values():
+        agent = workflow.agent_of(node.name) if node.brief else None
+        who = f" by {agent}" if agent else ""
+        print_line(f"{node.kind:<11} {node.name}{who}{f': {node.title}' if node.title else ''}")
+        for edge in workflow.ways_from(node.name):
+            print_line(f"            > {edge.target}{_how(edge)}")
+
+
+def _how(edge: "Edge") -> str:
+    said = [f'"{edge.label}"'] if edge.label else []
+    said += [f"if {edge.condition.text}"] if edge.condition else []
+    said += ["otherwise"] if edge.is_default else []
+    return f"  ({', '.join(said)})" if said else ""
+
+
+def _print_run(standing: "Standing", *, is_waiting: bool) -> None:
+    run = standing.run
+    status = f"{run.status}, waiting for an answer" if is_waiting else run.status.value
+    print_line(f"run       {run.session_id}")
+    print_line(f"workflow  {run.workflow}  {run.digest[:16]}")
+    print_line(f"status    {status}{f': {run.reason}' if run.reason else ''}")
+    if run.outcome:
+        print_line(f"outcome   {run.outcome}")
+    print_line(f"mode      {run.mode}, started by {run.started_by} at {local_time(run.created_us)}")
+    if standing.visits:
+        rows = [
+            [v.number, f"{v.frame}{v.node}", v.status.value, v.outcome or "", v.summary or v.reason or ""]
+            for v in standing.visits
+        ]
+        print_line()
+        print_table(["", "node", "status", "outcome", "what"], rows)
+    if standing.artifacts:
+        note(f"artifacts: {', '.join(standing.artifacts)} (--json shows them)")
