@@ -293,7 +293,7 @@ class TelegramServer:
         trouble = self._troubles[method].popleft() if self._troubles[method] else None
         if trouble is not None:
             await asyncio.sleep(trouble.seconds)
-            if not trouble.after_effect and (trouble.drops or trouble.status != 200):
+            if not trouble.after_effect and (trouble.drops or trouble.status != 200 or trouble.body):
                 return self._fail(request, trouble)
         response = await self._carry_out(method, given)
         if trouble is not None and trouble.after_effect:

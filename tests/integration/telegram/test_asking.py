@@ -178,7 +178,7 @@ async def test_a_button_answers_only_its_question_in_its_chat(open_street, teleg
     of_bob = await telegram.until_shown(BOB, "Delete it?")
     data = of_ada.buttons[0]["callback_data"]
     by_bob = await telegram.press_data(BOB, of_bob.message_id, data)
-    forged = await telegram.press_data(ADA, of_ada.message_id + 50, data)
+    forged = await telegram.press_data(ADA, of_ada.message_id, "q_0123456789abcdef:y")
     odd = await telegram.press_data(ADA, of_ada.message_id, "nonsense")
     await telegram.until(lambda: all(telegram.presses[each] is not None for each in (by_bob, forged, odd)))
     assert {telegram.presses[each] for each in (by_bob, forged, odd)} == {"That question is closed."}

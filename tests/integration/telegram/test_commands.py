@@ -15,7 +15,7 @@ async def test_help_tells_every_command(open_street, telegram):
     for name in ("new", "mode", "tools", "why", "cancel", "undo", "help"):
         assert f"/{name}" in shown.text
     await telegram.say(ADA, "/nothing")
-    await telegram.until_shown(ADA, "There is no /nothing; /help tells what there is.")
+    await telegram.until_shown(ADA, "There is no such command; /help tells what there is.")
 
 
 async def test_tools_tells_what_can_be_used_and_what_not_and_why(open_street, telegram):

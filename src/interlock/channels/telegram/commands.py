@@ -62,11 +62,7 @@ class Commands:
         if command is not None:
             return await command(asked)
         # In a group it may be meant for another bot.
-        return (
-            Content(f"There is no /{asked.command}; /help tells what there is.")
-            if asked.is_private
-            else None
-        )
+        return Content("There is no such command; /help tells what there is.") if asked.is_private else None
 
     async def _help(self, _asked: Incoming) -> Content:
         return Content(HELP)

@@ -237,7 +237,7 @@ class Conversation:
                 await self._answer_press(incoming, "")
                 self.say(Content(told))
             return True
-        found = await self._open_question(head, incoming.message_id)
+        found = await self._open_question(head)
         if found is None:
             await self._answer_press(incoming, CLOSED)
             return True
@@ -250,7 +250,7 @@ class Conversation:
 
     async def _reply(self, incoming: Incoming, question_id: str) -> bool:
         """False: it is a message like any other."""
-        found = await self._open_question(question_id, incoming.reply_to or 0)
+        found = await self._open_question(question_id)
         if found is None:
             return False
         question, task, state = found
@@ -260,20 +260,14 @@ class Conversation:
         await self._take_step(incoming, question, task, state, step)
         return True
 
-    async def _open_question(
-        self, question_id: str, message_id: int
-    ) -> tuple[Question, ShownTask, State] | None:
-        """Only where it was asked in this chat, by that message."""
+    async def _open_question(self, question_id: str) -> tuple[Question, ShownTask, State] | None:
+        """Only where it was asked in this chat."""
         known = await self._records.question(question_id)
-        if known is None:
-            return None
-        task, state = known
-        is_shown = any(shown == message_id and question_id in name for name, shown in task.shown.items())
-        if task.chat_id != self._chat or not is_shown:
+        if known is None or known[0].chat_id != self._chat:
             return None
         with suppress(QuestionNotFound):
             question = await self._services.questions.get(question_id)
-            return (question, task, state) if question.status is Status.open else None
+            return (question, *known) if question.status is Status.open else None
         return None
 
     async def _take_step(

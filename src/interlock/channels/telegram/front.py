@@ -59,6 +59,7 @@ class Front:
         self._views: dict[str, TaskView] = {}
         self._ears: dict[str, Ear] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._told = asyncio.Event()
 
     async def run(self) -> None:
         name = await until_reached(self._bot)
@@ -73,11 +74,22 @@ class Front:
         await polling.run()
 
     async def flush(self) -> None:
-        """What is to be shown is shown, if that does not take long."""
-        with suppress(TimeoutError):
+        """What has ended is told, if that does not take long."""
+        with suppress(TimeoutError, StoreError):
             async with asyncio.timeout(FLUSH_SECONDS):
+                self._told.clear()
+                while await self._has_untold_ends():
+                    await self._told.wait()
+                    self._told.clear()
                 for wall in tuple(self._walls.values()):
                     await wall.settle()
+
+    async def _has_untold_ends(self) -> bool:
+        for task_id in tuple(self._views):
+            with suppress(TaskNotFound):
+                if (await self._services.tasks.get(task_id)).status.is_end:
+                    return True
+        return False
 
     async def close(self) -> None:
         for task in tuple(self._running):
@@ -168,6 +180,7 @@ class Front:
         finally:
             if not any(other.task.session_id == task.session_id for other in self._views.values()):
                 await self._leave(task.session_id)
+            self._told.set()
             # A message may have waited for room in the queue.
             self._chat(task.chat_id).wake()
 

@@ -7,10 +7,14 @@ import re
 from dataclasses import dataclass
 
 from interlock.channels.telegram.splitting import units
+from interlock.redaction.redactor import MARK
 
 # Telegram leaves out what is more.
 MAX_ENTITIES = 100
 MAX_LANGUAGE = 40
+
+# What stands for a secret looks like Markdown and is none; meanwhile this character is there.
+_STAND_IN = "\ue1a7"
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^`\n]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$")
@@ -47,6 +51,7 @@ class Rendered:
 def rendered(markdown: str) -> Rendered:
     """Never longer than the Markdown was."""
     page = _Page()
+    markdown = markdown.replace(_STAND_IN, "\ufffd").replace(MARK, _STAND_IN)
     lines = markdown.strip("\n").rstrip().split("\n")
     place = 0
     while place < len(lines):
@@ -135,6 +140,7 @@ class _Page:
             self._quote_begin = None
 
     def _add(self, text: str) -> None:
+        text = text.replace(_STAND_IN, MARK)
         self._texts.append(text)
         self._units += units(text)
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*))?", re.DOTALL)
 
 
+# Anything else with a slash is told to be no command, and not repeated.
+KNOWN_COMMANDS = frozenset({"start", "new", "mode", "tools", "why", "cancel", "undo", "help"})
+
+
 class Kind(StrEnum):
     text = "text"
     command = "command"
@@ -124,7 +128,8 @@ def _meaning(message: "Message", text: str, bot: BotName) -> tuple[Kind | None, 
     if found is not None:
         if found[2] and found[2].lower() != bot.username.lower():
             return None, "", ""
-        return Kind.command, found[1].lower(), (found[3] or "").strip()
+        name = found[1].lower()
+        return Kind.command, name if name in KNOWN_COMMANDS else "", (found[3] or "").strip()
     if text.strip():
         return Kind.text, "", text
     return (Kind.other if _has_content(message) else None), "", ""

@@ -74,7 +74,7 @@ class TaskView:
                 self._show_activity()
             case PieceType.tool_denied:
                 self._activity.denied(cast("ToolDeniedData", data))
-                self._show_activity()
+                self._show_activity(soft=False)
             case PieceType.ask_user:
                 await self._show_question(cast("AskUserData", data))
             case PieceType.error:
@@ -139,10 +139,10 @@ class TaskView:
 
     # -- tools --
 
-    def _show_activity(self) -> None:
+    def _show_activity(self, *, soft: bool = True) -> None:
         if not self._activity.is_empty:
             text = self._redactor.text(self._activity.markdown())
-            self._show("status", Content(split(text)[0].source.strip()), soft=True)
+            self._show("status", Content(split(text)[0].source.strip()), soft=soft)
 
     # -- questions --
 

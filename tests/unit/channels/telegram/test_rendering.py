@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from interlock.channels.telegram.rendering import Entity, rendered
 from interlock.channels.telegram.splitting import units
+from interlock.redaction.redactor import MARK
 
 SIGNS = ["**", "*", "_", "__", "`", "```", "~~", "[", "](", ")", "https://a.test", "# ", "> ", "- "]
 MARKS = st.sampled_from([*SIGNS, "\n", "word", "😀", " ", "\n```\n", "é"])
@@ -71,3 +72,8 @@ def test_what_is_no_mark_stays():
     for text in ("2 * 3 * 4", "snake_case_name", "a ** b", "**open", "<b>&amp;</b>"):
         assert rendered(text).text == text
         assert rendered(text).entities == ()
+
+
+def test_what_stands_for_a_secret_stays_as_it_is():
+    shown = rendered(f"The key is {MARK}, **not {MARK}**.")
+    assert shown.text == f"The key is {MARK}, not {MARK}."

@@ -1,0 +1,94 @@
+"""Starts `interlock telegram` in processes of their own, quickly: everything is loaded once, then forked.
+
+A line of JSON on stdin starts one: its environment, its options, where its output goes, and at which call
+it is to kill itself (`CLASS.METHOD:before|after:N`). Its number, and later its end, are lines on stdout.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+PLACES = {
+    "Records": "interlock.channels.telegram.records",
+    "TelegramBot": "interlock.channels.telegram.bot",
+    "TaskDesk": "interlock.worker.tasks",
+    "QuestionDesk": "interlock.questions.desk",
+}
+LOADED = ("interlock.cli.main", "interlock.cli.telegram", "interlock.wiring.office", "interlock.cli.work")
+LOADED += ("interlock.wiring.telegram", "interlock.models.scripted", "interlock.cli.serve", "cyclopts")
+
+
+def die_at(moment: str) -> None:
+    named, when, count = moment.split(":")
+    owner_name, method = named.split(".")
+    owner = getattr(importlib.import_module(PLACES[owner_name]), owner_name)
+    real, left = getattr(owner, method), [int(count)]
+
+    async def dying(self: Any, *arguments: Any, **more: Any) -> Any:
+        left[0] -= 1
+        if when == "before" and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = await real(self, *arguments, **more)
+        if when == "after" and left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, method, dying)
+
+
+def warm_up(environment: dict[str, str]) -> None:
+    """What every process makes for itself when it starts, and what is the same in all of them."""
+    from interlock.config.settings import load_settings
+    from interlock.redaction.choice import redactor_for
+
+    os.environ.update(environment)
+    redactor_for(load_settings()).text("x")
+
+
+def become(order: dict[str, Any]) -> None:
+    from interlock.cli.main import main
+
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    silent = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((silent, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    if order["dies_at"]:
+        die_at(order["dies_at"])
+    main(["telegram", *order["options"]])
+
+
+def look_after(pid: int) -> None:
+    _, status = os.waitpid(pid, 0)
+    os.write(1, f"{pid} {os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def serve() -> None:
+    for name in LOADED:
+        importlib.import_module(name)
+    is_warm = False
+    for line in sys.stdin:
+        order = json.loads(line)
+        if not is_warm:
+            warm_up(order["environment"])
+            is_warm = True
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become(order)
+            except SystemExit as end:
+                sys.stdout.flush()
+                os._exit(int(end.code or 0))
+            finally:
+                os._exit(70)
+        os.write(1, f"{pid}\n".encode())
+        threading.Thread(target=look_after, args=(pid,), daemon=True).start()
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,133 @@
+"""`interlock telegram` as a real process against a Bot API double."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.doubles.telegram_server import TOKEN, TelegramServer
+
+ADA, BOB, EVE = 501, 502, 666
+ROOT = Path(__file__).parents[3]
+PATIENCE = 60.0
+
+
+class Nursery:
+    """Forks bots from one process that has everything loaded."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("nursery.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        )
+        self._ends: dict[int, int] = {}
+
+    def start(self, **order: Any) -> int:
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._read(lambda words: int(words[0]) if len(words) == 1 else None)
+
+    def wait(self, pid: int) -> int:
+        while pid not in self._ends:
+            self._read(lambda _words: 0)
+        return self._ends[pid]
+
+    def _read(self, wanted: Any) -> int:
+        while True:
+            words = self._process.stdout.readline().split()
+            assert words, "the nursery has ended"
+            if len(words) == 2:
+                self._ends[int(words[0])] = int(words[1])
+            if (found := wanted(words)) is not None:
+                return found
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+class BotProcess:
+    def __init__(
+        self, nursery: Nursery, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
+    ) -> None:
+        (folder / "token").write_text(TOKEN)
+        self.folder = folder
+        self.telegram = telegram
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "INTERLOCK_STATE_DIR": str(folder / "state"),
+            "WORKSPACE_DIR": str(folder / "workspace"),
+            "MODEL": f"scripted:{json.dumps(list(items))}",
+            "TELEGRAM_BOT_TOKEN_FILE": str(folder / "token"),
+            "TELEGRAM_BASE_URL": telegram.base_url,
+            "TELEGRAM_ALLOWED_USERS": f"{ADA},{BOB}",
+            "TELEGRAM_PENDING_SECONDS": "0.1",
+            "SESSION_LEASE_SECONDS": "1",
+            "WORKER_POLL_SECONDS": "0.2",
+            **variables,
+        }
+        self._nursery = nursery
+        self._pid: int | None = None
+
+    def start(self, *options: str, dies_at: str = "") -> None:
+        """Whole, or one that kills itself at a moment."""
+        self._pid = self._nursery.start(
+            environment=self.environment,
+            options=options,
+            dies_at=dies_at,
+            output=str(self.folder / "output"),
+        )
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(PATIENCE):
+            code = await asyncio.to_thread(self._nursery.wait, self._pid)
+        self._pid = None
+        return code
+
+    async def stop(self) -> int:
+        os.kill(self._pid, signal.SIGTERM)
+        return await self.ended()
+
+    def kill(self) -> None:
+        if self._pid is not None:
+            os.kill(self._pid, signal.SIGKILL)
+            self._nursery.wait(self._pid)
+            self._pid = None
+
+    async def replied(self, count: int = 1) -> None:
+        """So many answers are recorded as sent."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.events("reply.sent")) < count:
+                await asyncio.sleep(0.05)
+
+    @property
+    def output(self) -> str:
+        return (self.folder / "output").read_text()
+
+    def interlock(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        store = sqlite3.connect(self.folder / "state" / "interlock.db")
+        rows = store.execute(
+            "SELECT payload FROM events WHERE kind = ? ORDER BY position", (kind,)
+        ).fetchall()
+        store.close()
+        return [json.loads(row[0]) for row in rows]

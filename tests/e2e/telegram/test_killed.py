@@ -1,0 +1,99 @@
+"""SIGKILL at every moment that matters, and another start: nothing is lost, and nothing is done twice."""
+
+import signal
+
+import pytest
+
+from tests.e2e.telegram.process import ADA
+
+QUESTION = {"type": "confirmation", "message": "Go on?"}
+ASKING = {"tool_calls": [{"name": "ask_user", "arguments": QUESTION}]}
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        # Asked for, and nothing of it stored.
+        "Records.take_in:before:1",
+        # Stored, and Telegram not told.
+        "Records.take_in:after:1",
+        # It is decided which messages belong together, and nothing is put.
+        "TaskDesk.put:before:1",
+        # Put, and still in the inbox.
+        "TaskDesk.put:after:1",
+        # Answered, and nothing of it shown.
+        "TelegramBot.send:before:1",
+        # Shown and noted, and not recorded as sent.
+        "Records.end:before:1",
+    ],
+)
+async def test_a_message_becomes_one_task_and_one_answer(new_bot, telegram, moment):
+    bot = new_bot("msg:the answer", "msg:a second answer")
+    bot.start(dies_at=moment)
+    await telegram.say(ADA, "one")
+    await telegram.say(ADA, "two")
+    assert await bot.ended() == -signal.SIGKILL, bot.output
+    bot.start()
+    await telegram.until_shown(ADA, "the answer", 40)
+    await telegram.say(ADA, "/help")
+    await telegram.until_shown(ADA, "/undo")
+    await bot.replied()
+    assert await bot.stop() == 0
+    queued = bot.events("task.queued")
+    assert len(queued) == 1
+    assert telegram.texts(ADA).count("the answer") == 1
+    assert len(bot.events("reply.sent")) == 1
+    assert not bot.events("tool_call.failed")
+
+
+async def test_a_question_is_not_put_again_and_its_button_still_works(new_bot, telegram):
+    bot = new_bot(ASKING, "msg:Thank you.")
+    bot.start()
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "Go on?", 40)
+    # Sent after the question was, so what shows the question is noted by then.
+    await telegram.say(ADA, "/help")
+    await telegram.until_shown(ADA, "/undo")
+    bot.kill()
+    await telegram.press(ADA, shown.message_id, "Yes")
+    bot.start()
+    await telegram.until_shown(ADA, "Thank you.", 40)
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert [text for text in telegram.texts(ADA) if "/undo" not in text] == [
+        "Go on?\n\n✓ Yes",
+        "Thank you.",
+    ]
+    assert len(bot.events("ask_user.answered")) == 1
+
+
+async def test_an_answer_that_was_given_when_the_process_died_is_given_once(new_bot, telegram):
+    bot = new_bot(ASKING, "msg:Thank you.")
+    bot.start(dies_at="QuestionDesk.answer:after:1")
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "Go on?", 40)
+    await telegram.press(ADA, shown.message_id, "Yes")
+    assert await bot.ended() == -signal.SIGKILL
+    bot.start()
+    await telegram.until_shown(ADA, "Thank you.", 40)
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert len(bot.events("ask_user.answered")) == 1
+    assert telegram.texts(ADA)[0] == "Go on?\n\n✓ Yes"
+
+
+async def test_a_task_whose_worker_died_is_gone_on_with_in_the_same_messages(new_bot, telegram):
+    bot = new_bot({"tool_calls": [{"name": "current_time"}]}, {"msg": "the answer", "sleep_ms": 4000})
+    bot.start()
+    await telegram.say(ADA, "go")
+    await telegram.until_shown(ADA, "⚙ current_time … done; 1 call", 40)
+    await telegram.say(ADA, "/why")
+    refused = await telegram.until_shown(ADA, "Nothing was refused")
+    telegram.delete(ADA, refused.message_id)
+    bot.kill()
+    bot.start()
+    await telegram.until_shown(ADA, "the answer", 40)
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert telegram.texts(ADA) == ["⚙ current_time … done; 1 call", "the answer"]
+    assert len(bot.events("reply.sent")) == 1

@@ -1,0 +1,182 @@
+"""Telegram away, flooded, wrong or forgetful: the answer arrives, and nothing is done twice."""
+
+import asyncio
+
+import pytest
+
+from interlock.channels.telegram import polling, wall
+from interlock.channels.telegram.wall import Meter, Pace, Traffic
+from interlock.infra.errors import StopsProcess
+from tests.doubles.telegram_server import (
+    BAD_GATEWAY,
+    BLOCKED,
+    CONFLICT,
+    INTERNAL,
+    LOST,
+    LOST_AFTER,
+    UNAUTHORIZED,
+    Trouble,
+    flood,
+    refusal,
+)
+from tests.integration.telegram.street import ADA, BOB, script
+from tests.integration.telegram.test_talking import contents
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    for module in (polling, wall):
+        monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.05)
+        monkeypatch.setattr(module, "LONGEST_PAUSE_SECONDS", 0.2)
+
+
+@pytest.mark.parametrize("method", ["getUpdates", "sendMessage", "getMe"])
+async def test_every_kind_of_trouble_is_survived(open_street, telegram, method):
+    telegram.trouble(method, LOST, BAD_GATEWAY, INTERNAL, Trouble(200, "<html>"), LOST)
+    telegram.trouble(method, Trouble(503, "no"), flood(1))
+    await telegram.say(ADA, "hi")
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.until_shown(ADA, "one")
+    await street.delivered()
+    assert await contents(street) == ["hi"]
+    assert telegram.texts(ADA) == ["one"]
+
+
+async def test_the_network_goes_away_and_comes_back(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
+    await street.talk("a", "one")
+    await telegram.say(ADA, "b")
+    await telegram.until(lambda: len(telegram.sent("sendChatAction")) or telegram.polls > 2)
+    await telegram.stop()
+    await asyncio.sleep(0.8)
+    await telegram.start()
+    await telegram.until_shown(ADA, "two")
+    await street.delivered(2)
+    assert telegram.texts(ADA) == ["one", "two"]
+
+
+async def test_an_update_whose_answer_got_lost_is_taken_once(open_street, telegram):
+    """Telegram gives it again, because it was never told that it arrived."""
+    await telegram.say(ADA, "once")
+    telegram.trouble("getUpdates", LOST_AFTER, LOST_AFTER)
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.until_shown(ADA, "one")
+    await street.delivered()
+    assert await contents(street) == ["once"]
+
+
+async def test_a_flood_wait_is_kept_and_the_end_of_the_text_is_shown(open_street, telegram):
+    words = " ".join(f"word{number}" for number in range(40))
+    street = await open_street(MODEL=script({"msg": words}))
+    telegram.trouble("sendMessage", flood(1))
+    await telegram.say(ADA, "go")
+    await telegram.until_shown(ADA, "word39")
+    await street.delivered()
+    tries = [request.time for request in telegram.requests if request.method == "sendMessage"]
+    shown = [request.time for request in telegram.requests if "Text" in request.method]
+    assert tries[1] - tries[0] >= 1.0
+    assert all(time >= tries[1] for time in shown)
+    assert telegram.texts(ADA) == [words]
+
+
+def test_two_flooded_chats_silence_all():
+    traffic = Traffic()
+    traffic.flooded(1, 100.0, 30.0)
+    assert traffic.wait_seconds(100.0) <= 0
+    traffic.flooded(2, 110.0, 5.0)
+    assert traffic.wait_seconds(110.0) == 20.0
+
+
+def test_a_growing_text_leaves_room_for_what_must_be_shown():
+    meter = Meter(Pace(requests=4, seconds=60.0, soft_seconds=1.0))
+    for number in range(3):
+        assert meter.wait_seconds(number * 2.0, soft=True) <= 0
+        meter.count(number * 2.0)
+    assert meter.wait_seconds(4.5, soft=True) > 50
+    assert meter.wait_seconds(4.5) <= 0
+    meter.count(4.5)
+    assert meter.wait_seconds(5.0) == 55.0
+
+
+async def test_it_keeps_within_telegrams_limits_in_private(open_street, telegram):
+    """The usual pace, against a server that counts."""
+    telegram.limits = {"private": (30, 30.0), "group": (20, 60.0)}
+    calls = [{"tool_calls": [{"name": "current_time"}]} for _ in range(12)]
+    street = await open_street(
+        MODEL=script(*calls, "msg:done"), pace=wall.PRIVATE, CONTROL_MAX_REPEATS="50"
+    )
+    await telegram.say(ADA, "go")
+    await telegram.until_shown(ADA, "done")
+    await street.delivered()
+    edits = [request.time for request in telegram.requests if request.method == "editMessageText"]
+    assert len(edits) <= 4
+    assert telegram.texts(ADA)[0] == "⚙ current_time … done; 12 calls"
+
+
+async def test_another_poller_is_told_and_waited_for(open_street, telegram, capsys):
+    telegram.trouble("getUpdates", CONFLICT, CONFLICT)
+    await telegram.say(ADA, "hi")
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.until_shown(ADA, "one")
+    await street.delivered()
+    assert "another program takes this bot's messages" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["getMe", "getUpdates"])
+async def test_a_wrong_token_stops_it_with_a_sentence(open_street, telegram, method):
+    street = await open_street(MODEL=script("msg:one"), works=False)
+    telegram.trouble(method, UNAUTHORIZED, UNAUTHORIZED, UNAUTHORIZED)
+    front = street.front
+    with pytest.raises(StopsProcess) as caught:
+        async with asyncio.timeout(10):
+            await front.run()
+    assert "Telegram does not know this token" in str(caught.value)
+    assert telegram.token not in str(caught.value)
+    telegram._troubles.clear()
+
+
+async def test_a_message_that_somebody_deleted_is_sent_anew(open_street, telegram):
+    calls = [{"msg": "", "tool_calls": [{"name": "current_time"}]}]
+    items = [*calls, {"msg": "", "tool_calls": [{"name": "current_time"}], "sleep_ms": 500}, "msg:end"]
+    street = await open_street(MODEL=script(*items))
+    await telegram.say(ADA, "go")
+    status = await telegram.until_shown(ADA, "⚙ current_time … done; 1 call")
+    telegram.delete(ADA, status.message_id)
+    await telegram.until_shown(ADA, "2 calls")
+    await street.delivered()
+    assert sum("⚙" in text for text in telegram.texts(ADA)) == 1
+
+
+async def test_what_telegram_does_not_take_with_places_is_sent_without(open_street, telegram):
+    street = await open_street(MODEL=script("msg:a **b** c"))
+    telegram.trouble("sendMessage", Trouble(400, refusal(400, "Bad Request: can't parse entities")))
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "a b c")
+    await street.delivered()
+    assert shown.entities == []
+
+
+async def test_an_answer_to_somebody_who_blocked_the_bot_is_given_up_and_told_in_the_log(
+    open_street, telegram
+):
+    street = await open_street(MODEL=script("msg:one"))
+    telegram.trouble("sendMessage", BLOCKED)
+    await telegram.say(ADA, "go")
+    async with asyncio.timeout(10):
+        while not await street.query("SELECT 1 FROM events WHERE kind = 'reply.failed'"):
+            await asyncio.sleep(0.02)
+    (failed,) = await street.events("reply.failed")
+    assert "blocked by the user" in failed["reason"]
+    assert await street.query("SELECT * FROM telegram_tasks") == []
+    await street.talk("b", "one", user=BOB)
+
+
+async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_street, telegram):
+    street = await open_street(MODEL=script("sleep:60000"), WORKER_STOP_GRACE_SECONDS="0.1")
+    await telegram.say(ADA, "go")
+    await telegram.until(lambda: telegram.sent("sendChatAction"))
+    await street.runtime.sessions.delete(await street.session(), who="test")
+    async with asyncio.timeout(10):
+        while await street.query("SELECT * FROM telegram_tasks"):
+            await asyncio.sleep(0.02)
+    assert await street.query("SELECT * FROM telegram_inbox") == []

@@ -1,0 +1,106 @@
+"""What outlives the process, on both databases: taken in once, sealed together, told once."""
+
+import pytest
+
+from interlock.channels.telegram.records import Records, ShownTask
+from interlock.channels.telegram.updates import Incoming, Kind
+from interlock.events.ledger import NO_SCOPE
+from interlock.events.replies import ReplySent
+from interlock.redaction.redactor import Redactor
+
+BOT, CHAT = 7, 501
+SECRET = "hunter2-hunter2-hunter2"
+
+
+@pytest.fixture
+def records(store) -> Records:
+    return Records(store.database, store.log, Redactor([SECRET]), BOT)
+
+
+def message(number: int, text: str = "hi", chat: int = CHAT) -> Incoming:
+    return Incoming(
+        update_id=number,
+        kind=Kind.text,
+        chat_id=chat,
+        user_id=CHAT,
+        is_private=True,
+        message_id=number * 10,
+        text=text,
+        sent_s=5,
+    )
+
+
+async def test_the_same_update_is_taken_in_once_and_moves_the_place(records):
+    assert await records.place() is None
+    await records.take_in([message(1), message(2)], 3)
+    await records.take_in([message(2, "again"), message(3)], 4)
+    assert [each.incoming.text for each in await records.waiting(CHAT)] == ["hi"] * 3
+    assert (await records.place()).next_update == 4
+
+
+async def test_another_bot_in_the_same_store_has_a_place_of_its_own(store, records):
+    await records.take_in([message(1)], 2)
+    other = Records(store.database, store.log, Redactor(), BOT + 1)
+    assert await other.place() is None
+    assert await other.waiting(CHAT) == []
+
+
+async def test_no_secret_waits_in_the_inbox(records):
+    await records.take_in([message(1, f"it is {SECRET}")], 2)
+    assert SECRET not in (await records.waiting(CHAT))[0].incoming.text
+
+
+async def test_what_is_sealed_stays_together_whatever_comes_behind(store, records):
+    session = await store.sessions.create(opened_by="test")
+    group = [message(1), message(2)]
+    await records.take_in(group, 3)
+    task = ShownTask(records.task_id(group[0]), CHAT, session.id, CHAT)
+    await records.seal(group, task)
+    await records.seal(group, task)
+    await records.take_in([message(3)], 4)
+    assert [each.task_id for each in await records.waiting(CHAT)] == [task.task_id, task.task_id, None]
+    assert await records.session_of(CHAT) == session.id
+    assert await records.open_tasks() == [task]
+    await records.done(group)
+    assert [each.incoming.update_id for each in await records.waiting(CHAT)] == [3]
+    assert await records.chats_at_work() == [CHAT]
+
+
+async def test_messages_are_noted_and_their_end_is_told_once(store, records):
+    session = await store.sessions.create(opened_by="test")
+    task = ShownTask(records.task_id(message(1)), CHAT, session.id, CHAT, 10)
+    await records.seal([message(1)], task)
+    await records.note_shown(task.task_id, "text:0:0", 70)
+    await records.note_shown(task.task_id, "status", 71)
+    await records.note_shown(task.task_id, "status", None)
+    assert (await records.task(task.task_id)).shown == {"text:0:0": 70}
+    state = await records.ask("q_1", task)
+    assert state == {}
+    await records.note_state("q_1", {"at": 1, "values": {"a": SECRET}})
+    assert (await records.ask("q_1", task))["at"] == 1
+    assert SECRET not in str(await records.question("q_1"))
+    sent = ReplySent(channel="telegram", chat=str(CHAT), task_id=task.task_id, message_ids=[70])
+    await records.end(task, sent, NO_SCOPE)
+    assert await records.task(task.task_id) is None
+    assert await records.question("q_1") is None
+    assert store.query("SELECT count(*) FROM events WHERE kind = 'reply.sent'") == [(1,)]
+
+
+async def test_a_deleted_session_is_talked_in_no_more_and_its_answers_are_gone(store, records):
+    session = await store.sessions.create(opened_by="test")
+    task = ShownTask(records.task_id(message(1)), CHAT, session.id, CHAT)
+    await records.seal([message(1)], task)
+    await records.ask("q_1", task)
+    await store.sessions.delete(session.id, who="test")
+    assert await records.session_of(CHAT) is None
+    assert store.query("SELECT * FROM telegram_questions") == []
+
+
+async def test_a_question_is_found_by_the_message_that_shows_it(records):
+    task = ShownTask(records.task_id(message(1)), CHAT, "s_1", CHAT)
+    await records.seal([message(1)], task)
+    await records.ask("q_1", task)
+    await records.note_shown(task.task_id, "prompt:q_1:2", 90)
+    assert await records.question_shown_by(CHAT, 90) == "q_1"
+    assert await records.question_shown_by(CHAT + 1, 90) is None
+    assert await records.question_shown_by(CHAT, 91) is None
