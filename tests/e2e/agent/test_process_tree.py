@@ -134,7 +134,10 @@ async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, s
         [ended_task] = await shop.ended(task.id)
         assert ended_task.status is TaskStatus.done
     *_, supervisor = await tree(place, session, "--processes")
-    killed, other = supervisor["children"]
+    # In the order in which they were spawned; either may have been the first to take it up.
+    killed, other = sorted(
+        supervisor["children"], key=lambda spawned: spawned["payload"]["pid"] != int(pid)
+    )
     assert the(killed, "worker.exited")["payload"]["code"] == -signal.SIGKILL
     assert killed["payload"]["pid"] == int(pid) != other["payload"]["pid"]
     attempts = [the(the(spawned, "worker.started"), "task.started") for spawned in (killed, other)]
@@ -148,6 +151,24 @@ async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, s
     whole = {node["id"] for node in walk(await tree(place, session))}
     hung = {node["id"] for node in walk(await tree(place, session, "--processes")) if "id" in node}
     assert whole <= hung
+
+
+@pytest.mark.parametrize("way", [("worker",), ("serve", "--port", "0")], ids=lambda way: way[0])
+async def test_a_worker_that_nobody_looks_after_is_a_root(place, server, shop, way):
+    if "DATABASE_URL" in place.variables:
+        pytest.skip("the same on either database")
+    server.add(said("Hello."))
+    session = await shop.session()
+    task = await shop.put(session, "hello")
+    process = await place.start(*way)
+    await shop.ended(task.id)
+    await until(lambda: place.events("worker.started", session="system"))
+    process.send_signal(signal.SIGTERM)
+    await ended(process)
+    *_, worker = await tree(place, session, "--processes")
+    assert (worker["kind"], worker["parent"]) == ("worker.started", None)
+    assert worker["payload"]["pid"] == process.pid
+    assert kinds(worker) == ["task.started"]
 
 
 async def test_a_terminal_is_named_though_no_worker(place, server, shop):
