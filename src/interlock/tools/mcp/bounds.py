@@ -24,18 +24,18 @@ Streams = AbstractAsyncContextManager[TransportStreams]
 class Allowance:
     """Every message that comes in takes one, every request that goes out gives one back."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._left = BURST
-        self._at = clock()
+    def __init__(self, burst: float = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = self._left = burst
+        self._per_second = per_second
+        self._at = time.monotonic()
 
     def give(self) -> None:
-        self._left = min(BURST, self._left + 1)
+        self._left = min(self._burst, self._left + 1)
 
     def take(self) -> bool:
         """False where it has said too much."""
-        now = self._clock()
-        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND) - 1
+        now = time.monotonic()
+        self._left = min(self._burst, self._left + (now - self._at) * self._per_second) - 1
         self._at = now
         return self._left >= 0
 

@@ -3,7 +3,6 @@
 The protocol's library speaks it; every request passes here. Loaded only where a connection is opened.
 """
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -11,15 +10,16 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
-from interlock.tools.mcp.bounds import BURST, MAX_MESSAGE_BYTES, PER_SECOND, Allowance
+from interlock.tools.mcp.bounds import MAX_MESSAGE_BYTES, Allowance
 
 CONNECT_SECONDS = 10.0
 # Of a stream of events, over its whole life.
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 # A call may be silent for as long as a tool may take; whoever waits gives up by themselves.
 SILENCE_SECONDS = 900.0
-
-__all__ = ["BURST", "PER_SECOND", "http_streams"]
+# Of streams that the server ended: so many at once, and so many later.
+MAX_RECONNECTIONS = 20.0
+RECONNECTIONS_PER_SECOND = 0.2
 
 
 class OutOfBounds(httpx2.TransportError):
@@ -32,13 +32,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def __init__(self, url: str, inner: httpx2.AsyncBaseTransport | None = None) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._inner = inner or httpx2.AsyncHTTPTransport(trust_env=False)
-        self._allowance = Allowance(time.monotonic)
+        self._reconnections = Allowance(MAX_RECONNECTIONS, RECONNECTIONS_PER_SECOND)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if _origin(request.url) != self._origin:
             raise OutOfBounds("it points to another host")
         # A server that ends every answer early has the library ask again, and again.
-        if not self._allowance.take():
+        if request.method == "GET" and not self._reconnections.take():
             raise OutOfBounds("it has Interlock ask it without end")
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)

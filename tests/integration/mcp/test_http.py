@@ -1,0 +1,178 @@
+"""Servers over HTTP: the official library's, and those that send us elsewhere or never stop."""
+
+import asyncio
+import socket
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import BadUsage, ErrorCode, PersonError
+from interlock.tools.mcp import connection
+from tests.doubles.mcp_servers.over_http import served
+from tests.integration.mcp.stand import OFFICIAL, Stand
+
+KEY = "a-key-that-nobody-else-has"
+
+
+async def reached(stand: Stand, url: str, *, tool: str = "echo", **wish) -> None:
+    await stand.add("web", url=url, readable=(), **wish)
+    await stand.inspect("web")
+    await stand.allow("web", tool)
+    await stand.switch_on("web")
+
+
+@asynccontextmanager
+async def official():
+    """The official library's server, in a process of its own; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(OFFICIAL), "--http", str(port), stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    break
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_the_official_server_is_listed_called_and_its_failures_told(stand: Stand):
+    async with official() as url:
+        await reached(stand, url, tool="add")
+        result = await stand.call("web__add", a=2, b=3)
+        assert result.ok
+        assert "5" in result.stdout
+        assert (await stand.call("web__add", a="x", b=3)).failure.error_code is ErrorCode.INVALID_ARGS
+        await stand.allow("web", "fail")
+        failed = await stand.call("web__fail")
+        assert failed.failure.error_code is ErrorCode.EXECUTION_ERROR
+        assert "fail" in failed.stdout
+        many = await asyncio.gather(*(stand.call("web__add", a=n, b=1) for n in range(10)))
+        assert [result.ok for result in many] == [True] * 10
+    (started,) = await stand.events("mcp.server_started")
+    assert started["transport"] == "http"
+    assert started["protocol"] >= "2025-11-25"
+
+
+async def test_a_server_that_was_away_for_a_moment_is_reached_again(stand: Stand):
+    async with official() as url:
+        await reached(stand, url, tool="add")
+    gone = await stand.call("web__add", a=2, b=3)
+    assert gone.failure.error_code is ErrorCode.EXECUTION_ERROR
+    assert "in trouble" in gone.failure.message
+
+
+async def test_headers_travel_with_every_request_and_their_values_are_secret(stand: Stand, monkeypatch):
+    monkeypatch.setenv("WEB_WORDS", KEY)
+    with served("well") as (url, seen):
+        await reached(stand, url, headers=("Authorization=env:WEB_WORDS", "X-Team=blue"))
+        assert (await stand.call("web__echo")).stdout == "done"
+        posts = [headers for method, _, headers, _ in seen.requests if method == "POST"]
+        assert {headers["authorization"] for headers in posts} == {KEY}
+        assert {headers["x-team"] for headers in posts} == {"blue"}
+        assert {headers["accept-encoding"] for headers in posts} == {"identity"}
+    assert stand.runtime.redactor.text(f"it is {KEY}") == "it is ***REDACTED***"
+    rows = await stand.runtime.database.read(lambda db: db.query("SELECT definition FROM mcp_servers"))
+    assert KEY not in str(rows)
+    assert "env:WEB_WORDS" in str(rows)
+
+
+async def test_a_header_whose_variable_is_missing_is_told(stand: Stand):
+    with served("well") as (url, seen):
+        await stand.add("web", url=url, readable=(), headers=("Authorization=env:NOT_THERE_AT_ALL",))
+        with pytest.raises(PersonError, match="NOT_THERE_AT_ALL, which is not set"):
+            await stand.inspect("web")
+        assert seen.requests == []
+
+
+@pytest.mark.parametrize("behaviour", ["redirects", "redirects-call"])
+async def test_a_redirect_to_another_host_is_not_followed(stand: Stand, behaviour):
+    with served("well") as (elsewhere, other), served(behaviour, elsewhere) as (url, seen):
+        await stand.add("web", url=url, readable=(), headers=("X-Team=blue",))
+        if behaviour == "redirects":
+            with pytest.raises(PersonError):
+                await stand.inspect("web")
+        else:
+            await stand.inspect("web")
+            await stand.allow("web", "echo")
+            await stand.switch_on("web")
+            result = await stand.call("web__echo")
+            assert result.failure.error_code is ErrorCode.EXECUTION_ERROR
+            assert "not followed" in result.failure.message
+        assert seen.requests
+        assert other.requests == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code"),
+    [
+        ("endless", ErrorCode.EXECUTION_ERROR),
+        ("endless-events", ErrorCode.EXECUTION_ERROR),
+        ("packed", ErrorCode.EXECUTION_ERROR),
+        ("closes-streams", None),
+    ],
+)
+async def test_answers_without_end_cost_their_own_call(stand: Stand, behaviour, code):
+    with served(behaviour) as (url, seen):
+        await reached(stand, url)
+        result = await stand.call("web__echo", seconds=5.0)
+        assert result.failure.error_code in {code or ErrorCode.TIMEOUT, ErrorCode.EXECUTION_ERROR}
+        assert len(seen.requests) < 60
+    assert (await stand.call("current_time")).ok
+
+
+@pytest.mark.parametrize("behaviour", ["refuses", "hangs"])
+async def test_a_server_that_refuses_or_hangs_is_told(stand: Stand, monkeypatch, behaviour):
+    monkeypatch.setattr(connection, "START_SECONDS", 2.0)
+    with served(behaviour) as (url, _):
+        await stand.add("web", url=url, readable=())
+        with pytest.raises(PersonError, match="web: "):
+            await stand.inspect("web")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://example.org/mcp", "use https"),
+        ("ftp://example.org/mcp", "not supported"),
+        ("https://user:pass@example.org/mcp", "user name or a password"),
+        ("https://example.org/mcp?key=1", "after"),
+        ("nonsense", "not a valid address"),
+    ],
+)
+async def test_an_address_that_would_tell_others_is_refused(stand: Stand, url, reason):
+    with pytest.raises(BadUsage, match=reason):
+        await stand.add("web", url=url, readable=())
+
+
+async def test_secrets_in_so_many_words_are_refused(stand: Stand):
+    for wish in (
+        {"headers": ("Authorization=Bearer abcdef0123456789abcdef0123456789",)},
+        {"headers": ("X-Api-Key=whatever",)},
+        {"headers": ("Host=other",)},
+        {"headers": ("nonsense",)},
+    ):
+        with pytest.raises(BadUsage):
+            await stand.add("web", url="https://example.org/mcp", readable=(), **wish)
+
+
+async def test_who_is_reached_over_the_network_belongs_in_coding_unless_somebody_vouches(stand: Stand):
+    with served("well") as (url, _):
+        await stand.add("web", url=url, readable=())
+        await stand.inspect("web")
+        with pytest.raises(BadUsage, match="over the network"):
+            await stand.allow("web", "echo", modes="chat")
+        await stand.allow("web", "echo", modes="chat", is_vouched=True)
+        await stand.switch_on("web")
+        assert (await stand.call("web__echo", ToolMode.chat)).ok
