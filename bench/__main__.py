@@ -5,7 +5,7 @@ import sys
 
 import structlog
 
-from bench import agent, files, gates, gateway, log, memory, redaction, spawn, start
+from bench import agent, files, fleet, gates, gateway, log, memory, redaction, spawn, start
 from bench.rows import print_table
 
 PARTS = {
@@ -18,6 +18,7 @@ PARTS = {
     "redaction": redaction.rows,
     "gateway": gateway.rows,
     "agent": agent.rows,
+    "fleet": fleet.rows,
 }
 
 

@@ -1,5 +1,6 @@
 """A real NATS server of a test's own: with credentials, on a port that it keeps when it is restarted."""
 
+import json
 import secrets
 import shutil
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
@@ -16,7 +18,7 @@ class NatsServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._password = secrets.token_hex(8)
-        self._port = _free_port()
+        self._port, self._monitor = _free_port(), _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._config = folder / "nats.conf"
         folder.mkdir(parents=True, exist_ok=True)
@@ -24,6 +26,7 @@ class NatsServer:
             f"""
             host: 127.0.0.1
             port: {self._port}
+            http: "127.0.0.1:{self._monitor}"
             jetstream {{ store_dir: "{folder / "store"}" }}
             authorization {{ user: interlock, password: {self._password} }}
             """
@@ -45,6 +48,11 @@ class NatsServer:
                     return self
             time.sleep(0.02)
         raise TimeoutError((self._folder / "log").read_text())
+
+    def clients(self) -> int:
+        """How many are connected."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._monitor}/connz") as answer:
+            return int(json.load(answer)["num_connections"])
 
     def stop(self, number: int = signal.SIGKILL) -> None:
         if self._process is not None:

@@ -57,5 +57,6 @@ class PostgresServer:
 def _prepare(runtime: Path) -> None:
     """Otherwise it takes a lock file in the shared temporary folder, which may be another user's."""
     if "XDG_RUNTIME_DIR" not in os.environ:
-        (runtime / "python_PostgresServer").mkdir(parents=True)
+        runtime.mkdir(mode=0o700)
+        (runtime / "python_PostgresServer").mkdir()
         os.environ["XDG_RUNTIME_DIR"] = str(runtime)

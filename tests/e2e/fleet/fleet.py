@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -148,7 +149,9 @@ class Fleet:
 
     async def opened(self) -> "Fleet":
         """Every gateway listens, and there is a token to come in with."""
-        self.token = (await asyncio.to_thread(self.interlock, "token", "add", "crowd")).strip()
+        self.token = (
+            await asyncio.to_thread(self.interlock, "token", "add", f"crowd-{secrets.token_hex(4)}")
+        ).strip()
         async with asyncio.timeout(60):
             for gateway in self.gateways:
                 while not _is_listening(gateway.port):

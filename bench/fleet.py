@@ -1,0 +1,204 @@
+"""Workers on a real PostgreSQL and a real NATS server, beside the same scheme with empty tasks.
+
+The tasks of one side: the agent, a scripted model in the process, one call of a tool, an answer in pieces,
+and everything that is recorded of it. Of the other: taken up and ended. Both are put by this process, which
+also hears the answers, as a gateway would.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+
+from tests.nats_server import NatsServer
+from tests.postgres_server import PostgresServer
+
+from bench.environments import ROOT
+from bench.rows import Row
+from interlock.config.settings import load_settings
+from interlock.wiring import open_runtime
+from interlock.wiring.office import Office, open_office
+
+SESSIONS, TASKS, ALONE = 48, 10, 60
+WORKERS = (1, 2, 4)
+SCRIPT = ["call:current_time {}", "msg:" + "word " * 40] * (2 * TASKS + ALONE + 5)
+DONE = "SELECT count(*) FROM tasks WHERE status = 'done'"
+
+
+def rows() -> list[Row]:
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-") as home, _servers(Path(home)):
+        return asyncio.run(_measured())
+
+
+@contextmanager
+def _servers(home: Path) -> Iterator[None]:
+    postgres, nats = PostgresServer(), NatsServer(home / "nats").start()
+    given = {
+        "DATABASE_URL": postgres.url,
+        "NATS_URL": nats.url,
+        "INTERLOCK_STATE_DIR": str(home / "state"),
+        "WORKSPACE_DIR": str(home / "workspace"),
+        "MODEL": f"scripted:{json.dumps(SCRIPT)}",
+        "CONTROL_MAX_TURNS": "1000",
+    }
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        nats.stop()
+        postgres.remove()
+        for name in given:
+            del os.environ[name]
+
+
+async def _measured() -> list[Row]:
+    empty = {count: await _run("empty", count) for count in WORKERS}
+    agent = {count: await _run("agent", count) for count in WORKERS}
+    found = []
+    for count in WORKERS:
+        ours, bare = agent[count], empty[count]
+        name = f"{count} worker{'s' if count > 1 else ''}"
+        found += [
+            Row(f"tasks a second, {name}", ours.rate, bare.rate, "/s", "empty tasks /s", None),
+            Row(f"a task, {name}", ours.cpu_ms, bare.cpu_ms, "ms CPU", "empty task"),
+            Row(
+                f"sent to heard, {name}, nothing else going on, p50", ours.p50, bare.p50, "ms", "empty task"
+            ),
+            Row("the same, p99", ours.p99, bare.p99, "ms", "empty task"),
+        ]
+    rate = {count: run.rate for count, run in agent.items()}
+    # Where the cores are full, more workers bring no more, and should cost little.
+    more = 1.4 if (os.cpu_count() or 1) > 2 else 1.1
+    return [
+        *found,
+        Row("2 workers", rate[2], rate[1], "tasks/s", "with 1", more, higher_is_better=True),
+        Row("4 workers", rate[4], rate[2], "tasks/s", "with 2", 0.8, higher_is_better=True),
+    ]
+
+
+class Run:
+    def __init__(self, rate: float, cpu_ms: float, waits: list[float]) -> None:
+        self.rate = rate
+        self.cpu_ms = cpu_ms
+        self.p50 = statistics.median(waits) * 1000
+        self.p99 = statistics.quantiles(waits, n=100)[98] * 1000
+
+
+async def _run(kind: str, count: int) -> Run:
+    async with _office() as office:
+        workers = [_started(kind) for _ in range(count)]
+        try:
+            for worker in workers:
+                assert (await asyncio.to_thread(worker.stdout.readline)).strip() == "ready"
+            waits = await _alone(office, kind)
+            seconds = await _crowd(office)
+        finally:
+            used = [await asyncio.to_thread(_ended, worker) for worker in workers]
+    total = SESSIONS * TASKS
+    return Run(total / seconds, sum(used) * 1000 / (total + ALONE), waits)
+
+
+def _started(kind: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench.fleet_worker", kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def _ended(worker: subprocess.Popen[str]) -> float:
+    told, _ = worker.communicate(timeout=60)
+    return float(told.split()[-1])
+
+
+@asynccontextmanager
+async def _office() -> AsyncIterator[Office]:
+    runtime = open_runtime(load_settings())
+    office = open_office(runtime)
+    listening = asyncio.create_task(office.listen())
+    async with asyncio.timeout(20):
+        while not runtime.wire.has_others:  # noqa: ASYNC110 - as below
+            await asyncio.sleep(0.01)
+    try:
+        yield office
+    finally:
+        listening.cancel()
+        await asyncio.wait({listening})
+        await office.close()
+        await runtime.close()
+
+
+class Ear:
+    """Hears of one session: of its running text, or of what is written to its log."""
+
+    def __init__(self, office: Office, session_id: str, *, for_text: bool) -> None:
+        self._office = office
+        self._session_id = session_id
+        self._for_text = for_text
+        self.heard = asyncio.Event()
+
+    def tell(self, *_told: object) -> bool:
+        return True
+
+    def hear_of_more(self) -> None:
+        if not self._for_text or self._office.live.running_pieces(self._session_id) is not None:
+            self.heard.set()
+
+
+async def _alone(office: Office, kind: str) -> list[float]:
+    """From sending a message to hearing of it: the first piece of the answer, or that it was taken up."""
+    session_id = (await office.runtime.sessions.create(opened_by="bench")).id
+    ear = Ear(office, session_id, for_text=kind == "agent")
+    office.live.attach(session_id, ear)
+    waits = []
+    # Other processes know of the watch a moment later.
+    await asyncio.sleep(0.5)
+    for _ in range(ALONE):
+        ear.heard.clear()
+        began = time.perf_counter()
+        task = await office.tasks.put(session_id, "go", who="bench")
+        await asyncio.wait_for(ear.heard.wait(), 20)
+        waits.append(time.perf_counter() - began)
+        await _until(partial(_has_ended, office, task.id))
+    office.live.detach(session_id, ear)
+    return waits
+
+
+async def _crowd(office: Office) -> float:
+    """The seconds until all are done, all put as fast as it goes."""
+    sessions = [(await office.runtime.sessions.create(opened_by="bench")).id for _ in range(SESSIONS)]
+    before = await _done(office)
+    began = time.perf_counter()
+    for _ in range(TASKS):
+        await asyncio.gather(*(office.tasks.put(session_id, "go", who="bench") for session_id in sessions))
+    await _until(lambda: _are_done(office, before + SESSIONS * TASKS))
+    return time.perf_counter() - began
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(300):
+        while not await condition():  # noqa: ASYNC110 - other processes set no event
+            await asyncio.sleep(0.01)
+
+
+async def _has_ended(office: Office, task_id: str) -> bool:
+    return (await office.tasks.get(task_id)).status.is_end
+
+
+async def _are_done(office: Office, count: int) -> bool:
+    return await _done(office) >= count
+
+
+async def _done(office: Office) -> int:
+    rows = await office.runtime.database.read(lambda db: db.query(DONE))
+    return int(rows[0][0])
