@@ -122,13 +122,18 @@ class Supervisor:
     async def _one_run(self, place: int, starts: int, scope: Scope) -> int:
         began = time.monotonic()
         event_id = new_id()
-        process = await asyncio.create_subprocess_exec(
-            *(*self._command, "--spawned", event_id),
-            stdin=asyncio.subprocess.PIPE,
-            env=self._environment,
-            # Ctrl-C in a terminal is for the supervisor, which tells its workers.
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(*self._command, "--spawned", event_id),
+                stdin=asyncio.subprocess.PIPE,
+                env=self._environment,
+                # Ctrl-C in a terminal is for the supervisor, which tells its workers.
+                start_new_session=True,
+            )
+        except OSError as error:
+            # Too many processes, no memory: no reason to end those that run.
+            _log.error("worker_not_started", place=place, error=str(error))
+            return os.EX_OSERR
         self._running[place] = process
         if self._stopping.is_set():
             # It was told to all while this one came into being.

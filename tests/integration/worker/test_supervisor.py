@@ -99,6 +99,24 @@ async def test_one_that_will_not_stay_up_is_given_up(sqlite_store):
     assert [(told["exits"], told["code"]) for told in kept.told("crash_loop.detected")] == [(3, 7), (3, 7)]
 
 
+async def test_one_that_cannot_be_started_counts_as_a_crash_and_ends_nobody_else(sqlite_store, tmp_path):
+    program = tmp_path / "worker"
+    program.write_text(f"#!{sys.executable}\n{STAYS}")
+    program.chmod(0o700)
+    kept = Kept(sqlite_store, STAYS, workers=2, max_crashes=3)
+    kept.supervisor._command = (str(program),)
+    await until(lambda: len(kept.told("worker.spawned")) == 2)
+    first, second = kept.told("worker.spawned")
+    program.unlink()
+    os.kill(first["pid"], signal.SIGKILL)
+    await until(lambda: kept.told("crash_loop.detected"))
+    [given_up] = kept.told("crash_loop.detected")
+    assert (given_up["place"], given_up["code"]) == (first["place"], os.EX_OSERR)
+    assert is_there(second["pid"])
+    assert kept.supervisor.is_working
+    await kept.end()
+
+
 async def test_the_pause_grows_and_a_stable_run_forgives(sqlite_store):
     kept = Kept(sqlite_store, CRASHES, restart_seconds=0.2, max_crashes=4)
     began = time.monotonic()
