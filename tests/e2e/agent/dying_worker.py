@@ -44,6 +44,8 @@ class Round:
     at: int = 0
     # Every unit in a commit of its own: each boundary between two of them exists.
     apart: bool = True
+    # Not one task is to be done, but the run of a workflow that the session is.
+    is_run: bool = False
 
 
 class _Watched:
@@ -89,7 +91,9 @@ async def work(given: Round, *, watched: bool) -> None:
             watch(office.runtime.log, given)
         worker = office.worker()
         running = asyncio.create_task(worker.run())
-        while True:
+        while given.is_run and not (await office.runs.book.standing(given.session)).run.status.is_end:
+            await asyncio.sleep(0.02)
+        while not given.is_run:
             task = await office.tasks.get(given.task)
             if task.status.is_end:
                 break
