@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from urllib.parse import quote
 
 PROGRAM = Path(sys.executable).parent / "nats-server"
 
@@ -17,7 +18,7 @@ PROGRAM = Path(sys.executable).parent / "nats-server"
 class NatsServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._password = secrets.token_hex(8)
+        self.user, self.password = "interlock", f"{secrets.token_hex(8)}/@:%"
         self._port, self._monitor = _free_port(), _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._config = folder / "nats.conf"
@@ -28,13 +29,18 @@ class NatsServer:
             port: {self._port}
             http: "127.0.0.1:{self._monitor}"
             jetstream {{ store_dir: "{folder / "store"}" }}
-            authorization {{ user: interlock, password: {self._password} }}
+            authorization {{ user: {self.user}, password: "{self.password}" }}
             """
         )
 
     @property
     def url(self) -> str:
-        return f"nats://interlock:{self._password}@127.0.0.1:{self._port}"
+        """With a password that has to be encoded in it."""
+        return f"nats://{self.user}:{quote(self.password, safe='')}@127.0.0.1:{self._port}"
+
+    @property
+    def address(self) -> str:
+        return f"nats://127.0.0.1:{self._port}"
 
     def start(self) -> "NatsServer":
         with (self._folder / "log").open("ab") as log:

@@ -65,7 +65,7 @@ def secrets_of(settings: Settings) -> list[str]:
         value = attrgetter(".".join(path))(settings)
         if isinstance(value, SecretStr) and value is not settings.database.url:
             texts.append(value.get_secret_value())
-    addresses = [settings.database_url, *settings.nats.servers]
+    addresses = [settings.database_url, *settings.nats.addresses]
     return [*texts, *(password for address in addresses for password in _passwords_in(address))]
 
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import SettingsConfigDict
@@ -22,9 +22,24 @@ class NatsSettings(SettingsGroup):
     tls_ca: Path | None = None
 
     @property
-    def servers(self) -> list[str]:
+    def addresses(self) -> list[str]:
+        """As they were given: with the password."""
         given = self.url.get_secret_value() if self.url is not None else ""
         return [part.strip() for part in given.split(",") if part.strip()]
+
+    @property
+    def servers(self) -> list[str]:
+        """Where they are, and nothing else."""
+        parts = map(urlsplit, self.addresses)
+        return [f"{each.scheme}://{each.netloc.rpartition('@')[2]}" for each in parts]
+
+    @property
+    def credentials(self) -> tuple[str, str]:
+        """The user and the password, as they are meant."""
+        found = [urlsplit(address) for address in self.addresses[:1]]
+        return next(
+            ((unquote(each.username or ""), unquote(each.password or "")) for each in found), ("", "")
+        )
 
     @field_validator("url", "tls_ca", mode="before")
     @classmethod
@@ -36,8 +51,11 @@ class NatsSettings(SettingsGroup):
     def _with_credentials(cls, value: SecretStr | None) -> SecretStr | None:
         if value is None:
             return None
-        for server in value.get_secret_value().split(","):
-            _check(server.strip())
+        servers = [server.strip() for server in value.get_secret_value().split(",")]
+        for server in servers:
+            _check(server)
+        if len({server.partition("://")[2].rpartition("@")[0] for server in servers}) > 1:
+            raise ValueError("all servers of a cluster take the same user and password")
         return value
 
     @field_validator("prefix")

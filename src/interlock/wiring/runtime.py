@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
@@ -51,6 +51,9 @@ from interlock.worker.local_wire import LocalWire
 from interlock.worker.queue import InProcessBell
 from interlock.worker.wire import Wire
 from interlock.workflow.completing import RunBook
+
+if TYPE_CHECKING:
+    from interlock.worker.nats_wire import Servers
 
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
@@ -231,19 +234,23 @@ def _wire(settings: Settings) -> Wire:
         from interlock.worker.nats_wire import NatsWire
     except ImportError:
         raise ConfigurationError("NATS_URL needs an extra: pip install 'interlock-runtime[nats]'") from None
-    return NatsWire(given.servers, given.prefix, _tls(settings))
+    return NatsWire(_nats_servers(settings), given.prefix)
 
 
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    is_wanted = any(server.startswith("tls:") for server in settings.nats.servers)
-    return ssl.create_default_context(cafile=settings.nats.tls_ca) if is_wanted else None
+def _nats_servers(settings: Settings) -> "Servers":
+    from interlock.worker.nats_wire import Servers
+
+    given = settings.nats
+    is_encrypted = any(server.startswith("tls:") for server in given.servers)
+    tls = ssl.create_default_context(cafile=given.tls_ca) if is_encrypted else None
+    return Servers(given.servers, *given.credentials, tls)
 
 
 async def tried_nats(settings: Settings) -> str:
     """What is wrong with the servers of NATS_URL; empty where they can be used."""
     from interlock.worker.nats_wire import tried
 
-    return await tried(settings.nats.servers, settings.nats.prefix, _tls(settings))
+    return await tried(_nats_servers(settings), settings.nats.prefix)
 
 
 def _tools(

@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import nats
@@ -48,35 +49,52 @@ _SUBJECT_TOKEN = re.compile("[A-Za-z0-9_-]+")
 _FAULTS = (nats.errors.Error, OSError, TimeoutError)
 
 
-async def tried(servers: Sequence[str], prefix: str, tls: ssl.SSLContext | None) -> str:
-    """What is wrong with these servers now; empty where they can be used."""
-    client = Client()
-    try:
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Of one cluster, and how to come in."""
+
+    addresses: Sequence[str]
+    user: str
+    password: str = field(repr=False)
+    tls: ssl.SSLContext | None = None
+
+    async def connect(self, client: Client, *, name: str, **more: Any) -> None:
         await client.connect(
-            list(servers),
-            allow_reconnect=False,
+            list(self.addresses),
+            name=name,
+            user=self.user,
+            password=self.password,
+            tls=self.tls,
             connect_timeout=CONNECT_SECONDS,
-            error_cb=_pass_over,
-            tls=tls,
+            **more,
+        )
+
+
+async def tried(servers: Servers, prefix: str) -> str:
+    """What is wrong with these servers now; empty where they can be used."""
+    client, faults = Client(), []
+
+    async def keep(error: Exception) -> None:
+        faults.append(error)
+
+    try:
+        await servers.connect(
+            client, name="interlock doctor", error_cb=keep, max_reconnect_attempts=1, reconnect_time_wait=0
         )
         await NatsWire(servers, prefix).open_queue(client.jetstream(timeout=CONNECT_SECONDS))
     except _FAULTS as error:
-        return str(error) or type(error).__name__
+        told = faults[0] if faults else error
+        return str(told) or type(told).__name__
     finally:
         with suppress(*_FAULTS):
             await client.close()
     return ""
 
 
-async def _pass_over(_error: Exception) -> None:
-    pass
-
-
 class NatsWire:
-    def __init__(self, servers: Sequence[str], prefix: str, tls: ssl.SSLContext | None = None) -> None:
-        self._servers = list(servers)
+    def __init__(self, servers: Servers, prefix: str) -> None:
+        self._servers = servers
         self._prefix = prefix
-        self._tls = tls
         self._stream = f"{prefix}-work"
         self._outgoing: Outgoing[Subscription] = Outgoing()
         self._watched: dict[str, Subscription | None] = {}
@@ -120,21 +138,19 @@ class NatsWire:
     async def _one_connection(self, has_room: Callable[[], bool]) -> None:
         closed = asyncio.Event()
         client = Client()
-        await client.connect(
-            self._servers,
+        await self._servers.connect(
+            client,
+            name="interlock",
             error_cb=self._faulty,
             disconnected_cb=self._lost,
             reconnected_cb=self._found,
             closed_cb=_setting(closed),
-            name="interlock",
-            connect_timeout=CONNECT_SECONDS,
             reconnect_time_wait=1,
             max_reconnect_attempts=-1,
             ping_interval=5,
             max_outstanding_pings=2,
             pending_size=MAX_UNSAID_BYTES,
             no_echo=True,
-            tls=self._tls,
         )
         try:
             self._client = client

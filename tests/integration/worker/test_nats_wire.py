@@ -8,7 +8,7 @@ import nats.js.errors
 import pytest
 from structlog.testing import capture_logs
 
-from interlock.worker.nats_wire import CONSUMER, NatsWire
+from interlock.worker.nats_wire import CONSUMER, NatsWire, Servers, tried
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted, encoded
 from tests.integration.worker.shop import until
 from tests.nats_server import NatsServer
@@ -22,8 +22,9 @@ def server(tmp_path):
 
 
 class Station:
-    def __init__(self, url, *, room=0):
-        self.wire = NatsWire([url], "test")
+    def __init__(self, server, *, room=0, password=None):
+        servers = Servers([server.address], server.user, password or server.password)
+        self.wire = NatsWire(servers, "test")
         self.heard = []
         self.room = room
 
@@ -53,7 +54,7 @@ async def on_air(*stations):
 @asynccontextmanager
 async def looking(server):
     """A client of its own, to look at what the server has."""
-    client = await nats.connect(server.url)
+    client = await nats.connect(server.address, user=server.user, password=server.password)
     try:
         yield client.jetstream()
     finally:
@@ -74,7 +75,7 @@ async def opened(server):
 
 
 async def test_each_ring_is_taken_by_one_worker_that_has_room(server):
-    gateway, one, other = Station(server.url), Station(server.url, room=99), Station(server.url, room=99)
+    gateway, one, other = Station(server), Station(server, room=99), Station(server, room=99)
     async with on_air(gateway, one, other):
         await opened(server)
         wanted = {f"s_{number}" for number in range(20)}
@@ -87,7 +88,7 @@ async def test_each_ring_is_taken_by_one_worker_that_has_room(server):
 
 
 async def test_who_has_no_room_leaves_the_ring_to_another(server):
-    gateway, full, free = Station(server.url), Station(server.url, room=2), Station(server.url)
+    gateway, full, free = Station(server), Station(server, room=2), Station(server)
     async with on_air(gateway, full, free):
         await opened(server)
         for number in range(5):
@@ -101,7 +102,7 @@ async def test_who_has_no_room_leaves_the_ring_to_another(server):
 
 
 async def test_rings_that_wait_outlive_the_server_and_those_for_one_session_are_one(server):
-    gateway, worker = Station(server.url), Station(server.url)
+    gateway, worker = Station(server), Station(server)
     async with on_air(gateway, worker):
         worker.room = 1
         await opened(server)
@@ -134,7 +135,7 @@ async def until_async(read, value):
 
 
 async def test_when_its_storage_is_gone_the_queue_is_made_again(server):
-    gateway, worker = Station(server.url), Station(server.url, room=99)
+    gateway, worker = Station(server), Station(server, room=99)
     async with on_air(gateway, worker):
         await opened(server)
         server.stop()
@@ -148,7 +149,7 @@ async def test_when_its_storage_is_gone_the_queue_is_made_again(server):
 
 
 async def test_a_queue_that_somebody_deletes_is_made_again(server):
-    gateway, worker = Station(server.url), Station(server.url, room=99)
+    gateway, worker = Station(server), Station(server, room=99)
     async with on_air(gateway, worker):
         await opened(server)
         async with looking(server) as stream:
@@ -161,7 +162,7 @@ async def test_a_queue_that_somebody_deletes_is_made_again(server):
 
 async def test_a_server_that_comes_later_is_found(tmp_path):
     server = NatsServer(tmp_path / "nats")
-    gateway, worker = Station(server.url), Station(server.url, room=9)
+    gateway, worker = Station(server), Station(server, room=9)
     tasks = [asyncio.create_task(station.on()) for station in (gateway, worker)]
     try:
         await asyncio.sleep(0.3)
@@ -180,7 +181,7 @@ async def test_a_server_that_comes_later_is_found(tmp_path):
 
 
 async def test_only_who_watches_hears_a_running_answer_and_is_told_it_whole(server):
-    worker, page, other = Station(server.url), Station(server.url), Station(server.url)
+    worker, page, other = Station(server), Station(server), Station(server)
     async with on_air(worker, page, other):
         page.wire.watch("s_1")
         await until(lambda: worker.of(Wanted) == [Wanted("s_1")])
@@ -199,7 +200,7 @@ async def test_only_who_watches_hears_a_running_answer_and_is_told_it_whole(serv
 
 
 async def test_a_watch_lasts_through_a_restart_and_asks_again(server):
-    worker, page = Station(server.url), Station(server.url)
+    worker, page = Station(server), Station(server)
     async with on_air(worker, page):
         page.wire.watch("s_1")
         await until(lambda: bool(worker.of(Wanted)))
@@ -214,7 +215,7 @@ async def test_a_watch_lasts_through_a_restart_and_asks_again(server):
 
 
 async def test_an_answer_beyond_a_messages_size_comes_in_parts(server):
-    worker, page = Station(server.url), Station(server.url)
+    worker, page = Station(server), Station(server)
     async with on_air(worker, page):
         page.wire.watch("s_1")
         await until(lambda: bool(worker.of(Wanted)))
@@ -226,7 +227,7 @@ async def test_an_answer_beyond_a_messages_size_comes_in_parts(server):
 
 
 async def test_a_stir_reaches_all_but_the_one_who_says_it(server):
-    one, two, three = (Station(server.url) for _ in range(3))
+    one, two, three = (Station(server) for _ in range(3))
     async with on_air(one, two, three):
         one.wire.send(Stir("s_1"))
         await until(lambda: two.heard == [Stir("s_1")] == three.heard)
@@ -235,7 +236,7 @@ async def test_a_stir_reaches_all_but_the_one_who_says_it(server):
 
 @pytest.mark.parametrize("session", ["a.b", "*", ">", "a b", "", "ä"])
 async def test_what_cannot_be_a_subject_is_not_said(server, session):
-    one, two = Station(server.url), Station(server.url, room=9)
+    one, two = Station(server), Station(server, room=9)
     async with on_air(one, two):
         await opened(server)
         one.wire.watch(session)
@@ -248,9 +249,9 @@ async def test_what_cannot_be_a_subject_is_not_said(server, session):
 
 @pytest.mark.parametrize("garbage", [b"", b"\xff", b"[]", b'["stir", 1]', encoded(Stir("s_2"))])
 async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
-    station = Station(server.url)
+    station = Station(server)
     async with on_air(station):
-        client = await nats.connect(server.url)
+        client = await nats.connect(server.address, user=server.user, password=server.password)
         # The server has the subscription some time after the client.
         await asyncio.sleep(0.1)
         await client.publish("test.stir.s_1", garbage)
@@ -261,7 +262,7 @@ async def test_garbage_on_its_subjects_is_passed_over(server, garbage):
 
 
 async def test_a_wrong_password_is_told_once_and_tried_on(server):
-    wrong = Station(server.url.replace(server.url.split(":")[2].split("@")[0], "wrong"))
+    wrong = Station(server, password="wrong")
     with capture_logs() as told:
         task = asyncio.create_task(wrong.on())
         try:
@@ -277,7 +278,7 @@ async def test_a_wrong_password_is_told_once_and_tried_on(server):
 
 
 async def test_it_ends_at_once_while_the_server_does_not_answer(server):
-    station = Station(server.url, room=1)
+    station = Station(server, room=1)
     task = asyncio.create_task(station.on())
     await until(lambda: station.wire.is_connected)
     await opened(server)
@@ -293,3 +294,13 @@ async def test_it_ends_at_once_while_the_server_does_not_answer(server):
         server.thaw()
         # What was already under way is written now, and the connection ends.
         await asyncio.sleep(0.3)
+
+
+async def test_trying_it_out_says_what_is_wrong(server):
+    servers = Servers([server.address], server.user, server.password)
+    assert await tried(servers, "test") == ""
+    assert await queue_is_open(server)
+    wrong = Servers([server.address], server.user, "wrong")
+    assert "Authorization Violation" in await tried(wrong, "test")
+    server.stop()
+    assert "Connect call failed" in await tried(servers, "test")

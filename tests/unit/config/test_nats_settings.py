@@ -15,13 +15,13 @@ def _shared_database(monkeypatch):
 
 
 def test_one_or_several_servers(monkeypatch):
-    monkeypatch.setenv("NATS_URL", f"{GOOD} , tls://interlock:other@two.example")
+    monkeypatch.setenv("NATS_URL", f"{GOOD} , tls://interlock:s3cret%21word@two.example")
     settings = load_settings()
-    assert settings.nats.servers == [GOOD, "tls://interlock:other@two.example"]
-    assert {"s3cret%21word", "s3cret!word", "other"} <= set(secrets_of(settings))
+    assert settings.nats.servers == ["nats://nats.example:4222", "tls://two.example"]
+    assert settings.nats.credentials == ("interlock", "s3cret!word")
+    assert {"s3cret%21word", "s3cret!word"} <= set(secrets_of(settings))
     shown = {row.name: row.value for row in describe(settings)}["NATS_URL"]
     assert "s3cret" not in shown
-    assert "other" not in shown
 
 
 def test_unset_is_none(monkeypatch):
@@ -42,6 +42,7 @@ def test_unset_is_none(monkeypatch):
         ("nats://user:sesame@nats.example:99999", "not a valid address"),
         ("nats://user:sesame@nats.example/stream", "nothing after the port"),
         (f"{GOOD},nats://nats.example", "a user and a password"),
+        (f"{GOOD},nats://interlock:other@two.example", "the same user and password"),
     ],
 )
 def test_what_is_wrong_is_told_without_the_password(monkeypatch, url, told):
