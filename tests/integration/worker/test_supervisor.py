@@ -28,11 +28,11 @@ CRASHES = "import sys; sys.exit(7)"
 class Kept:
     """A supervisor at work, and what the log says of it."""
 
-    def __init__(self, store, program, *, workers=1, **limits):
+    def __init__(self, store, program, *, workers=1, python=sys.executable, **limits):
         given = {"restart_seconds": 0.05, "stop_seconds": 1.0, "stable_seconds": 60.0} | limits
         self.store = store
         self.supervisor = Supervisor(
-            (sys.executable, "-c", program),
+            (str(python), "-c", program),
             workers=workers,
             log=store.log,
             limits=SupervisorLimits(**given),
@@ -100,11 +100,9 @@ async def test_one_that_will_not_stay_up_is_given_up(sqlite_store):
 
 
 async def test_one_that_cannot_be_started_counts_as_a_crash_and_ends_nobody_else(sqlite_store, tmp_path):
-    program = tmp_path / "worker"
-    program.write_text(f"#!{sys.executable}\n{STAYS}")
-    program.chmod(0o700)
-    kept = Kept(sqlite_store, STAYS, workers=2, max_crashes=3)
-    kept.supervisor._command = (str(program),)
+    program = tmp_path / "python"
+    program.symlink_to(sys.executable)
+    kept = Kept(sqlite_store, STAYS, python=program, workers=2, max_crashes=3)
     await until(lambda: len(kept.told("worker.spawned")) == 2)
     first, second = kept.told("worker.spawned")
     program.unlink()
