@@ -18,7 +18,7 @@ from tests.nats_server import NatsServer
 from tests.postgres_server import PostgresServer
 
 SECONDS = 5.0
-SLOW = ["sleep:200", "call:current_time {}", "msg:Here you are."]
+SLOW = ["call:current_time {}", {"msg": "Here you are.", "sleep_ms": 200}] * 5
 ENDLESS = ["sleep:60000", "msg:Much later."]
 
 
