@@ -40,6 +40,26 @@ class About:
     ceiling: ToolPolicy
 
 
+@dataclass(frozen=True, slots=True)
+class Class:
+    """How somebody at a page classes a foreign tool. `hash` is of the definition that they looked at."""
+
+    effect: str
+    modes: tuple[str, ...]
+    group: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTools:
+    """What can be done from afar with MCP servers; the last of what `allow` and `remove` take is who."""
+
+    list: Callable[[], Awaitable[Json]]
+    inspect: Callable[[str], Awaitable[Json]]
+    allow: Callable[[str, str, Class, str], Awaitable[Json]]
+    remove: Callable[[str, str | None, str], Awaitable[Json]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     about: About
@@ -62,6 +82,7 @@ class Services:
     explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
     # Takes back what a task did to files, on somebody's behalf.
     undo: Callable[[str, str], Awaitable[Json]]
+    mcp: ForeignTools
     # What a model's tokens cost, where that is known.
     cost_of: Callable[[str, int, int], Decimal | None]
     verifying: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -11,13 +11,13 @@ from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.doors import DoorPolicy, Doors
 from interlock.gateway.frames import frames_of, live_frame
-from interlock.gateway.services import About, Services
+from interlock.gateway.services import About, Class, ForeignTools, Services
 from interlock.gateway.serving import Address, Server, listening_socket
 from interlock.models.choose import DEMO
 from interlock.models.provider import Usage
 from interlock.session.settings_store import StoredSettings
 from interlock.tools.registry import ToolRegistry
-from interlock.wiring import views
+from interlock.wiring import foreign, views
 from interlock.wiring.access import open_credentials
 from interlock.wiring.office import Office
 from interlock.wiring.runtime import Runtime
@@ -106,7 +106,24 @@ def _services(office: Office) -> Services:
         matrix=matrix,
         explain=explain,
         undo=undo,
+        mcp=_foreign_tools(runtime),
         cost_of=lambda model, given, taken: prices.spent({model: Usage(given, taken)}).cost,
+    )
+
+
+def _foreign_tools(runtime: Runtime) -> ForeignTools:
+    async def allow(server: str, tool: str, given: Class, who: str) -> dict[str, Any]:
+        wish = foreign.ClassWish(effect=given.effect, modes=given.modes, group=given.group, hash=given.hash)
+        return await foreign.allow(runtime, server, tool, wish, who=who, is_operator=False)
+
+    async def remove(server: str, tool: str | None, who: str) -> dict[str, Any]:
+        return await foreign.remove(runtime, server, tool, who=who)
+
+    return ForeignTools(
+        list=lambda: foreign.list_servers(runtime),
+        inspect=lambda server: foreign.inspect(runtime, server, is_operator=False),
+        allow=allow,
+        remove=remove,
     )
 
 

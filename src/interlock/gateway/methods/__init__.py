@@ -2,12 +2,12 @@
 
 import asyncio
 
-from interlock.gateway.methods import chat, facts, rules, runs, sessions
+from interlock.gateway.methods import chat, facts, rules, runs, servers, sessions
 from interlock.gateway.methods.base import Call, Caller, Method
 from interlock.gateway.protocol import Code, Request, RequestError, read_params, told_error
 from interlock.gateway.services import Json, Services
 
-_KINDS = (sessions, chat, rules, facts, runs)
+_KINDS = (sessions, chat, rules, facts, runs, servers)
 ALL = {method.name: method for kind in _KINDS for method in kind.METHODS}
 
 __all__ = ["ALL", "Dispatcher", "Method"]
