@@ -127,20 +127,7 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
         redact,
         lambda: datetime.now(UTC),
     )
-    limits = ControlLimits.of(settings.control)
-    services = AgentServices(
-        database=runtime.database,
-        sessions=runtime.sessions,
-        log=runtime.log,
-        runner=runtime.runner,
-        prompts=prompts,
-        redactor=runtime.redactor,
-        provider_of=models.open,
-        breakers=Breakers(limits),
-        limits=limits,
-        prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
-        context_tokens=settings.context_tokens,
-    )
+    services = _agent_services(runtime, prompts, models)
     runtime.delegation.open(circumstances.children(services))
     loop = AgentLoop(services)
     tasks = TaskDesk(
@@ -161,6 +148,24 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
         *(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database)),
         open_runs(runtime, agents, tasks),
         _plans(runtime, tasks),
+    )
+
+
+def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: ModelRoster) -> AgentServices:
+    settings = runtime.settings
+    limits = ControlLimits.of(settings.control)
+    return AgentServices(
+        database=runtime.database,
+        sessions=runtime.sessions,
+        log=runtime.log,
+        runner=runtime.runner,
+        prompts=prompts,
+        redactor=runtime.redactor,
+        provider_of=models.open,
+        breakers=Breakers(limits),
+        limits=limits,
+        prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
+        context_tokens=settings.context_tokens,
     )
 
 

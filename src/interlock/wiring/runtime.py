@@ -195,10 +195,8 @@ def open_runtime(
     questions = QuestionDesk(database, log, redactor, bell.ring)
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
-    shell = ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits())
     runs, delegation = RunBook(database, log, redactor), Delegation()
-    registry = _tools(settings, database, redactor, questions, desk, shell, runs, delegation)
+    registry = _tools(settings, database, redactor, questions, (kept, outputs, sandbox), runs, delegation)
     situation = situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox)
     walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings))
     return Runtime(
@@ -258,11 +256,13 @@ def _tools(
     database: Database,
     redactor: Redactor,
     questions: QuestionDesk,
-    desk: WritingDesk,
-    shell: ShellServices,
+    places: tuple[KeptVersions, KeptOutputs, Choice],
     runs: RunBook,
     delegation: Delegation,
 ) -> ToolRegistry:
+    kept, outputs, sandbox = places
+    desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
+    shell = ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits())
     return build_registry(
         questions,
         FileServices(redactor, desk, locate(RG)),

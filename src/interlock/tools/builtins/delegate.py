@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolLimits, ToolMode
+from interlock.tools.base import (
+    BaseTool,
+    Effect,
+    PolicySwitch,
+    ToolContext,
+    ToolGroup,
+    ToolLimits,
+    ToolMode,
+)
 from interlock.tools.result import ToolResult
 
 # What an Authority must have for it: an agent is at work, and not as deep already as may be.
