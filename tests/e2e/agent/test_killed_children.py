@@ -1,0 +1,131 @@
+"""SIGKILL in the middle of a task that was handed over: told as interrupted, and nothing done twice."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.verify import verify
+from interlock.store.database import open_database
+from tests.conftest import open_store
+from tests.e2e.agent.dying_worker import Round
+from tests.e2e.agent.place import Place
+from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
+from tests.integration.worker.shop import Shop
+
+SCRIPT = """\
+call:delegate {"agent": "helper", "task": "Add a line."}
+msg:All of it is told.
+when:Add a line
+call:write_file {"path": "log.txt", "content": "line\\n", "mode": "append"}
+msg:The line is there.
+"""
+
+
+@dataclass(frozen=True)
+class Begun:
+    place: Place
+    session: str
+    task: str
+
+    def copied(self, home: Path) -> "Begun":
+        shutil.copytree(self.place.home, home)
+        more = {"TOOL_ALLOWED_ROOTS": str(home / "project")}
+        return Begun(Place(home, self.place.variables | more), self.session, self.task)
+
+    def round(self, moment: str = "", at: int = 0) -> Round:
+        return Round(
+            environment=self.place.environment,
+            session=self.session,
+            task=self.task,
+            acknowledged=str(self.place.home / "acknowledged"),
+            moment=moment,
+            at=at,
+        )
+
+
+@pytest.fixture
+async def begun(tmp_path, new_state, sqlite_config) -> Begun:
+    place = Place(
+        tmp_path / "begun",
+        {
+            "SESSION_OPEN_MODES": "coding",
+            "SESSION_LEASE_SECONDS": "2.5",
+            "WORKER_POLL_SECONDS": "0.1",
+            "MODEL": f"scripted:{tmp_path}/script.txt",
+        },
+    )
+    (tmp_path / "script.txt").write_text(SCRIPT)
+    place.root.mkdir(parents=True)
+    place.variables["TOOL_ALLOWED_ROOTS"] = str(place.root)
+    agents = place.home / "workspace" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "helper.md").write_text("---\ndescription: helps\n---\nYou help.\n")
+    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
+    store = open_store(sqlite_config)
+    shop = Shop(store)
+    session = await shop.session(ToolMode.coding)
+    task = await shop.put(session, "hand it over")
+    store.close()
+    shutil.copy(tmp_path / "state" / "interlock.db", place.state / "interlock.db")
+    return Begun(place, session, task.id)
+
+
+async def test_killed_within_a_child_its_parent_knows_and_nothing_is_repeated(begun, tmp_path):
+    undisturbed = begun.copied(tmp_path / "undisturbed")
+    assert await play([undisturbed.round()]) == [[WELL]]
+    events = undisturbed.place.events(session=begun.session)
+    inside = [event for event in events if event.task == f"{begun.task}.1"]
+    assert {"agent.started", "tool_call.started", "tool_call.completed"} <= {e.kind for e in inside}
+    assert told_of(undisturbed)["stdout"] == "The line is there.\n"
+    commits = sorted({int(line.split()[0]) for line in acknowledged(undisturbed)})
+    moments = sorted({next(c for c in commits if c >= event.seq) for event in inside})
+    assert len(moments) >= 5
+    copies = [begun.copied(tmp_path / f"after-{at}") for at in moments]
+    codes = await play(one.round("after", at) for one, at in zip(copies, moments, strict=True))
+    for one, at, ends in zip(copies, moments, codes, strict=True):
+        assert ends == [KILLED, WELL], at
+        assert_honest(one, at)
+
+
+def acknowledged(begun: Begun) -> list[str]:
+    return (begun.place.home / "acknowledged").read_text().splitlines()
+
+
+def told_of(begun: Begun) -> dict:
+    """What the parent was told of the one call it made."""
+    rows = begun.place.query(
+        "SELECT m.content FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq "
+        "WHERE m.session_id = ? AND m.role = 'tool' AND e.task = ?",
+        begun.session,
+        begun.task,
+    )
+    ((content,),) = rows
+    return json.loads(content)
+
+
+def assert_honest(begun: Begun, at: int) -> None:
+    place = begun.place
+    ((status,),) = place.query("SELECT status FROM tasks WHERE id = ?", begun.task)
+    assert status == "done", at
+    told = told_of(begun)
+    assert told["ok"] or told["error_code"] == "INTERRUPTED", (at, told)
+    written = place.root / "log.txt"
+    lines = written.read_text().splitlines() if written.exists() else []
+    assert len(lines) <= 1, at
+    started = [e.fields["tool_name"] for e in place.events("tool_call.started", session=begun.session)]
+    assert sorted(started) in (["delegate"], ["delegate", "write_file"]), at
+    open_intents = {e.id for e in place.events("tool_call.started", session=begun.session)} - {
+        e.parent
+        for e in place.events(
+            *("tool_call.completed", "tool_call.failed", "tool_call.interrupted"), session=begun.session
+        )
+    }
+    assert open_intents == set(), at
+    database = open_database(place.config)
+    with database.reading() as connection:
+        assert verify(connection, only=begun.session).ok
+    database.close()
