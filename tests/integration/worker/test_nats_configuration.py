@@ -8,7 +8,7 @@ from pathlib import Path
 import nats
 import pytest
 
-from interlock.worker.nats_wire import NatsWire, tried
+from interlock.worker.nats_wire import NatsWire, Servers, tried
 from interlock.worker.wire import Piece, Ring, Stir
 from tests.integration.worker.shop import until
 from tests.integration.worker.test_nats_wire import Station, on_air
@@ -46,21 +46,22 @@ def port(tmp_path):
     server.wait()
 
 
-def url(port, password=PASSWORD):
-    return f"nats://interlock:{password}@127.0.0.1:{port}"
+def servers(port, password=PASSWORD):
+    return Servers([f"nats://127.0.0.1:{port}"], "interlock", password)
 
 
 class Ours(Station):
     """With the prefix that the permissions are for."""
 
-    def __init__(self, address, *, room=0):
-        super().__init__(address, room=room)
-        self.wire = NatsWire([address], "interlock")
+    def __init__(self, port, *, room=0):
+        self.wire = NatsWire(servers(port), "interlock")
+        self.heard = []
+        self.room = room
 
 
 async def test_rings_and_running_answers_go_over_it(port):
-    gateway, worker = Ours(url(port)), Ours(url(port), room=1)
-    assert await tried([url(port)], "interlock", None) == ""
+    gateway, worker = Ours(port), Ours(port, room=1)
+    assert await tried(servers(port), "interlock") == ""
     async with on_air(gateway, worker):
         gateway.wire.watch("s_1")
         gateway.wire.send(Ring("s_1"))
@@ -76,10 +77,9 @@ async def test_rings_and_running_answers_go_over_it(port):
         await until(told)
 
 
-@pytest.mark.parametrize("password", ["wrong-password", None])
+@pytest.mark.parametrize("password", ["wrong-password", ""])
 async def test_nobody_comes_in_without_the_password(port, password):
-    address = url(port, password) if password else f"nats://127.0.0.1:{port}"
-    assert "authorization violation" in (await tried([address], "interlock", None)).lower()
+    assert "authorization violation" in (await tried(servers(port, password), "interlock")).lower()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,9 @@ async def test_what_is_not_interlocks_is_out_of_reach(port, subject):
     async def hear(error):
         refused.append(str(error))
 
-    client = await nats.connect(url(port), error_cb=hear)
+    client = await nats.connect(
+        f"nats://127.0.0.1:{port}", user="interlock", password=PASSWORD, error_cb=hear
+    )
     await client.publish(subject, b"{}")
     await client.flush()
     await until(lambda: refused)

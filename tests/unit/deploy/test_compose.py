@@ -96,7 +96,7 @@ def settings(monkeypatch, tmp_path):
 
 def test_interlock_starts_with_it(settings):
     assert settings.database_url == "postgresql://interlock:a-long-password@postgres/interlock"
-    assert settings.nats.servers == ["nats://interlock:another-password@nats:4222"]
+    assert settings.nats.url.get_secret_value() == "nats://interlock:another-password@nats:4222"
     assert (settings.gateway.host, settings.gateway.plain_http) == ("0.0.0.0", True)
 
 
