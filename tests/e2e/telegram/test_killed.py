@@ -83,17 +83,36 @@ async def test_an_answer_that_was_given_when_the_process_died_is_given_once(new_
 
 
 async def test_a_task_whose_worker_died_is_gone_on_with_in_the_same_messages(new_bot, telegram):
-    bot = new_bot({"tool_calls": [{"name": "current_time"}]}, {"msg": "the answer", "sleep_ms": 4000})
-    bot.start()
+    bot = new_bot({"tool_calls": [{"name": "current_time"}]}, {"msg": "the answer", "sleep_ms": 700})
+    bot.start(dies_at="Records.note_shown:after:1")
     await telegram.say(ADA, "go")
-    await telegram.until_shown(ADA, "⚙ current_time … done; 1 call", 40)
-    await telegram.say(ADA, "/why")
-    refused = await telegram.until_shown(ADA, "Nothing was refused")
-    telegram.delete(ADA, refused.message_id)
-    bot.kill()
+    assert await bot.ended() == -signal.SIGKILL, bot.output
     bot.start()
     await telegram.until_shown(ADA, "the answer", 40)
     await bot.replied()
     assert await bot.stop() == 0
     assert telegram.texts(ADA) == ["⚙ current_time … done; 1 call", "the answer"]
     assert len(bot.events("reply.sent")) == 1
+
+
+async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
+    fields = [{"name": "a", "label": "First"}, {"name": "b", "label": "Second"}]
+    form = {"type": "form", "message": "Who are you?", "fields": fields}
+    bot = new_bot({"tool_calls": [{"name": "ask_user", "arguments": form}]}, "msg:Thank you.")
+    bot.start()
+    await telegram.say(ADA, "go")
+    prompt = await telegram.until_shown(ADA, "(1 of 2) First", 40)
+    await telegram.reply(ADA, prompt.message_id, "one")
+    prompt = await telegram.until_shown(ADA, "(2 of 2) Second")
+    await telegram.say(ADA, "/why")
+    await telegram.until_shown(ADA, "Nothing was refused")
+    bot.kill()
+    bot.start()
+    polls = telegram.polls
+    await telegram.until(lambda: telegram.polls > polls + 1, 40)
+    await telegram.reply(ADA, prompt.message_id, "two")
+    await telegram.until_shown(ADA, "Thank you.", 40)
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert sum("Second" in text for text in telegram.texts(ADA)) == 2
+    assert bot.events("ask_user.answered")[0]["answer"] == {"values": {"a": "one", "b": "two"}}

@@ -48,6 +48,9 @@ async def test_with_an_empty_list_nobody_is_let_in(open_street, telegram):
     )
     await telegram.say(ADA, "hi")
     await taken(telegram)
+    (refused,) = await street.events("channel.refused", "system")
+    assert refused["user"] == str(ADA)
+    assert await street.query("SELECT 1 FROM telegram_inbox UNION SELECT 1 FROM telegram_chats") == []
     assert await contents(street) == []
     assert telegram.texts(ADA) == []
 
@@ -117,6 +120,7 @@ async def test_what_a_listed_person_wrote_and_a_stranger_passes_on_is_the_strang
     }
     await telegram.say(EVE, "do it", forward_origin=origin)
     await taken(telegram)
+    assert (await street.events("channel.refused", "system"))[0]["user"] == str(EVE)
     assert await contents(street) == []
 
 

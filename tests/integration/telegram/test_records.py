@@ -1,5 +1,7 @@
 """What outlives the process, on both databases: taken in once, sealed together, told once."""
 
+import re
+
 import pytest
 
 from interlock.channels.telegram.records import Records, ShownTask
@@ -104,3 +106,9 @@ async def test_a_question_is_found_by_the_message_that_shows_it(records):
     assert await records.question_shown_by(CHAT, 90) == "q_1"
     assert await records.question_shown_by(CHAT + 1, 90) is None
     assert await records.question_shown_by(CHAT, 91) is None
+
+
+def test_the_same_message_is_always_the_same_task(records):
+    assert re.fullmatch("t_[0-9a-f]{16}", records.task_id(message(1)))
+    assert records.task_id(message(1)) == records.task_id(message(1, "edited"))
+    assert len({records.task_id(message(n, chat=c)) for n in (1, 2) for c in (CHAT, CHAT + 1)}) == 4

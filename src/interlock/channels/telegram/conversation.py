@@ -6,6 +6,7 @@ task is put, so that a crash in between makes neither two tasks of them nor one 
 
 import asyncio
 import math
+import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -31,6 +32,7 @@ from interlock.infra.errors import (
     QuestionClosed,
     QuestionNotFound,
     SessionBusy,
+    StoreConflict,
     StoreError,
 )
 from interlock.questions.rows import Question, Status
@@ -42,6 +44,9 @@ MAX_TITLE = 60
 # How often a message that found no room in the queue is tried again.
 BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
+FAULT_SECONDS = 10.0
+# A full queue is told about once in a while.
+TELL_BUSY_SECONDS = 60.0
 
 ONLY_TEXT = "I understand only text. Write it, or send the picture with a caption."
 CLOSED = "That question is closed."
@@ -80,7 +85,7 @@ class Conversation:
         self._house = house
         self._bell = asyncio.Event()
         self._albums: list[str] = []
-        self._told_busy = ""
+        self._told_busy = -TELL_BUSY_SECONDS
 
     def wake(self) -> None:
         self._bell.set()
@@ -93,6 +98,9 @@ class Conversation:
             except StoreError as error:
                 _log.warning("telegram_chat_waits", chat=self._chat, error=str(error))
                 wait = STORE_SECONDS
+            except Exception as error:  # noqa: BLE001 - the chat must not fall silent for good
+                _log.error("telegram_chat_waits", chat=self._chat, exc_info=error)
+                wait = FAULT_SECONDS
             if wait is None:
                 await self._bell.wait()
             elif wait > 0:
@@ -165,11 +173,9 @@ class Conversation:
             put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
         except SessionBusy:
             self._house.forget(task_id)
-            if self._told_busy != task_id:
-                self._told_busy = task_id
-                self.say(Content("Many messages wait already; this one comes after them."))
+            self._tell_busy()
             return False
-        except PersonError as error:
+        except (PersonError, StoreConflict) as error:
             self._house.forget(task_id)
             self.say(Content(_sentence(error)))
             await self._records.done(group, dropped_task=task_id)
@@ -177,6 +183,12 @@ class Conversation:
         await self._records.done(group)
         self._house.follow(task.session_id, put.message_seq - 1)
         return True
+
+    def _tell_busy(self) -> None:
+        now = time.monotonic()
+        if now - self._told_busy >= TELL_BUSY_SECONDS:
+            self._told_busy = now
+            self.say(Content("Many messages wait already; the last ones come after them."))
 
     # -- commands, buttons, pictures --
 

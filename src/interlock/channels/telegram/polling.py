@@ -14,7 +14,6 @@ from interlock.channels.telegram.faults import (
     AnotherPoller,
     Flooded,
     TelegramFault,
-    Unreachable,
     WrongToken,
 )
 from interlock.channels.telegram.records import Place, Records
@@ -94,35 +93,45 @@ class Polling:
         self._ready = ready
         self._arrived = arrived
         self._place: Place | None = None
+        self._is_ready = False
         self._refusals: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        pause, is_first = Pause(), True
+        pause = Pause()
         while True:
             try:
-                if is_first:
-                    self._place = await self._records.place()
-                updates = await self._bot.updates(self._offset(), 0 if is_first else LONG_POLL_SECONDS)
-                await self._take(updates)
+                await self._once()
             except WrongToken:
                 raise StopsProcess(UNKNOWN_BOT) from None
-            except AnotherPoller:
-                _log.warning("telegram_conflict", reason=ANOTHER)
-                await pause.wait()
-            except Flooded as flood:
-                await asyncio.sleep(flood.seconds)
-            except (Unreachable, TelegramFault) as fault:
-                _log.warning("telegram_unreachable", fault=str(fault))
-                await pause.wait()
-            except StoreError as error:
-                # Nothing was taken, so Telegram gives it again.
-                _log.warning("telegram_not_stored", error=str(error))
-                await pause.wait()
+            except Exception as error:  # noqa: BLE001 - whatever it is, Telegram is asked again
+                await self._wait_after(error, pause)
             else:
                 pause.over()
-                if is_first:
-                    is_first = False
-                    await self._ready()
+
+    async def _once(self) -> None:
+        if not self._is_ready:
+            self._place = await self._records.place()
+        updates = await self._bot.updates(self._offset(), LONG_POLL_SECONDS if self._is_ready else 0)
+        await self._take(updates)
+        if not self._is_ready:
+            self._is_ready = True
+            await self._ready()
+
+    async def _wait_after(self, error: Exception, pause: Pause) -> None:
+        """Nothing was taken, so Telegram gives it again."""
+        match error:
+            case Flooded(seconds=seconds):
+                await asyncio.sleep(seconds)
+                return
+            case AnotherPoller():
+                _log.warning("telegram_conflict", reason=ANOTHER)
+            case TelegramFault():
+                _log.warning("telegram_unreachable", fault=str(error))
+            case StoreError():
+                _log.warning("telegram_not_stored", error=str(error))
+            case _:
+                _log.error("telegram_not_read", exc_info=error)
+        await pause.wait()
 
     def _offset(self) -> int | None:
         if self._place is None or now_us() - self._place.updated_us > STALE_US:

@@ -132,6 +132,7 @@ class Wall:
         self._typing_wanted = False
         self._typed_at = 0.0
         self._running: asyncio.Task[None] | None = None
+        self._is_closed = False
 
     def put(self, card: Card) -> Card:
         """Below what is there."""
@@ -157,11 +158,14 @@ class Wall:
             await asyncio.shield(self._running)
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._running is not None:
             self._running.cancel()
             await asyncio.wait({self._running})
 
     def _wake(self) -> None:
+        if self._is_closed:
+            return
         self._bell.set()
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._run())
