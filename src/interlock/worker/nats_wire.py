@@ -287,7 +287,9 @@ class NatsWire:
         self._tell_fault(error)
 
     async def _lost(self) -> None:
-        self._tell_fault("the connection is lost")
+        # Unless it is this process that ends it.
+        if self._client is not None:
+            self._tell_fault("the connection is lost")
 
     async def _found(self) -> None:
         self._connected()

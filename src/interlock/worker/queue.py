@@ -7,10 +7,11 @@ the wire's (`wire.py`): a Unix socket on one machine, NATS on many.
 
 import asyncio
 from collections.abc import AsyncIterator
+from enum import Enum, auto
 from typing import Protocol
 
 from interlock.store.database import Database
-from interlock.worker.rows import FIND_WORK, TO_STOP
+from interlock.worker.rows import FIND_WORK, LOOK_AT, TO_STOP
 from interlock.worker.wire import Ring, Stir, Wire
 
 
@@ -76,6 +77,16 @@ class _Ear:
         return signal
 
 
+class Prospect(Enum):
+    """What there is to do in a session."""
+
+    nothing = auto()
+    free = auto()
+    # Somebody else works on it; and is to stop something.
+    held = auto()
+    to_stop = auto()
+
+
 class Backlog:
     """What there is to do, as the store has it."""
 
@@ -86,6 +97,15 @@ class Backlog:
         """Sessions whose next task is queued, or was left by a dead worker, and that nobody holds."""
         rows = await self._database.read(lambda db: db.query(FIND_WORK, (limit,) * 3))
         return [str(row[0]) for row in rows]
+
+    async def look_at(self, session_id: str) -> Prospect:
+        rows = await self._database.read(lambda db: db.query(LOOK_AT, (session_id,)))
+        if not rows or rows[0][0] == "waiting":
+            return Prospect.nothing
+        status, is_to_stop, is_held = rows[0]
+        if not is_held:
+            return Prospect.free
+        return Prospect.to_stop if status == "running" and is_to_stop else Prospect.held
 
     async def to_stop(self) -> frozenset[str]:
         """Running tasks that somebody wants cancelled."""

@@ -82,6 +82,14 @@ SELECT {_NAMES} FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """  # noqa: S608
 
+# The same, and whether somebody holds the session.
+LOOK_AT = """
+SELECT status, cancel_requested_us IS NOT NULL, EXISTS (
+    SELECT 1 FROM session_leases l WHERE l.session_id = tasks.session_id AND l.expires_ms > {NOW_MS})
+FROM tasks
+WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
+"""
+
 COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
 READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
 QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"

@@ -21,7 +21,7 @@ from interlock.events.processes import WorkerStarted
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
-from interlock.worker.queue import Backlog, Bell
+from interlock.worker.queue import Backlog, Bell, Prospect
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
 from interlock.worker.telling import tell
@@ -84,10 +84,11 @@ class Worker:
         # Rung for and not looked at yet; and when the store was last asked for what nobody rang for.
         self._rung: dict[str, None] = {}
         self._swept_at = -math.inf
+        # When it was last asked what is to stop.
+        self._cancels_at = -math.inf
         # Rung for while it was in hand; and whether somebody rang while there was no room.
         self._again: set[str] = set()
         self._left_some = False
-        self._tasks = tasks
 
     async def run(self) -> None:
         """Work until told to stop. Cancelled, it leaves what runs to others and then ends."""
@@ -137,6 +138,8 @@ class Worker:
                 async for signal in self._bell.rings():
                     if isinstance(signal, Ring):
                         self._rung[signal.session_id] = None
+                    if signal.session_id in self._sessions:
+                        self._cancels_at = -math.inf
                     if isinstance(signal, Ring) or signal.session_id in self._sessions:
                         self._wake.set()
             except Exception as error:  # noqa: BLE001 - without a bell there is still looking
@@ -144,8 +147,10 @@ class Worker:
             await asyncio.sleep(self._limits.poll_seconds)
 
     async def _look(self) -> None:
-        await self._pass_on_cancels()
         now = time.monotonic()
+        if now - self._cancels_at >= self._limits.poll_seconds:
+            self._cancels_at = now
+            await self._pass_on_cancels()
         self._cooling = {session: until for session, until in self._cooling.items() if until > now}
         rung, self._rung = self._rung, {}
         for session_id in rung:
@@ -184,8 +189,11 @@ class Worker:
 
     async def _work_session(self, session_id: str) -> None:
         try:
-            # A ring may be for nothing, and a lease is a write.
-            if await self._tasks.resumable(session_id) is None:
+            # A ring may be for nothing, or for who holds the session; and a lease is a write.
+            prospect = await self._backlog.look_at(session_id)
+            if prospect is Prospect.to_stop:
+                self._bell.stir(session_id)
+            if prospect is not Prospect.free:
                 return
             async with self._leases.held(session_id, self._name) as lease:
                 # What comes while it is given back is rung for in vain.
@@ -193,8 +201,7 @@ class Worker:
                 if not await self._work.run(lease):
                     self._cool(session_id)
         except SessionBusy:
-            # Whoever works on it may have to stop something: it is told, as the ring came here.
-            self._bell.stir(session_id)
+            _log.debug("session_taken", session_id=session_id, worker=self._name)
         except (SessionFenced, SessionNotFound, StoreError) as error:
             _log.warning("session_lost", session_id=session_id, worker=self._name, error=str(error))
             self._cool(session_id)
