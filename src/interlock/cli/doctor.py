@@ -3,7 +3,7 @@
 import platform
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, print_json, print_table
@@ -42,7 +42,7 @@ def doctor(*, json: AsJson = False) -> int:
         findings += [*_typos(), *_short_secrets(settings)]
         findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings), _images(settings)]
         findings += _nats(settings)
-        for check in (_state_folder, _database, _log, _policy):
+        for check in (_state_folder, _database, _log, _policy, _mcp):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
                 break
@@ -222,3 +222,29 @@ def _policy(settings: "Settings") -> Finding:
     if settings.tool.sandbox == "off":
         return Finding("policy", WARNING, f"TOOL_SANDBOX=off; open modes: {opened}; roots: {roots}")
     return Finding("policy", GOOD, f"open modes: {opened}; roots: {roots}")
+
+
+def _mcp(settings: "Settings") -> Finding:
+    """Which foreign servers there are, and what is to be done about them. None is started."""
+    import asyncio
+
+    from interlock.wiring import NO_SANDBOX, foreign, open_runtime
+
+    async def look() -> list[dict[str, Any]]:
+        runtime = open_runtime(settings, sandbox=NO_SANDBOX)
+        try:
+            servers: list[dict[str, Any]] = (await foreign.list_servers(runtime))["servers"]
+            return servers
+        finally:
+            await runtime.close()
+
+    servers = asyncio.run(look())
+    if not servers:
+        return Finding("mcp", GOOD, "no MCP servers are configured")
+    told, state = [], GOOD
+    for server in servers:
+        changed = server["tools"].get("changed", 0)
+        trouble = server["unavailable"] or (f"{changed} of its tools changed" if changed else "")
+        state = WARNING if trouble else state
+        told.append(f"{server['id']}: {trouble or server['closed'] or 'may be used'}")
+    return Finding("mcp", state, "; ".join(told))

@@ -1,0 +1,91 @@
+"""MCP at the command line: from nothing to an agent that uses a foreign tool, and back."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.sandbox.landlock import abi_version
+from tests.e2e.shell import Shell
+from tests.e2e.terminal import script
+
+DOUBLES = Path(__file__).parents[1] / "doubles" / "mcp_servers"
+PYTHON = str(Path(sys.executable).resolve())
+COMMAND = ("--readable", str(DOUBLES), "--", PYTHON, "-I", "-S", str(DOUBLES / "hostile.py"))
+
+
+@pytest.fixture
+def shell(tmp_path) -> Shell:
+    if not abi_version():
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / "project").mkdir()
+    return Shell(
+        tmp_path,
+        {"WORKSPACE_DIR": str(tmp_path / "workspace"), "TOOL_ALLOWED_ROOTS": str(tmp_path / "project")},
+    )
+
+
+def next_steps(text: str) -> list[list[str]]:
+    """The commands that are told to come next, as a shell would take them."""
+    lines = [line.split("interlock ", 1)[1] for line in text.splitlines() if line.startswith("next ")]
+    return [shlex.split(line) for line in lines]
+
+
+def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
+    done = shell("mcp", "add", "echoes", *COMMAND, "rug-pull", str(shell.home / "project" / "state"))
+    assert "chat, plan, coding" in done.stdout
+    steps = next_steps(done.stderr)
+    assert [step[:2] for step in steps] == [
+        *(["mcp", "inspect"], ["mcp", "allow"], ["settings", "set"], ["settings", "set"]),
+    ]
+    shown = shell(*steps[0]).stdout
+    assert "nobody has classed it" in shown
+    assert not {"\x1b", "\u202e"} & set(shown)
+    denied = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
+    assert "MODE_DENIED" in denied.stdout
+    assert "interlock mcp allow echoes echo" in denied.stdout
+    allowed = shell("mcp", "allow", "echoes", "echo", "--effect", "read", "--modes", "chat,coding")
+    for step in next_steps(allowed.stderr):
+        shell(*step)
+    shell.variables["MODEL"] = script(shell.home, 'call:echoes__echo {"text": "from a model"}', "msg:Done.")
+    told = shell("exec", "say it", "--mode", "chat")
+    assert told.stdout == "Done.\n"
+    assert "from a model" in told.stderr
+    (shell.home / "project" / "state").write_text("pulled")
+    refused = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
+    assert "no longer the one that was classed" in refused.stdout
+    assert "CHANGED" in shell("mcp", "inspect", "echoes").stdout
+    (finding,) = [each for each in shell.json("doctor") if each["what"] == "mcp"]
+    assert "1 of its tools changed" in finding["detail"]
+    shell("mcp", "remove", "echoes")
+    assert shell.json("mcp", "list")["servers"] == []
+    assert "verified" in shell("events", "verify").stdout
+
+
+def test_what_cannot_be_added_is_one_line(shell):
+    (shell.home / "server.py").write_text("print()")
+    for words, reason in (
+        (("Bad Name", "--", "/bin/true"), "cannot be a server's id"),
+        (("ok", "--readable", "/", "--", "/bin/true"), "must not reach"),
+    ):
+        refused = shell("mcp", "add", *words, expect=2)
+        assert refused.stderr.startswith("interlock: ")
+        assert reason in refused.stderr
+    warned = shell("mcp", "add", "mine", "--", PYTHON, str(shell.home / "server.py"))
+    assert f"will not let it read {shell.home / 'server.py'}" in warned.stderr
+
+
+def test_the_library_is_not_loaded_before_a_server_is_used(shell):
+    code = (
+        "import sys; from interlock.cli.main import run\n"
+        "for line in ('--help', 'mcp add x -- /bin/true', 'tool list --mode coding'):\n"
+        "    assert run(line.split()) == 0\n"
+        "loaded = [name for name in ('mcp', 'mcp_types', 'httpx2') if name in sys.modules]\n"
+        "assert loaded == [], loaded\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=shell.environment, check=False
+    )
+    assert done.returncode == 0, done.stderr

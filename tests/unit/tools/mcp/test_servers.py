@@ -1,0 +1,90 @@
+"""What an operator may describe as a server, and what is refused with a sentence."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.infra.errors import BadUsage
+from interlock.redaction.redactor import Redactor
+from interlock.tools.mcp.launch import Grounds, resolved, unreadable
+from interlock.tools.mcp.references import Given, ReferenceUnresolved
+from interlock.tools.mcp.servers import Server, Wish, server_of
+
+TRUE = ("/bin/true",)
+WEB = "https://example.org/mcp"
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        (Wish(id="Bad Name", command=TRUE), "cannot be a server's id"),
+        (Wish(id="x" * 21, command=TRUE), "cannot be a server's id"),
+        (Wish(id="", command=TRUE), "cannot be a server's id"),
+        (Wish(id="a__b", command=TRUE), "cannot be a server's id"),
+        (Wish(id="ok"), "either a command"),
+        (Wish(id="ok", command=TRUE, url=WEB), "either a command"),
+        (Wish(id="ok", command=("no-such-program-anywhere",)), "no program"),
+        (Wish(id="ok", command=("/bin/true", "a\0b")), "too long"),
+        (Wish(id="ok", command=("/bin/true", "--token=ghp_" + "a1B2" * 9)), "a secret in it"),
+        (Wish(id="ok", url=WEB, roots="write"), "for a command"),
+        (Wish(id="ok", url=WEB, environment=("A=b",)), "for a command"),
+        (Wish(id="ok", command=TRUE, headers=("A=b",)), "for an address"),
+        (Wish(id="ok", command=TRUE, environment=("API_KEY=abcdef",)), "API_KEY=env:VARIABLE"),
+        (Wish(id="ok", command=TRUE, environment=("A=file:relative",)), "absolute path"),
+        (Wish(id="ok", command=TRUE, environment=("no value",)), "write NAME=VALUE"),
+        (Wish(id="ok", command=TRUE, environment=("=x",)), "write NAME=VALUE"),
+        (Wish(id="ok", command=TRUE, environment=("A=b",) * 51), "at most 50"),
+        (Wish(id="ok", command=TRUE, roots="all"), "none of none, read, write"),
+        (Wish(id="ok", command=TRUE, readable=(Path("/no/such/folder"),)), "no such folder"),
+    ],
+)
+def test_what_cannot_be_a_server_is_told_why(wish, reason):
+    with pytest.raises(BadUsage, match=reason):
+        server_of(wish, Redactor())
+
+
+def test_a_server_is_stored_as_it_was_described():
+    wish = Wish(
+        id="a-1",
+        command=("true", "-x"),
+        environment=("A=b=c", "KEY=env:SOME", "OTHER=file:/run/secret"),
+        readable=(Path("/usr/share"),),
+        roots="none",
+        network=True,
+    )
+    server = server_of(wish, Redactor())
+    assert Path(server.command[0]).is_absolute()
+    assert Server.from_dict("a-1", server.as_dict()) == server
+
+
+def test_a_reference_is_looked_up_when_it_is_needed_and_secret_from_then_on(monkeypatch, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("from-a-file-0815\n")
+    monkeypatch.setenv("SOME", "from-a-variable")
+    redactor = Redactor()
+    assert redactor.text("from-a-variable") == "from-a-variable"
+    given = (Given("A", "env:SOME"), Given("B", f"file:{kept}"), Given("C", "plain words"))
+    assert resolved(given, redactor) == {
+        "A": "from-a-variable",
+        "B": "from-a-file-0815",
+        "C": "plain words",
+    }
+    shown = redactor.text("from-a-variable and from-a-file-0815 and plain words")
+    assert shown == "***REDACTED*** and ***REDACTED*** and plain words"
+
+
+def test_a_reference_to_nothing_says_so(tmp_path):
+    for value in ("env:NOT_SET_ANYWHERE", f"file:{tmp_path}/nothing", f"file:{tmp_path}"):
+        with pytest.raises(ReferenceUnresolved, match="A is to come from"):
+            Given("A", value).resolved()
+
+
+def test_what_the_sandbox_would_not_let_a_command_read_is_found(tmp_path):
+    script = tmp_path / "server.py"
+    script.write_text("")
+    server = Server(id="a", command=(sys.executable, str(script)))
+    assert unreadable(server, Grounds(roots=(Path("/srv"),))) == script
+    assert unreadable(server, Grounds(roots=(tmp_path,))) is None
+    without = Server(id="a", command=(sys.executable, str(script)), readable=(tmp_path,))
+    assert unreadable(without, Grounds()) is None
