@@ -1,5 +1,6 @@
 """Who reaches the model: the listed people, in private or in a listed group, and nobody else."""
 
+import asyncio
 import time
 
 import pytest
@@ -8,7 +9,7 @@ from interlock.channels.telegram.admission import HOUR_SECONDS, MAX_A_MINUTE, Ad
 from interlock.channels.telegram.updates import Sender
 from interlock.config.telegram import TelegramSettings
 from tests.doubles.telegram_server import BOT
-from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, script
+from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, opened_street, script
 from tests.integration.telegram.test_talking import contents
 
 NAME = f"@{BOT['username']}"
@@ -144,6 +145,27 @@ async def test_a_command_for_another_bot_is_not_ours(open_street, telegram):
     await telegram.say(ADA, f"/help{NAME}", chat=GROUP)
     await telegram.until_shown(GROUP, "/cancel: Cancel")
     assert len(telegram.texts(GROUP)) == 1
+
+
+async def test_whoever_is_listed_no_more_is_told_nothing_more(tmp_path, monkeypatch, telegram):
+    async with opened_street(
+        tmp_path, monkeypatch, telegram, {"MODEL": script("msg:one")}, works=False
+    ) as street:
+        await telegram.say(ADA, "go")
+        async with asyncio.timeout(10):
+            while not await contents(street):
+                await asyncio.sleep(0.02)
+    await telegram.say(ADA, "and this")
+    fewer = {
+        "MODEL": script("msg:one", "msg:two"),
+        "TELEGRAM_ALLOWED_USERS": str(BOB),
+        "TELEGRAM_OPERATORS": "",
+    }
+    async with opened_street(tmp_path, monkeypatch, telegram, fewer) as street:
+        await street.talk("hi", "one", user=BOB)
+        assert await street.query("SELECT chat_id FROM telegram_tasks WHERE chat_id = ?", ADA) == []
+        assert len(await street.query("SELECT 1 FROM events WHERE kind = 'reply.failed'")) == 1
+    assert not [text for text in telegram.texts(ADA) if "private" not in text]
 
 
 def test_strangers_cannot_fill_the_log():

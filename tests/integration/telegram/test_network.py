@@ -10,6 +10,7 @@ from interlock.infra.errors import StopsProcess
 from tests.doubles.telegram_server import (
     BAD_GATEWAY,
     BLOCKED,
+    BOT,
     CONFLICT,
     INTERNAL,
     LOST,
@@ -19,7 +20,8 @@ from tests.doubles.telegram_server import (
     flood,
     refusal,
 )
-from tests.integration.telegram.street import ADA, BOB, script
+from tests.integration.telegram.street import ADA, BOB, GROUP, script
+from tests.integration.telegram.test_admission import MENTION
 from tests.integration.telegram.test_talking import contents
 
 
@@ -111,6 +113,30 @@ async def test_it_keeps_within_telegrams_limits_in_private(open_street, telegram
     edits = [request.time for request in telegram.requests if request.method == "editMessageText"]
     assert len(edits) <= 4
     assert telegram.texts(ADA)[0] == "⚙ current_time … done; 12 calls"
+
+
+async def test_many_changes_keep_within_what_a_group_takes(open_street, telegram):
+    telegram.limits = {"private": (6, 1.9), "group": (6, 1.9)}
+    pace = Pace(requests=6, seconds=2.0, soft_seconds=0.1)
+    calls = [{"tool_calls": [{"name": "current_time"}], "sleep_ms": 60} for _ in range(12)]
+    long = "\n\n".join("word " * 200 for _ in range(16))
+    street = await open_street(MODEL=script(*calls, {"msg": long}), pace=pace, CONTROL_MAX_REPEATS="50")
+    await telegram.say(ADA, f"@{BOT['username']} go", chat=GROUP, entities=MENTION)
+    await street.delivered()
+    assert telegram.texts(GROUP)[0] == "⚙ current_time … done; 12 calls"
+    assert "".join(telegram.texts(GROUP)[1:]).count("word") == 3200
+
+
+async def test_a_message_whose_confirmation_got_lost_may_come_twice_and_never_not_at_all(
+    open_street, telegram
+):
+    street = await open_street(MODEL=script("msg:one"))
+    telegram.trouble("sendMessage", LOST_AFTER)
+    await telegram.say(ADA, "go")
+    await street.delivered()
+    assert telegram.texts(ADA) == ["one", "one"]
+    (sent,) = await street.events("reply.sent")
+    assert sent["message_ids"] == [telegram.shown(ADA)[-1].message_id]
 
 
 async def test_another_poller_is_told_and_waited_for(open_street, telegram, capsys):

@@ -15,7 +15,7 @@ from interlock.channels.telegram.heard import Heard
 from interlock.channels.telegram.polling import Polling, until_reached
 from interlock.channels.telegram.records import Records, ShownTask
 from interlock.channels.telegram.services import Services
-from interlock.channels.telegram.updates import BotName
+from interlock.channels.telegram.updates import BotName, Incoming, Sender
 from interlock.channels.telegram.view import TaskView
 from interlock.channels.telegram.wall import GROUP, PRIVATE, Pace, Traffic, Wall
 from interlock.events.ledger import NO_SCOPE
@@ -106,6 +106,7 @@ class Front:
     async def _go_on(self) -> None:
         """With what was left when the process before this one ended."""
         begins: dict[str, int] = {}
+        await self._drop_disallowed()
         for task in await self._records.open_tasks():
             seq = await self._message_of(task)
             if seq is not None:
@@ -114,6 +115,21 @@ class Front:
         for session_id, seq in begins.items():
             self.follow(session_id, seq - 1)
         self._wake(set(await self._records.chats_at_work()))
+
+    async def _drop_disallowed(self) -> None:
+        """Whoever is not listed any more is told nothing more, and nothing of theirs is taken up."""
+        for chat_id in await self._records.chats_at_work():
+            waiting = [each.incoming for each in await self._records.waiting(chat_id)]
+            await self._records.done([each for each in waiting if self._is_disallowed(each)])
+        for task in await self._records.open_tasks():
+            if self._is_disallowed(task):
+                await self._record_failure(task, "the person or the group is not allowed any more")
+
+    def _is_disallowed(self, each: Incoming | ShownTask) -> bool:
+        sender = Sender(
+            user_id=each.user_id, chat_id=each.chat_id, is_private=each.chat_id > 0, is_person=True
+        )
+        return self._admission.refused(sender) is not None
 
     async def _message_of(self, task: ShownTask) -> int | None:
         """Where it begins in its session; None where it was not put yet, or is gone."""
@@ -185,18 +201,31 @@ class Front:
             self._chat(task.chat_id).wake()
 
     async def _record_end(self, view: TaskView) -> None:
-        task, chat = view.task, str(view.task.chat_id)
+        task = view.task
+        if view.fault:
+            await self._record_failure(task, view.fault)
+            return
+        sent = ReplySent(
+            channel="telegram",
+            chat=str(task.chat_id),
+            task_id=task.task_id,
+            message_ids=view.message_ids,
+        )
+        await self._record(task, sent)
+
+    async def _record_failure(self, task: ShownTask, reason: str) -> None:
+        failed = ReplyFailed(
+            channel="telegram", chat=str(task.chat_id), task_id=task.task_id, reason=reason
+        )
+        await self._record(task, failed)
+
+    async def _record(self, task: ShownTask, event: ReplySent | ReplyFailed) -> None:
         try:
             scope = (await self._services.tasks.get(task.task_id)).scope
         except TaskNotFound:
             await self._records.end(task, None, NO_SCOPE)
-            return
-        if view.fault:
-            failed = ReplyFailed(channel="telegram", chat=chat, task_id=task.task_id, reason=view.fault)
-            await self._records.end(task, failed, scope)
-            return
-        sent = ReplySent(channel="telegram", chat=chat, task_id=task.task_id, message_ids=view.message_ids)
-        await self._records.end(task, sent, scope)
+        else:
+            await self._records.end(task, event, scope)
 
     async def _leave(self, session_id: str) -> None:
         ear = self._ears.pop(session_id, None)
