@@ -99,6 +99,9 @@ class McpDesk:
     # -- what servers offer --
 
     async def _take_in(self, server_id: str, found: Sequence[Definition]) -> None:
+        known = (await self.book.shelf()).servers.get(server_id)
+        if known is not None and _is_as_known(known, found):
+            return
         own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
         taken = [name for tool in own for name in (tool.name, *tool.aliases)]
         await self.book.seen(server_id, listed_tools(server_id, found, self._redactor, taken))
@@ -177,6 +180,12 @@ class McpDesk:
             looking.cancel()
         await asyncio.gather(*self._looks, return_exceptions=True)
         await self._hub.close()
+
+
+def _is_as_known(known: KnownServer, found: Sequence[Definition]) -> bool:
+    """Asked before every call, so what was looked at is not looked at again."""
+    before = {tool.name: tool.hash for tool in known.tools.values() if tool.is_listed}
+    return len(before) == len(found) and before == {each.name: each.hash for each in found}
 
 
 def _is_registered(tool: KnownTool) -> bool:
