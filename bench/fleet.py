@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +35,12 @@ DONE = "SELECT count(*) FROM tasks WHERE status = 'done'"
 
 
 def rows() -> list[Row]:
-    with tempfile.TemporaryDirectory(prefix="interlock-bench-") as home, _servers(Path(home)):
-        return asyncio.run(_measured())
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-") as home, _servers(Path(home)) as servers:
+        return asyncio.run(_measured(servers))
 
 
 @contextmanager
-def _servers(home: Path) -> Iterator[None]:
+def _servers(home: Path) -> Iterator["Servers"]:
     postgres, nats = PostgresServer(), NatsServer(home / "nats").start()
     given = {
         "DATABASE_URL": postgres.url,
@@ -51,7 +52,7 @@ def _servers(home: Path) -> Iterator[None]:
     }
     os.environ.update(given)
     try:
-        yield
+        yield Servers(postgres.pid, nats.pid)
     finally:
         nats.stop()
         postgres.remove()
@@ -59,9 +60,9 @@ def _servers(home: Path) -> Iterator[None]:
             del os.environ[name]
 
 
-async def _measured() -> list[Row]:
-    empty = {count: await _run("empty", count) for count in WORKERS}
-    agent = {count: await _run("agent", count) for count in WORKERS}
+async def _measured(servers: "Servers") -> list[Row]:
+    empty = {count: await _run("empty", count, servers) for count in WORKERS}
+    agent = {count: await _run("agent", count, servers) for count in WORKERS}
     found = []
     for count in WORKERS:
         ours, bare = agent[count], empty[count]
@@ -69,6 +70,8 @@ async def _measured() -> list[Row]:
         found += [
             Row(f"tasks a second, {name}", ours.rate, bare.rate, "/s", "empty tasks /s", None),
             Row(f"a task, {name}", ours.cpu_ms, bare.cpu_ms, "ms CPU", "empty task"),
+            Row("PostgreSQL for it", ours.postgres_ms, bare.postgres_ms, "ms CPU", "for an empty task"),
+            Row("NATS for it", ours.nats_ms, bare.nats_ms, "ms CPU", "for an empty task"),
             Row(
                 f"sent to heard, {name}, nothing else going on, p50", ours.p50, bare.p50, "ms", "empty task"
             ),
@@ -84,26 +87,68 @@ async def _measured() -> list[Row]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The processes of both, and what they used."""
+
+    postgres: int
+    nats: int
+
+    def used(self) -> tuple[float, float]:
+        return _seconds_of_tree(self.postgres), _seconds_of_tree(self.nats)
+
+
+def _seconds_of_tree(pid: int) -> float:
+    """Of a process, of its children that live, and of those that have ended."""
+    pids = [pid, *(int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    return sum(_seconds(each) for each in pids)
+
+
+def _seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    def __init__(self, rate: float, cpu_ms: float, waits: list[float]) -> None:
-        self.rate = rate
-        self.cpu_ms = cpu_ms
-        self.p50 = statistics.median(waits) * 1000
-        self.p99 = statistics.quantiles(waits, n=100)[98] * 1000
+    """Milliseconds, and tasks a second."""
+
+    rate: float
+    cpu_ms: float
+    postgres_ms: float
+    nats_ms: float
+    waits: list[float]
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.waits) * 1000
+
+    @property
+    def p99(self) -> float:
+        return statistics.quantiles(self.waits, n=100)[98] * 1000
 
 
-async def _run(kind: str, count: int) -> Run:
+async def _run(kind: str, count: int, servers: Servers) -> Run:
     async with _office() as office:
         workers = [_started(kind) for _ in range(count)]
         try:
             for worker in workers:
                 assert (await asyncio.to_thread(worker.stdout.readline)).strip() == "ready"
+            # What a process does for the first time takes it longer.
+            await _crowd(office, 2)
             waits = await _alone(office, kind)
-            seconds = await _crowd(office)
+            before = servers.used()
+            seconds = await _crowd(office, TASKS)
+            after = servers.used()
         finally:
             used = [await asyncio.to_thread(_ended, worker) for worker in workers]
     total = SESSIONS * TASKS
-    return Run(total / seconds, sum(used) * 1000 / (total + ALONE), waits)
+    worked = SESSIONS * (TASKS + 2) + ALONE
+    postgres, nats = ((end - begin) * 1000 / total for begin, end in zip(before, after, strict=True))
+    return Run(total / seconds, sum(used) * 1000 / worked, postgres, nats, waits)
 
 
 def _started(kind: str) -> subprocess.Popen[str]:
@@ -174,14 +219,14 @@ async def _alone(office: Office, kind: str) -> list[float]:
     return waits
 
 
-async def _crowd(office: Office) -> float:
+async def _crowd(office: Office, tasks: int) -> float:
     """The seconds until all are done, all put as fast as it goes."""
     sessions = [(await office.runtime.sessions.create(opened_by="bench")).id for _ in range(SESSIONS)]
     before = await _done(office)
     began = time.perf_counter()
-    for _ in range(TASKS):
+    for _ in range(tasks):
         await asyncio.gather(*(office.tasks.put(session_id, "go", who="bench") for session_id in sessions))
-    await _until(lambda: _are_done(office, before + SESSIONS * TASKS))
+    await _until(lambda: _are_done(office, before + SESSIONS * tasks))
     return time.perf_counter() - began
 
 

@@ -55,6 +55,11 @@ class NatsServer:
             time.sleep(0.02)
         raise TimeoutError((self._folder / "log").read_text())
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def clients(self) -> int:
         """How many are connected."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._monitor}/connz") as answer:

@@ -49,6 +49,10 @@ class PostgresServer:
             user=self._server.system_user,
         )
 
+    @property
+    def pid(self) -> int:
+        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def remove(self) -> None:
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
