@@ -1,5 +1,7 @@
 """A foreign tool has no mode until somebody classed it, and then exactly those that fit its server."""
 
+import asyncio
+
 import pytest
 
 from interlock.config.modes import ToolMode
@@ -191,3 +193,12 @@ async def test_two_processes_see_the_same_classes(stand: Stand, tmp_path, monkey
         await foreign.remove(stand.runtime, "bad", "echo", who=WHO)
         assert await other.exposed() == set()
         assert (await other.call("bad__echo")).failure.error_code is ErrorCode.MODE_DENIED
+        await stand.allow("bad", "echo")
+        assert (await other.call("bad__echo", text="x")).ok
+        await foreign.remove(stand.runtime, "bad", None, who=WHO)
+        assert (await other.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
+        for _ in range(200):
+            if not other.runtime.mcp._hub._lines:
+                break
+            await asyncio.sleep(0.02)
+        assert not other.runtime.mcp._hub._lines

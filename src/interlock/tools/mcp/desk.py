@@ -61,6 +61,7 @@ class McpDesk:
         self._made = {key: made for key, made in self._made.items() if made[1] in tools}
         for name, fault in self._registry.replace_foreign(tools).items():
             _log.error("mcp_tool_not_registered", tool_name=name, fault=fault)
+        self._hub.keep_only({name: known.server for name, known in shelf.servers.items()})
         self._version = shelf.version
 
     def _tool(self, server: Server, known: KnownTool, unavailable: str) -> McpTool:

@@ -28,7 +28,7 @@ from interlock.tools.mcp.trouble import ServerTrouble
 from interlock.tools.mcp.walls import Walls
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
     from mcp.client._transport import TransportStreams
 
@@ -103,6 +103,12 @@ class ServerHub:
         line.abandoned += 1
         if line.connection is not None:
             self._spawn(self._see_whether_it_answers(line, line.connection))
+
+    def keep_only(self, servers: "Mapping[str, Server]") -> None:
+        """Whoever was removed, or is another one now, is ended; nobody waits for that."""
+        for server_id, line in list(self._lines.items()):
+            if servers.get(server_id) != line.server:
+                self._spawn(self.forget(server_id))
 
     async def forget(self, server_id: str) -> None:
         if (line := self._lines.pop(server_id, None)) is not None:
