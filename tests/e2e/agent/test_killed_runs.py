@@ -122,7 +122,10 @@ async def test_killed_after_every_kind_of_event_of_a_step_the_run_is_done_and_no
 
 
 def moments_of(begun: Begun) -> list[int]:
-    """In the first time that `build` is worked on: after the first commit with each kind of event in it."""
+    """In the first time that `build` is worked on: after the first commit with each kind of event in it.
+
+    And in `review`, where the word that decides was about to be said.
+    """
     events = begun.place.events(session=begun.run)
     first = next(e.seq for e in events if e.kind == "node.entered" and e.fields["node"] == "build")
     last = next(e.seq for e in events if e.kind == "node.entered" and e.fields["node"] == "review")
@@ -133,6 +136,12 @@ def moments_of(begun: Begun) -> list[int]:
         if first <= event.seq <= last:
             tool = event.fields.get("tool_name", "")
             found.setdefault(f"{event.kind} {tool}", next(c for c in commits if c >= event.seq))
+    words = [
+        event.seq
+        for event in events
+        if event.kind == "tool_call.started" and event.fields["tool_name"] == "complete_step"
+    ]
+    found["the word of review"] = next(commit for commit in commits if commit >= words[2])
     assert {
         "node.decided ",
         "tool_call.started write_file",
