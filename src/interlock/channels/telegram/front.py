@@ -190,10 +190,10 @@ class Front:
 
     async def _ended(self, view: TaskView) -> None:
         task = view.task
-        self._views.pop(task.task_id, None)
         try:
             await self._record_end(view)
         finally:
+            self._views.pop(task.task_id, None)
             if not any(other.task.session_id == task.session_id for other in self._views.values()):
                 await self._leave(task.session_id)
             self._told.set()
