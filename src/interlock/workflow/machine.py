@@ -133,11 +133,14 @@ class Walk:
     seen: Sequence[Seen] = ()
     artifacts: Mapping[str, str] = field(default_factory=dict)
     _visits: Counter[Place] = field(default_factory=Counter)
+    # Also those times that did not get to an end: each has had its own frame.
+    _entered: Counter[Place] = field(default_factory=Counter)
     _outcomes: dict[Place, str] = field(default_factory=dict)
     _steps: int = 0
 
     def __post_init__(self) -> None:
         for place, status, outcome in self.seen:
+            self._entered[place] += 1
             if status.counts:
                 self._visits[place] += 1
             if status is VisitStatus.completed:
@@ -189,10 +192,11 @@ class Walk:
             moves.append(GiveUp(stop))
             return None
         self._visits[place] += 1
+        self._entered[place] += 1
         moves.append(Enter(place, self._visits[place]))
         match node.kind:
             case NodeKind.subworkflow:
-                inside = place.inside(self._visits[place])
+                inside = place.inside(self._entered[place])
                 return Place(inside, self.book.workflow_in(inside).start), None
             case NodeKind.step:
                 moves.append(Work(place))

@@ -97,6 +97,11 @@ class Visit:
     def place(self) -> Place:
         return Place(self.frame, self.node)
 
+    @property
+    def is_around(self) -> bool:
+        """A subworkflow is where others are worked on."""
+        return self.kind is NodeKind.subworkflow
+
     def as_row(self) -> Row:
         values = {name: getattr(self, name) for name in _VISIT_COLUMNS}
         values["artifacts"] = orjson.dumps(dict(self.artifacts)).decode() if self.artifacts else None
@@ -136,10 +141,14 @@ class Standing:
 
     @property
     def at(self) -> Visit | None:
-        """What is worked on, waits for its turn, or did not get to an end: where the run is."""
-        inner = [visit for visit in self.visits if visit.kind is not NodeKind.subworkflow]
-        last = inner[-1] if inner else None
-        return None if last is None or last.status is VisitStatus.completed else last
+        """What is worked on or waits for its turn; in a paused run, what did not get to an end."""
+        for visit in reversed(self.visits):
+            if visit.status in {VisitStatus.ready, VisitStatus.active} and not visit.is_around:
+                return visit
+        if self.run.status is not RunStatus.paused:
+            return None
+        unfinished = [v for v in self.visits if v.status in {VisitStatus.failed, VisitStatus.cancelled}]
+        return max(unfinished, key=lambda visit: (visit.ended_us or 0, visit.number), default=None)
 
 
 @dataclass(frozen=True, slots=True)

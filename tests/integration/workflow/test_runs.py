@@ -192,6 +192,39 @@ async def test_a_workflow_within_a_workflow(tmp_path, monkeypatch):
         assert entered == ["", "", "second#1/", "second#1/", ""]
 
 
+async def test_a_subworkflow_whose_end_leads_nowhere_pauses_the_run_and_is_begun_anew_by_a_retry(
+    tmp_path, monkeypatch
+):
+    graph = """\
+description = "Around a choice"
+start = "sub"
+[nodes.sub]
+kind = "subworkflow"
+workflow = "choice"
+[nodes.end]
+kind = "end"
+[[edges]]
+from = "sub"
+to = "end"
+label = "left"
+"""
+    async with opened(tmp_path, monkeypatch, said(outcome="right") + SIMPLE) as hall:
+        hall.put("choice", CHOICE, choose="Choose.")
+        hall.put("around", graph)
+        stuck = await hall.run("around")
+        assert stuck.run.status is RunStatus.paused
+        assert names(stuck) == ["sub:failed", "sub#1/choose:completed", "sub#1/right:completed"]
+        assert stuck.at.node == "sub"
+    (tmp_path / "script.txt").write_text(said(outcome="left") + SIMPLE)
+    async with opened(tmp_path, monkeypatch) as hall:
+        await hall.office.runs.retry(stuck.run.session_id, who="ada")
+        done = await hall.work(stuck.run.session_id)
+        assert done.run.status is RunStatus.done
+        assert names(done)[3:] == [
+            *("sub:completed", "sub#2/choose:completed", "sub#2/left:completed", "end:completed")
+        ]
+
+
 # -- people --------------------------------------------------------------------------------------------
 
 ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\n' + "msg:done\n"
