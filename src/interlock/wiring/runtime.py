@@ -211,7 +211,7 @@ def open_runtime(
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
-        undo=UndoDesk(kept, log),
+        undo=UndoDesk(kept, log, has_other_machines=database.dialect != "sqlite"),
         runs=runs,
         delegation=delegation,
         mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from websockets.asyncio.client import connect
@@ -130,3 +131,19 @@ def _joined(nats: NatsServer, clients: int) -> None:
     while nats.clients() < clients:
         assert time.monotonic() < deadline, "the processes do not come"
         time.sleep(0.05)
+
+
+async def test_what_another_machine_changed_is_taken_back_there(tmp_path, postgres, nats):
+    """Earlier contents are kept where the worker was: elsewhere the person is told so."""
+    async with fleet_of(tmp_path, postgres, nats, workers=0) as fleet:
+        root = tmp_path / "root"
+        root.mkdir()
+        args = json.dumps({"path": "note.txt", "content": "text"})
+        call = ("tool", "call", "write_file", "--mode", "coding", "--root", str(root), "--args", args)
+        told = json.loads(await asyncio.to_thread(fleet.interlock, *call, "--json"))
+        elsewhere = replace(fleet, variables={**fleet.variables}, folder=tmp_path / "elsewhere")
+        with pytest.raises(AssertionError, match="kept there, so undo it there"):
+            await asyncio.to_thread(elsewhere.interlock, "undo", told["session_id"])
+        assert (root / "note.txt").exists()
+        await asyncio.to_thread(fleet.interlock, "undo", told["session_id"])
+        assert not (root / "note.txt").exists()

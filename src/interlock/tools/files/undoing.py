@@ -18,7 +18,9 @@ class UndoReport:
 
 
 class UndoDesk:
-    def __init__(self, kept: KeptVersions, log: EventLog) -> None:
+    def __init__(self, kept: KeptVersions, log: EventLog, *, has_other_machines: bool = False) -> None:
+        """`has_other_machines`: others may share the log, and keep what they changed themselves."""
+        self._has_other_machines = has_other_machines
         self._kept = kept
         self._undo = Undo(kept)
         self._log = log
@@ -27,7 +29,7 @@ class UndoDesk:
         """What can be taken back of a session, a task, a single call or an undo, newest first."""
         entries = await beside_the_loop(CancelSignal(), lambda: self._kept.find(identity))
         if not entries:
-            raise NothingToUndo(f"no change of a file is kept for '{identity}'")
+            raise NothingToUndo(self._nothing(identity))
         # A provider numbers its calls as it likes; in another conversation the same id is another call.
         sessions = {entry.change.session_id for entry in entries if _is_only_a_call(entry, identity)}
         if len(sessions) > 1:
@@ -35,6 +37,16 @@ class UndoDesk:
                 f"calls of {len(sessions)} sessions have the id '{identity}'; undo one of those sessions"
             )
         return entries
+
+    def _nothing(self, identity: str) -> str:
+        sentence = f"no change of a file is kept for '{identity}'"
+        if not self._has_other_machines:
+            return sentence
+        # Where it ran is told by `events tree --processes`.
+        return (
+            f"{sentence} on this machine; what a worker of another one changed is kept there, "
+            "so undo it there"
+        )
 
     async def take_back(self, identity: str, *, who: str) -> UndoReport:
         """Newest first, whoever did it; what several sessions did is told in each of them."""
