@@ -110,6 +110,7 @@ def _announce(office: "Office", name: "BotName") -> None:
     given, situation = office.runtime.settings.telegram, office.runtime.situation
     modes = ", ".join(sorted(mode.value for mode in situation.open_modes))
     people = len(given.allowed_users)
-    note(f"@{name.username} is listening for {people} people; open modes: {modes}. Ctrl-C stops it.")
+    counted = "1 person" if people == 1 else f"{people} people"
+    note(f"@{name.username} is listening for {counted}; open modes: {modes}. Ctrl-C stops it.")
     if not people:
         note("TELEGRAM_ALLOWED_USERS names nobody: write to the bot, and it tells you your id to add there")

@@ -1,6 +1,7 @@
 """Telegram away, flooded, wrong or forgetful: the answer arrives, and nothing is done twice."""
 
 import asyncio
+import sqlite3
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.doubles.telegram_server import (
     flood,
     refusal,
 )
-from tests.integration.telegram.street import ADA, BOB, GROUP, script
+from tests.integration.telegram.street import ADA, BOB, GROUP, opened_street, script
 from tests.integration.telegram.test_admission import MENTION
 from tests.integration.telegram.test_talking import contents
 
@@ -206,3 +207,25 @@ async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_street, tel
         while await street.query("SELECT * FROM telegram_tasks"):
             await asyncio.sleep(0.02)
     assert await street.query("SELECT * FROM telegram_inbox") == []
+
+
+@pytest.mark.parametrize(("days", "is_sent"), [(0, True), (3, False)])
+async def test_a_place_from_long_ago_is_not_asked_for(tmp_path, monkeypatch, telegram, days, is_sent):
+    """After a quiet week Telegram numbers updates anew; then an old place would hide all of them."""
+    async with opened_street(
+        tmp_path, monkeypatch, telegram, {"MODEL": script("msg:one", "msg:two")}
+    ) as street:
+        await street.talk("a", "one")
+        await street.delivered()
+        await telegram.until(lambda: telegram.offset > 0)
+    place = telegram.offset
+    store = sqlite3.connect(tmp_path / "state" / "interlock.db")
+    store.execute("UPDATE telegram_bots SET updated_us = updated_us - ?", (days * 86_400_000_000,))
+    store.commit()
+    store.close()
+    asked = len(telegram.sent("getUpdates"))
+    async with opened_street(
+        tmp_path, monkeypatch, telegram, {"MODEL": script("msg:one", "msg:two")}
+    ) as street:
+        await street.talk("b", "two")
+    assert telegram.sent("getUpdates")[asked].get("offset") == (place if is_sent else None)
