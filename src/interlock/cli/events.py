@@ -49,7 +49,7 @@ async def tree(
         known = await runtime.database.read(read_processes) if processes else []
     if not stored:
         raise SessionNotFound(f"there is nothing in the log about {session}")
-    chosen = [event for event in stored if task is None or event.header.task == task]
+    chosen = [event for event in stored if task is None or _is_of(event.header.task, task)]
     if processes:
         _print_lineage(build_lineage(chosen, known), session, json=json)
     elif json:
@@ -269,3 +269,8 @@ def _short(value: Any) -> str:
 
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
     return text if len(text) <= 100 else f"{text[:99]}…"
+
+
+def _is_of(given: str | None, task: str) -> bool:
+    """A task that was handed over is named after the one that did so, with a dot."""
+    return given is not None and (given == task or given.startswith(f"{task}."))

@@ -24,9 +24,9 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq < ? {{kinds}} ORDER BY seq
 OLDEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} ORDER BY seq LIMIT ?
 """  # noqa: S608
-# A task's first event is the message that it is about.
+# A task's first event is the message that it is about. What it handed over is named after it, with a dot.
 OF_TASK = f"""
-SELECT {COLUMNS} FROM events WHERE stream = ? AND task = ? AND seq >= coalesce(
+SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?) AND seq >= coalesce(
     (SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
 ORDER BY seq LIMIT ?
 """  # noqa: S608
@@ -105,7 +105,8 @@ def read_timeline(
         rows = connection.query(NEWEST.format(kinds=""), (session_id, _BEYOND, limit + 1))
         chosen = rows[:limit][::-1]
     else:
-        parameters = (session_id, task_id, task_id, session_id, limit + 1)
+        within = f"{task_id}."
+        parameters = (session_id, task_id, len(within), within, task_id, session_id, limit + 1)
         rows = connection.query(OF_TASK, parameters)
         chosen = rows[:limit]
     return Timeline(timeline([stored_event(row) for row in chosen], cost_of), len(rows) > limit)

@@ -8,6 +8,7 @@ import pytest
 from interlock.agent.events import ToolProgress
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
+from interlock.events.timeline import read_timeline
 from interlock.events.tree import build_tree
 from interlock.session.models import Role
 from tests.integration.agent.office import call, opened, script
@@ -62,7 +63,7 @@ async def test_another_agent_does_a_part_and_its_answer_is_the_result(person, tm
 async def test_its_events_are_nested_under_the_call_that_handed_it_over(person):
     ada = await person([hand(), "msg:All done."], [turn(WRITE), "msg:Written."])
     session = await ada.session()
-    await ada.say(session)
+    task = await ada.say(session)
     with ada.office.runtime.database.reading() as connection:
         roots = build_tree(whole_stream(connection, session))
     (queued,) = [root for root in roots if root.stored.header.kind == "task.queued"]
@@ -71,6 +72,9 @@ async def test_its_events_are_nested_under_the_call_that_handed_it_over(person):
     node = queued
     for kind in path:
         node = next(child for child in node.children if child.stored.header.kind == kind)
+    with ada.office.runtime.database.reading() as connection:
+        shown = read_timeline(connection, session_id=session, task_id=task.id, limit=500)
+    assert f"{task.id}.1" in str(shown.roots)
 
 
 async def test_a_child_may_not_do_what_its_parent_may_not(person, tmp_path):
