@@ -171,6 +171,7 @@ export const CHAT_TEXTS = {
     'effect.exec': 'runs',
     'effect.ask': 'asks',
     'effect.special': 'special',
+    'effect.tell': 'tells Interlock',
     'sandbox.off': 'The operator switched the sandbox off: commands run without a wall around them.',
   },
   zh: {
@@ -342,6 +343,7 @@ export const CHAT_TEXTS = {
     'effect.exec': '运行',
     'effect.ask': '提问',
     'effect.special': '特殊',
+    'effect.tell': '告知 Interlock',
     'sandbox.off': '操作者关闭了沙箱：命令运行时没有隔离。',
   },
 };

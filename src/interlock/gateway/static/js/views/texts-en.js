@@ -13,7 +13,7 @@ export const VIEWS_EN = {
   'v.layer.environment': "the operator's environment settings",
   'v.layer.settings': 'the stored settings',
   'v.layer.agent': "the agent's policy",
-  'v.layer.node': "the workflow step's policy",
+  'v.layer.node': 'the policy of the workflow step, or of who handed the task over',
   'v.layer.capability': 'what works on this machine',
   'v.layer.arguments': "the rules for this call's arguments",
   'v.layer_short.declaration': 'declaration',
@@ -36,6 +36,7 @@ export const VIEWS_EN = {
   'v.effect.write': 'writes',
   'v.effect.exec': 'runs',
   'v.effect.special': 'special',
+  'v.effect.tell': 'tells Interlock',
 
   'settings.title': 'Settings: tools',
   'settings.intro': 'What tools may do in every session. These settings narrow what the operator allows; they never widen it.',

@@ -13,7 +13,7 @@ export const VIEWS_ZH = {
   'v.layer.environment': '运营者的环境设置',
   'v.layer.settings': '已保存的设置',
   'v.layer.agent': '智能体的策略',
-  'v.layer.node': '工作流步骤的策略',
+  'v.layer.node': '工作流步骤或任务移交者的策略',
   'v.layer.capability': '本机可用的能力',
   'v.layer.arguments': '针对本次调用参数的规则',
   'v.layer_short.declaration': '声明',
@@ -36,6 +36,7 @@ export const VIEWS_ZH = {
   'v.effect.write': '写入',
   'v.effect.exec': '运行',
   'v.effect.special': '特殊',
+  'v.effect.tell': '告知 Interlock',
 
   'settings.title': '设置：工具',
   'settings.intro': '工具在所有会话中可以做什么。这里的设置只会收紧运营者的许可，绝不会放宽。',
