@@ -256,6 +256,8 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
         allowed_servers = policy.mcp.allowed_servers
         if from_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
             return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
+    if tool.uses_network and not merged.shell.network:
+        return switched_off(tool.name, Layer.environment, "the network is not open")
     if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
         return switched_off(tool.name, Layer.settings, f"the MCP server {tool.mcp_server} is not listed")
     return None
