@@ -6,10 +6,11 @@ from interlock.agent.agent import AgentServices
 from interlock.agent.children import ChildDesk, ChildRules
 from interlock.agent.personas import Agent, AgentFolder
 from interlock.agent.prompt_builder import Earlier, PromptInputs
-from interlock.config.modes import ToolMode
+from interlock.config.modes import ToolMode, stricter
 from interlock.gates.authority import Authority
-from interlock.gates.handing import HandedOn, open_to_step
+from interlock.gates.handing import HandedOn, open_to_step, step_mode
 from interlock.gates.policy import NO_RESTRICTION
+from interlock.infra.errors import ModeNotOpen
 from interlock.infra.threads import WorkThreads
 from interlock.models.roster import ModelRoster
 from interlock.session.models import Session, SessionKind
@@ -53,6 +54,7 @@ class Circumstances:
         session = await self._runtime.sessions.get(session_id)
         kind, nothing = SessionKind(session.kind), await self._runtime.authority(mode)
         if kind is SessionKind.run and (step := await self._runtime.runs.at_work(session_id)):
+            _refuse_less(step, mode)
             return await self._of_step(session, step, nothing)
         agent = await self._agent(session.agent, pin)
         return PromptInputs(kind, nothing, agent, self._model(session, agent))
@@ -109,3 +111,14 @@ class Circumstances:
 
     async def _model_of_child(self, session_id: str, agent: Agent) -> str:
         return self._model(await self._runtime.sessions.get(session_id), agent)
+
+
+def _refuse_less(step: StepAtWork, mode: ToolMode) -> None:
+    """A step that could do nothing of what it is for must not look done: it fails, and the run waits."""
+    run, brief = step.standing.run, step.node.brief
+    meant = step_mode(run.mode, brief.mode if brief else None)
+    if mode is not meant and stricter(mode, meant) is mode:
+        raise ModeNotOpen(
+            f"the step {step.node.name} is to be done in {meant} mode, and only {mode} is open to it here; "
+            f"open {run.mode} mode where the run is worked on, then retry it"
+        )

@@ -389,15 +389,21 @@ async def test_a_stricter_step_needs_no_mode_that_is_opened_for_it(tmp_path, mon
         assert (written["error_code"], written["mode"]) == ("MODE_DENIED", "plan")
 
 
-async def test_where_the_runs_mode_is_not_open_its_steps_are_in_chat_safe(tmp_path, monkeypatch):
+async def test_where_the_runs_mode_is_not_open_the_run_pauses_instead_of_looking_done(
+    tmp_path, monkeypatch
+):
     script = "call:list_files {}\nmsg:done\n"
     async with opened(tmp_path, monkeypatch, script) as hall:
         hall.put("one", ONE, only="---\nmode: plan\n---\nLook.")
         session = await hall.start("one")
     async with opened(tmp_path, monkeypatch, SESSION_OPEN_MODES="chat") as hall:
-        await hall.work(session)
-        (denied,) = hall.results(session)
-        assert (denied["error_code"], denied["mode"]) == ("MODE_DENIED", "chat_safe")
+        paused = await hall.work(session)
+        assert paused.run.status is RunStatus.paused
+        assert "is to be done in plan mode, and only chat_safe is open to it here" in paused.run.reason
+        assert hall.results(session) == []
+    async with opened(tmp_path, monkeypatch) as hall:
+        await hall.office.runs.retry(session, who="ada")
+        assert (await hall.work(session)).run.status is RunStatus.done
 
 
 async def test_only_a_mode_that_is_open_can_be_asked_for(tmp_path, monkeypatch):
