@@ -15,6 +15,8 @@ const TICK_MS = 100;
 class Call extends View {
   static properties = {
     call: { attribute: false },
+    /** Of its task; empty where a plan of it cannot be built. */
+    mode: { attribute: false },
     ended: { type: Boolean },
     lines: { state: true },
     now: { state: true },
@@ -68,6 +70,7 @@ class Call extends View {
     return html`<il-question
       .question=${call.question}
       .callId=${call.callId}
+      .mode=${this.mode ?? ''}
       .status=${status}
       ?ended=${this.ended}
     ></il-question>`;

@@ -159,6 +159,8 @@ class Chat extends View {
       sessionId: chat.id,
       before: task.status === 'queued' ? tasksBefore(chat.state, task.id) : 0,
       busy: this.busy,
+      // In a run the workflow says what comes after a plan.
+      canBuild: chat.session?.kind !== 'run',
       retry: (id) => this.#doing(id, 'retry', () => chat.retry(id)),
       cancel: (id) => this.#doing(id, 'cancel', () => chat.cancel(id)),
       undo: (which) => this.#doing(which.id, 'undo', () => undoTask(which, (id) => chat.undo(id))),
@@ -239,6 +241,7 @@ class Chat extends View {
     let reason = '';
     if (this.state !== 'open') reason = t('composer.offline');
     else if (chat?.phase === 'gone') reason = t('chat.gone');
+    else if (chat?.session?.kind === 'run') reason = t('chat.is_run');
     const hint = waiting ? t('composer.closes_question') : active ? t('composer.queues') : '';
     return html`<il-composer
       .draftKey=${this.sessionId || 'new'}

@@ -190,6 +190,16 @@ function closedQuestion(state, data, values) {
   });
 }
 
+/** A plan becomes another task; that it did is kept with the question it was approved by. */
+function planBuilt(state, { payload }) {
+  const isIt = (block) => block.type === 'call' && block.question?.id === payload.question_id;
+  const task = state.entries.find((entry) => entry.type === 'task' && entry.blocks.some(isIt));
+  if (!task) return state;
+  const { callId } = task.blocks.find(isIt);
+  const built = (call) => ({ ...call, question: { ...call.question, isBuilt: true } });
+  return withTask(state, task.id, (each) => withCall(each, callId, built));
+}
+
 // -- the end of a task, and everything else ----------------------------------------------------------
 
 const endedAt = (task, timeUs) => ({ ...waitedUntil(task, timeUs), lastUs: timeUs ?? task.lastUs });
@@ -313,6 +323,7 @@ const EVENTS = {
     closedQuestion(state, data, { status: 'answered', answer: data.payload.answer, who: data.payload.who ?? '' }),
   'ask_user.expired': (state, data) =>
     closedQuestion(state, data, { status: 'expired', reason: data.payload.reason ?? '', who: data.payload.who ?? '' }),
+  'plan.build_started': planBuilt,
   'retry.scheduled': taskNote,
   'retry.exhausted': taskNote,
   'control.limit_reached': taskNote,

@@ -16,6 +16,8 @@ class Question extends View {
   static properties = {
     question: { attribute: false },
     callId: { attribute: false },
+    /** In which it was asked; empty where that does not matter. */
+    mode: { attribute: false },
     status: {},
     ended: { type: Boolean },
     draft: { state: true },
@@ -61,19 +63,53 @@ class Question extends View {
 
   #form() {
     return html`<form novalidate @submit=${(event) => this.#submit(event)}>
-      ${this.errors['']
-        ? html`<div class="notice error" role="alert">${icon('error')}<p>${t(...this.errors[''])}</p></div>`
-        : nothing}
+      ${this.#fault()}
       <fieldset ?disabled=${this.busy}>${widgetView(this)}</fieldset>
     </form>`;
   }
 
+  /** A plan that was made in plan mode can be built where coding is open. The server judges it again. */
+  get canBuild() {
+    const opens = api.info?.can_switch_modes && api.info.open_modes.includes('coding');
+    return this.question.document.type === 'plan_review' && this.mode === 'plan' && Boolean(opens);
+  }
+
+  #fault() {
+    if (!this.errors['']) return nothing;
+    return html`<div class="notice error" role="alert">${icon('error')}<p>${t(...this.errors[''])}</p></div>`;
+  }
+
   #closed() {
     const { question } = this;
-    if (question.status === 'answered') return answerView(question);
+    if (question.status === 'answered') return html`${answerView(question)} ${this.#buildLater()}`;
     const words = question.reason || t('question.closed_unanswered');
     return html`${question.document.plan ? html`<div class="plan md">${markdown(question.document.plan)}</div>` : nothing}
       <p class="muted">${icon('info')} ${words}</p>`;
+  }
+
+  #buildLater() {
+    const { question } = this;
+    if (!this.canBuild || question.isBuilt || question.answer?.decision !== 'approve') return nothing;
+    return html`<form novalidate @submit=${(event) => event.preventDefault()}>
+      ${this.#fault()}
+      <div class="question-foot">
+        <span class="hint grow">${t('question.build_hint')}</span>
+        <button type="button" class="btn" ?disabled=${this.busy} @click=${() => this.#build()}>${t('question.build')}</button>
+      </div>
+    </form>`;
+  }
+
+  /** Of a plan that was approved before. */
+  async #build() {
+    this.busy = true;
+    try {
+      await api.request('ask_user.build', { question_id: this.question.id });
+      this.question = { ...this.question, isBuilt: true };
+      this.dispatchEvent(new CustomEvent('answered', { bubbles: true }));
+    } catch (error) {
+      this.errors = { '': ['question.server', { problem: errorText(error) }] };
+    }
+    this.busy = false;
   }
 
   /** @param {object} change */
@@ -98,18 +134,23 @@ class Question extends View {
     this.answer();
   }
 
-  /** @param {unknown} [decision] what the pressed button stands for */
-  async answer(decision) {
+  /** @param {unknown} [decision] what the pressed button stands for @param {boolean} [starts] its building, too */
+  async answer(decision, starts = false) {
     const { answer, errors } = readAnswer(this.question.document, this.draft, decision);
     this.errors = errors;
     if (!answer) return this.#showFault();
     this.busy = true;
     try {
-      const { question } = await api.request('ask_user.answer', { question_id: this.question.id, answer });
+      const { question } = await api.request('ask_user.answer', {
+        question_id: this.question.id,
+        answer,
+        ...(starts && { start_build: true }),
+      });
       announce(t('question.answered'));
       this.dispatchEvent(new CustomEvent('answered', { bubbles: true }));
       // The event says the same; this is only sooner.
-      if (question?.answer) this.question = { ...this.question, status: 'answered', answer: question.answer, who: question.closed_by };
+      const told = { status: 'answered', answer: question?.answer, who: question?.closed_by };
+      if (question?.answer) this.question = { ...this.question, ...told, isBuilt: starts };
     } catch (error) {
       this.errors = error.code === 'INVALID_ANSWER' ? serverErrors(error.message) : { '': ['question.server', { problem: errorText(error) }] };
       this.#showFault();

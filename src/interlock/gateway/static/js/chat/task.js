@@ -12,7 +12,7 @@ import './call.js';
 
 /**
  * @param {import('./reducer.js').TaskEntry} task
- * @param {{sessionId: string, before: number, busy: Record<string, string>, retry(id: string): void,
+ * @param {{sessionId: string, before: number, canBuild: boolean, busy: Record<string, string>, retry(id: string): void,
  *   undo(task: object): void, cancel(id: string): void}} context
  */
 export function taskView(task, context) {
@@ -22,7 +22,7 @@ export function taskView(task, context) {
       ${repeat(
         task.blocks,
         (block) => block.key,
-        (block) => guard([block, hasEnded(task), language()], () => blockView(block, task)),
+        (block) => guard([block, hasEnded(task), planMode(task, context), language()], () => blockView(block, task, context)),
       )}
       ${footView(task, context)}
     </div>
@@ -40,11 +40,19 @@ function messageView(task) {
   </div>`;
 }
 
-function blockView(block, task) {
+/** What was done for a task and nothing around it. @param {import('./reducer.js').TaskEntry} task */
+export function workView(task, context = { canBuild: false }) {
+  return html`<div class="rail">${repeat(task.blocks, (block) => block.key, (block) => blockView(block, task, context))}</div>`;
+}
+
+/** The mode a plan was made in, where it could be built. */
+const planMode = (task, { canBuild }) => (canBuild ? task.mode : '');
+
+function blockView(block, task, context) {
   if (block.type === 'text') {
     return html`<div class="md answer-text ${block.open && !hasEnded(task) ? 'streaming' : ''}">${markdown(block.text)}</div>`;
   }
-  if (block.type === 'call') return html`<il-call .call=${block} ?ended=${hasEnded(task)}></il-call>`;
+  if (block.type === 'call') return html`<il-call .call=${block} .mode=${planMode(task, context)} ?ended=${hasEnded(task)}></il-call>`;
   return noteView(block);
 }
 

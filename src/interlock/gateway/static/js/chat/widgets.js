@@ -145,10 +145,12 @@ function confirmation(q, document) {
 
 function planReview(q, document) {
   return html`${plan(document)} ${commentField(q, t('question.plan_comment'))}
+    ${q.canBuild ? html`<p class="hint">${t('question.build_hint')}</p>` : nothing}
     <div class="question-foot">
       ${button(t('question.reject'), () => q.answer('reject'), 'danger')}
       ${button(t('question.revise'), () => q.answer('revise'))}
-      ${button(t('question.approve'), () => q.answer('approve'), 'primary')}
+      ${button(t('question.approve'), () => q.answer('approve'), q.canBuild ? '' : 'primary')}
+      ${q.canBuild ? button(t('question.approve_build'), () => q.answer('approve', true), 'primary') : nothing}
     </div>`;
 }
 
