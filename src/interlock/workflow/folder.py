@@ -127,9 +127,9 @@ class WorkflowFolder:
 
     def _checked(self, name: str, agents: Mapping[str, str]) -> Checked:
         workflow, problems = self._read(name)
-        if workflow is not None and not problems:
+        if workflow is not None:
             problems += agent_problems(workflow, agents)
-            problems += self._nested(workflow, (name,))
+            problems += self._nested(workflow, (name,)) if _is_whole(problems) else ()
         ordered = sorted(problems, key=lambda each: (each.file != GRAPH_FILE, each.file, each.line))
         return Checked(name, workflow, tuple(ordered))
 
@@ -139,7 +139,7 @@ class WorkflowFolder:
         if reading.problems:
             return None, reading.problems
         workflow = reading.workflow(texts.graph, texts.files)
-        if workflow is not None and not reading.problems:
+        if workflow is not None and _is_whole(reading.problems):
             reading.problems += graph_problems(workflow)
         return workflow, reading.problems
 
@@ -185,6 +185,11 @@ class WorkflowFolder:
                 else:
                     files[file] = text
         return Texts(graph, files)
+
+
+def _is_whole(problems: list[Problem]) -> bool:
+    """The graph itself can be looked at: what is missing in it is not only missing because of a fault."""
+    return all(problem.file != GRAPH_FILE for problem in problems)
 
 
 def _is_meant(file: str) -> bool:

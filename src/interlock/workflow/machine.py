@@ -210,7 +210,8 @@ class Walk:
         if isinstance(way, str):
             moves.append(Fail(place, way))
             return None
-        came_to = outcome or way.label or DONE
+        is_decision = self.book.node(place).kind is NodeKind.decision
+        came_to = outcome or way.label or (way.target if is_decision else DONE)
         self._outcomes[place] = came_to
         self._steps += self._is_step(place)
         moves.append(Complete(place, came_to, way))

@@ -81,6 +81,7 @@ def test_a_review_sends_the_work_back_until_it_approves():
     run.come_to().come_to("approve")
     assert run.end == Finish("done")
     names = [place.node for place, _ in run.completed]
+    assert [outcome for place, outcome in run.completed if place.node == "verdict"] == ["build", "done"]
     assert names == ["plan", "build", "review", "verdict", "build", "review", "verdict", "done"]
 
 

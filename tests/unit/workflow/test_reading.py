@@ -118,6 +118,15 @@ def test_a_steps_file_is_checked_too(tmp_path, file, text, told):
     assert any(told in each for each in problems(tmp_path, "w")), problems(tmp_path, "w")
 
 
+def test_faults_of_files_and_of_the_graph_are_told_together(tmp_path):
+    files = {**REVIEWED_FILES, "build.md": "---\nagent: nobody\nmode: god\n---\nDo.\n"}
+    put(tmp_path, "w", REVIEWED.replace("default = true", 'condition = "false"'), files)
+    told = " ".join(problems(tmp_path, "w"))
+    assert "verdict needs a default edge" in told
+    assert "there is no agent nobody" in told
+    assert "'god' is not a mode" in told
+
+
 def nested(name: str) -> str:
     return REVIEWED + (
         f'\n[nodes.sub]\nkind = "subworkflow"\nworkflow = "{name}"\n'
