@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,7 +80,7 @@ class _Follower:
         self._as_json = as_json
         self._told: dict[int, str] = {}
 
-    async def see_through(self, begin: Any) -> int:
+    async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
         """Until it is done, stuck, or waits for somebody who is not here."""
         note(f"run       {self._run_id}")
         talk = self._desk.talk_in(self._run_id)

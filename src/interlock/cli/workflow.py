@@ -131,7 +131,10 @@ async def show(name: str, *, json: AsJson = False) -> int:
             if name.startswith("s_"):
                 raise
             workflow = office.runs.folder.load(name)
-            print_json(workflow_json(workflow)) if json else _print_workflow(workflow)
+            if json:
+                print_json(workflow_json(workflow))
+            else:
+                _print_workflow(workflow)
             return Exit.ok
     if json:
         print_json({**standing_json(shown.standing), "is_waiting": shown.is_waiting})
