@@ -120,3 +120,26 @@ def test_without_the_library_it_says_what_to_install(tmp_path):
     assert done.stderr == (
         "interlock: the Telegram library is not installed: pip install 'interlock-runtime[telegram]'\n"
     )
+
+
+async def test_the_way_of_a_message_can_be_read_from_the_supervisor_down_to_the_call(new_bot, telegram):
+    """S3-4.1, S3-4.4: Telegram, inbox, worker, model, tools, reply; each call under its own turn."""
+    bot = new_bot("call:current_time {}", 'call:current_time {"timezone": "Asia/Tokyo"}', "msg:Late.")
+    bot.start("--workers", "2")
+    await telegram.say(ADA, "How late is it?")
+    await telegram.until_shown(ADA, "Late.", 60)
+    await telegram.until(lambda: bot.events("reply.sent"), 20)
+    assert await bot.stop() == 0
+    [session] = json.loads(bot.interlock("sessions", "list", "--json"))
+    tree = json.loads(bot.interlock("events", "tree", session["id"], "--processes", "--json"))
+    supervisor = tree[-1]
+    assert (supervisor["kind"], supervisor["payload"]["role"]) == ("process.started", "supervisor")
+    way = ["worker.spawned", "worker.started", "task.started", "agent.started"]
+    node = supervisor
+    for kind in way:
+        [node] = [child for child in node["children"] if child["kind"] == kind]
+    turns = [child for child in node["children"] if child["kind"] == "turn.started"]
+    calls = [[child["kind"] for child in turn["children"]].count("tool_call.started") for turn in turns]
+    assert calls == [1, 1, 0]
+    [sent] = bot.events("reply.sent")
+    assert sent["chat"] == str(ADA)
