@@ -135,6 +135,15 @@ async def test_a_clash_of_names_leaves_both_unregistered_with_an_event(stand: St
     assert (await stand.call("bad__other")).failure.error_code is ErrorCode.MODE_DENIED
 
 
+async def test_a_clash_that_comes_later_takes_the_name_of_a_classed_tool_away(stand: Stand):
+    name = exposed_name("bad", "b c")
+    await stand.ready("clashes-later", os.devnull, name.removeprefix("bad__"), tool="b c")
+    assert (await stand.call(name, text="one")).ok
+    await stand.inspect("bad")
+    assert (await stand.call(name, text="two")).failure.error_code is ErrorCode.TOOL_NOT_FOUND
+    assert len(await stand.events("mcp.name_clash")) == 2
+
+
 async def test_a_tool_that_is_listed_twice_cannot_be_classed(stand: Stand):
     await stand.add_hostile("twice")
     assert (await stand.inspect("bad"))["echo"]["problem"] == "the server lists it more than once"

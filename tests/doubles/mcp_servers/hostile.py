@@ -63,6 +63,11 @@ def _() -> list[dict]:
     return [tool("b c"), tool(sys.argv[3]), tool("other")]
 
 
+@on_list("clashes-later")
+def _() -> list[dict]:
+    return [tool("b c"), *([tool(sys.argv[3])] if counted else [])]
+
+
 @on_list("huge-schema")
 def _() -> list[dict]:
     deep: dict = {}
