@@ -7,7 +7,7 @@ import { store } from './js/store.js';
 import { t } from './js/texts.js';
 import { applyTheme } from './js/theme.js';
 import { enter, loginPage } from './js/shell/login.js';
-import './js/shell/sidebar.js';
+import { entryOf } from './js/shell/sidebar.js';
 import './js/chat/chat.js';
 
 /** Views that are fetched when they are first wanted. */
@@ -15,6 +15,9 @@ const VIEWS = {
   settings: () => import('./js/settings.js'),
   authority: () => import('./js/authority.js'),
   activity: () => import('./js/activity.js'),
+  workflows: () => import('./js/workflows.js'),
+  runs: () => import('./js/run.js'),
+  servers: () => import('./js/servers.js'),
 };
 
 function readRoute() {
@@ -103,7 +106,7 @@ class App extends View {
 
   updated() {
     const { name, parts } = this.route;
-    const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${name}`);
+    const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${entryOf(name)}`);
     document.title = title ? `${title} · Interlock` : 'Interlock';
   }
 
@@ -161,7 +164,7 @@ class App extends View {
   #view() {
     const { name, parts } = this.route;
     if (name === 'chat') return html`<il-chat .sessionId=${parts[0] ?? ''} .seq=${Number(parts[1]) || 0} .menuButton=${this.#menuButton()}></il-chat>`;
-    return html`<div class="phone-head">${this.#menuButton()}${logo()}<strong>${t(`nav.${name}`)}</strong></div>
+    return html`<div class="phone-head">${this.#menuButton()}${logo()}<strong>${t(`nav.${entryOf(name)}`)}</strong></div>
       <div class="view-scroll">${this.#lazyView(name, parts)}</div>`;
   }
 
@@ -174,6 +177,9 @@ class App extends View {
     if (!this.ready[name]) return html`<div class="empty" role="status"><span class="spinner"></span> ${t('common.loading')}</div>`;
     if (name === 'settings') return html`<il-settings .route=${parts}></il-settings>`;
     if (name === 'authority') return html`<il-authority .route=${parts}></il-authority>`;
+    if (name === 'workflows') return html`<il-workflows .route=${parts}></il-workflows>`;
+    if (name === 'runs') return html`<il-run .route=${parts}></il-run>`;
+    if (name === 'servers') return html`<il-servers .route=${parts}></il-servers>`;
     return html`<il-activity .route=${parts}></il-activity>`;
   }
 }

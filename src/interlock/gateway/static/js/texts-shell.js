@@ -21,6 +21,8 @@ export const SHELL_TEXTS = {
     'nav.authority': 'Authority',
     'nav.activity': 'Activity',
     'nav.settings': 'Settings',
+    'nav.workflows': 'Workflows',
+    'nav.servers': 'Servers',
 
     'shell.skip': 'Skip to the content',
     'shell.menu': 'Menu',
@@ -94,6 +96,8 @@ export const SHELL_TEXTS = {
     'nav.authority': '权限',
     'nav.activity': '活动',
     'nav.settings': '设置',
+    'nav.workflows': '工作流',
+    'nav.servers': '服务器',
 
     'shell.skip': '跳到正文',
     'shell.menu': '菜单',

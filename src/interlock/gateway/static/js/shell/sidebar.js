@@ -11,7 +11,9 @@ import { leave } from './login.js';
 import { sessionItems, titleOf } from './session-actions.js';
 import '../menu.js';
 
-const NAV = ['chat', 'authority', 'activity', 'settings'];
+const NAV = ['chat', 'workflows', 'authority', 'activity', 'servers', 'settings'];
+/** A run is found under its workflow. @param {string} name of a route */
+export const entryOf = (name) => (name === 'runs' ? 'workflows' : name);
 const THEME_ICONS = { auto: 'auto', light: 'sun', dark: 'moon' };
 const TYPING_MS = 250;
 
@@ -46,7 +48,7 @@ class Sidebar extends View {
       <ul class="nav">
         ${NAV.map(
           (name) => html`<li>
-            <a href="#/${name}" aria-current=${this.route.name === name ? 'page' : nothing}>${icon(name)}${t(`nav.${name}`)}</a>
+            <a href="#/${name}" aria-current=${entryOf(this.route.name) === name ? 'page' : nothing}>${icon(name)}${t(`nav.${name}`)}</a>
           </li>`,
         )}
       </ul>
@@ -98,10 +100,11 @@ class Sidebar extends View {
   }
 
   #session(session, { snippet = '', seq = null } = {}) {
-    const isHere = this.route.name === 'chat' && this.route.parts[0] === session.id;
+    const view = session.kind === 'run' ? 'runs' : 'chat';
+    const isHere = this.route.name === view && this.route.parts[0] === session.id;
     if (this.renaming === session.id) return html`<li class="session">${this.#renameField(session)}</li>`;
     return html`<li class="session ${isHere ? 'here' : ''}">
-      <a href="#/chat/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
+      <a href="#/${view}/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
         <span class="session-title clip">${titleOf(session)}</span>
         <span class="session-about clip" title=${formatMoment(session.updated_us)}>
           ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}`}

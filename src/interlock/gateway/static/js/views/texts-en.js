@@ -118,7 +118,7 @@ export const VIEWS_EN = {
   'settings.f.tools.image.max_bytes': 'Max image bytes',
   'settings.f.tools.image.max_bytes.hint': 'The largest image that is stored.',
   'settings.f.tools.mcp.enabled': 'Enable MCP tools',
-  'settings.f.tools.mcp.enabled.hint': 'None are configured: this version has no MCP servers yet, so this changes nothing.',
+  'settings.f.tools.mcp.enabled.hint': 'Turning this off stops the tools of all servers. Which servers may be used is shown in Servers.',
   'settings.f.tools.max_timeout_seconds': 'Longest time of a call, in seconds',
   'settings.f.tools.max_timeout_seconds.hint': 'A call that takes longer is stopped, with everything it started.',
   'settings.f.tools.denied_tools': 'Denied tools',

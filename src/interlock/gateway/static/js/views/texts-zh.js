@@ -118,7 +118,7 @@ export const VIEWS_ZH = {
   'settings.f.tools.image.max_bytes': '图像大小上限（字节）',
   'settings.f.tools.image.max_bytes.hint': '可以保存的最大图像。',
   'settings.f.tools.mcp.enabled': '启用 MCP 工具',
-  'settings.f.tools.mcp.enabled.hint': '尚未配置任何服务器：此版本还没有 MCP 服务器，因此此项不会改变什么。',
+  'settings.f.tools.mcp.enabled.hint': '关闭后，所有服务器的工具都会停用。哪些服务器可用见“服务器”。',
   'settings.f.tools.max_timeout_seconds': '单次调用的最长时间（秒）',
   'settings.f.tools.max_timeout_seconds.hint': '超时的调用连同它启动的一切都会被停止。',
   'settings.f.tools.denied_tools': '禁止的工具',
