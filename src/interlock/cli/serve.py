@@ -1,14 +1,13 @@
 """`interlock serve`: the page, the sockets, and a worker that does what is asked there."""
 
 import asyncio
-import signal
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
+from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note, print_line
 from interlock.cli.runtime import mode_argument, opened_runtime
-from interlock.infra.errors import StopsProcess
 
 if TYPE_CHECKING:
     from interlock.config.gateway import GatewaySettings
@@ -49,7 +48,7 @@ async def serve(
         office = open_office(runtime)
         try:
             office.models.open(office.models.usual)
-            await _serve(office, hands_of(office, workers) if worker or workers else NoHands())
+            await _serve(office, hands_of(office, worker=worker, workers=workers))
         finally:
             await office.close()
     return Exit.ok
@@ -65,40 +64,6 @@ def _say_on_the_command_line(host: str | None, port: int | None) -> None:
         os.environ["GATEWAY_PORT"] = str(port)
 
 
-def hands_of(office: "Office", workers: int | None) -> "Hands":
-    from interlock.cli.work import OwnWorker, supervisor_of
-
-    return supervisor_of(office.runtime, workers) if workers else OwnWorker(office)
-
-
-class Hands(Protocol):
-    """Whoever does the work."""
-
-    async def run(self) -> None:
-        """Until it is told to stop, and has."""
-
-    def stop(self) -> None:
-        """Finish or leave what runs. Told twice, it does not wait."""
-
-    def has_room(self) -> bool: ...
-
-
-class NoHands:
-    """Other processes work."""
-
-    def __init__(self) -> None:
-        self._stopped = asyncio.Event()
-
-    async def run(self) -> None:
-        await self._stopped.wait()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def has_room(self) -> bool:
-        return False
-
-
 async def _serve(office: "Office", hands: Hands) -> None:
     from interlock.cli.token import link_base
     from interlock.wiring import local_person
@@ -112,15 +77,7 @@ async def _serve(office: "Office", hands: Hands) -> None:
     server = open_server(gateway, office.runtime, address)
     code = await gateway.credentials.issue_code(who=local_person())
     _announce(given, office.runtime.situation.open_modes, f"{link_base(given, port)}/#code={code}")
-    stop = asyncio.Event()
-
-    def interrupted() -> None:
-        if stop.is_set():
-            hands.stop()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    stop = stop_on_signals(hands)
     working = asyncio.create_task(hands.run())
     beside = [*gateway.beside(), lambda: office.listen(hands.has_room)]
     if (retention := office.runtime.retention) is not None:
@@ -134,7 +91,7 @@ async def _serve(office: "Office", hands: Hands) -> None:
     if not working.cancelled():
         working.result()
     if not stop.is_set():
-        raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+        raise nobody_works()
 
 
 def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:

@@ -1,19 +1,18 @@
 """`interlock telegram`: a bot through which listed people talk with an agent, and a worker for it."""
 
 import asyncio
-import signal
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
+from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note
 from interlock.cli.runtime import mode_argument, opened_runtime
-from interlock.infra.errors import BadUsage, StopsProcess
+from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from interlock.cli.serve import Hands
     from interlock.wiring.office import Office
     from interlock.wiring.telegram import BotName, Front
 
@@ -43,7 +42,6 @@ async def telegram(
         raise BadUsage(NOT_INSTALLED)
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
     async with opened_runtime(opened=opened, sandboxed=True) as runtime:
-        from interlock.cli.serve import NoHands, hands_of
         from interlock.wiring.office import open_office
         from interlock.wiring.telegram import open_front
 
@@ -51,22 +49,14 @@ async def telegram(
         try:
             office.models.open(office.models.usual)
             front = open_front(office, announce=lambda name: _announce(office, name))
-            await _run(office, front, hands_of(office, workers) if worker or workers else NoHands())
+            await _run(office, front, hands_of(office, worker=worker, workers=workers))
         finally:
             await office.close()
     return Exit.ok
 
 
 async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
-    stop = asyncio.Event()
-
-    def interrupted() -> None:
-        if stop.is_set():
-            hands.stop()
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted)
+    stop = stop_on_signals(hands)
     working = asyncio.create_task(hands.run())
     beside = _started(office, front, hands)
     stopping = asyncio.create_task(stop.wait())
@@ -85,7 +75,7 @@ async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
         if not task.cancelled():
             task.result()
     if not stop.is_set():
-        raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+        raise nobody_works()
 
 
 def _started(office: "Office", front: "Front", hands: "Hands") -> list[asyncio.Task[None]]:

@@ -4,9 +4,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Generic, Protocol, Self, TypeVar
 
-from mcp.client._transport import TransportStreams
+from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
@@ -40,13 +40,50 @@ class Allowance:
         return self._left >= 0
 
 
-class _Heard:
+class _Ends(Protocol):
+    async def aclose(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> bool | None: ...
+
+
+Inner = TypeVar("Inner", bound=_Ends)
+
+
+class _Half(Generic[Inner]):
+    """One direction of a transport, which ends with it."""
+
+    def __init__(self, inner: Inner) -> None:
+        self._inner = inner
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class _Heard(_Half[ReadStream[SessionMessage | Exception]]):
     """What comes in, as long as it is not too much. Then it ends as if the server had gone."""
 
     def __init__(
         self, inner: "TransportStreams", allowance: Allowance, on_flood: Callable[[], None]
     ) -> None:
-        self._inner = inner[0]
+        super().__init__(inner[0])
         self._allowance = allowance
         self._on_flood = on_flood
 
@@ -65,27 +102,12 @@ class _Heard:
             if not _is_noise(item):
                 return item
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
-
-
-class _Said:
+class _Said(_Half[WriteStream[SessionMessage]]):
     """What goes out."""
 
     def __init__(self, inner: "TransportStreams", allowance: Allowance) -> None:
-        self._inner = inner[1]
+        super().__init__(inner[1])
         self._allowance = allowance
 
     async def send(self, item: SessionMessage, /) -> None:
@@ -93,21 +115,6 @@ class _Said:
         if isinstance(item.message, JSONRPCRequest):
             self._allowance.give()
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)
 
 
 @asynccontextmanager
