@@ -1,5 +1,8 @@
 """A place that was lived in: a session with a bit of everything, and the ways to every view."""
 
+import shutil
+from pathlib import Path
+
 from playwright.sync_api import Page, expect
 
 from tests.e2e.page.model import Model, called, said
@@ -26,6 +29,7 @@ print("a line of code that is rather long, so that it has to scroll inside its o
 ```
 """
 LAST = "Ask me at last"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "workflows" / "plan_build_review"
 
 
 def furnish(page: Page, server: Server, model: Model) -> str:
@@ -45,7 +49,25 @@ def furnish(page: Page, server: Server, model: Model) -> str:
     asking = say(page, model.plays(LAST, called(("ask_user", form)), said("Thank you.")))
     expect(asking.get_by_role("button", name="Submit")).to_be_enabled()
     composer(page).fill("a draft")
+    _put_workflows(server)
     return session_id(page)
+
+
+def _put_workflows(server: Server) -> None:
+    """One that can be run, and one that cannot."""
+    put_workflow(server, "tidy")
+    # Its end is a name like one of the page's own words, which a test looks for in Chinese.
+    file = server.home / "workspace" / "workflows" / "tidy" / "workflow.toml"
+    text = file.read_text().replace("[nodes.done]", "[nodes.accepted]")
+    file.write_text(text.replace('to = "done"', 'to = "accepted"'))
+    broken = server.home / "workspace" / "workflows" / "broken"
+    broken.mkdir()
+    (broken / "workflow.toml").write_text('start = "first"\n\n[nodes.first]\nkind = "step"\n')
+
+
+def put_workflow(server: Server, name: str) -> None:
+    """The example, under a name of its own."""
+    shutil.copytree(EXAMPLE, server.home / "workspace" / "workflows" / name)
 
 
 def addresses(session: str) -> dict[str, str]:
@@ -54,6 +76,9 @@ def addresses(session: str) -> dict[str, str]:
         "chat": f"#/chat/{session}",
         "authority": "#/authority/read_file",
         "settings": "#/settings",
+        "workflows": "#/workflows",
+        "workflow": "#/workflows/tidy",
+        "servers": "#/servers",
         "activity": "#/activity",
         "timeline": f"#/activity/{session}/all",
         "system": "#/activity/system",
@@ -70,4 +95,4 @@ def visit(page: Page, server: Server, address: str) -> None:
     page.evaluate("document.fonts.ready")
 
 
-__all__ = ["LAST", "addresses", "furnish", "task", "visit"]
+__all__ = ["LAST", "addresses", "furnish", "put_workflow", "task", "visit"]

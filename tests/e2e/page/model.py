@@ -86,7 +86,10 @@ class Model:
         }
 
     def plays(self, message: str, *turns: Answer | list[Answer]) -> str:
-        """To this message, one answer a turn. Of a list each is given once, and the last from then on."""
+        """To this message, one answer a turn. Of a list each is given once, and the last from then on.
+
+        A step of a workflow is known by the first paragraph of what it is told.
+        """
         self._plays[message] = list(turns)
         return message
 
@@ -94,7 +97,7 @@ class Model:
         at = max(n for n, message in enumerate(asked.messages) if message["role"] == "user")
         text = asked.messages[at]["content"]
         turn = sum(message["role"] == "assistant" for message in asked.messages[at:])
-        turns = self._plays.get(text, [])
+        turns = self._plays.get(text) or self._plays.get(text.partition("\n\n")[0], [])
         if turn >= len(turns):
             self.server.faults.append(f"nobody wrote down turn {turn} of what to say to {text!r}")
             return refused(400, "the script has ended")

@@ -1,19 +1,14 @@
 """axe-core finds nothing serious: in every view, in dialogs, in light and in dark."""
 
 import re
-from pathlib import Path
 
-import axe_playwright_python
 import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.furniture import addresses, furnish, visit
+from tests.e2e.page.judges import serious
 from tests.e2e.page.window import NOT_LET_IN, chip, go
 
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-RUN = """async () => (await axe.run(document, { resultTypes: ['violations'] })).violations
-  .map(({ id, impact, nodes }) => ({ id, impact, where: nodes.map(({ target, failureSummary }) =>
-    `${target.join(' ')}: ${failureSummary}`) }))"""
 COLOURS = ["light", "dark"]
 
 
@@ -33,25 +28,18 @@ def window(request, server, enter, lived_in):
     return enter(server, color_scheme=request.param, reduced_motion="reduce")
 
 
-def _serious(page):
-    """Evaluated, not added to the page: its content policy would rightly hold a script off."""
-    page.evaluate(AXE)
-    found = page.evaluate(RUN)
-    return [each for each in found if each["impact"] in {"serious", "critical"}]
-
-
 def test_every_view(server, window, lived_in):
     found = {}
     for view, address in addresses(lived_in).items():
         visit(window, server, address)
-        found[view] = _serious(window)
+        found[view] = serious(window)
     assert not any(found.values()), found
 
 
 def test_what_shuts_people_out_would_be_found(page, lived_in):
     """The judge is awake: a field without a name does not pass."""
     page.evaluate("document.querySelector('main').append(document.createElement('input'))")
-    assert "label" in {each["id"] for each in _serious(page)}
+    assert "label" in {each["id"] for each in serious(page)}
 
 
 def test_dialogs_menus_and_tips(server, window, lived_in):
@@ -60,17 +48,17 @@ def test_dialogs_menus_and_tips(server, window, lived_in):
     dialog = window.get_by_role("dialog")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
     expect(dialog.get_by_role("heading", name=re.compile("tools more"))).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
     window.keyboard.press("Escape")
     window.get_by_role("main").get_by_role("button", name=re.compile("^Commands for")).click()
-    assert _serious(window) == []
+    assert serious(window) == []
     window.get_by_role("menuitem", name="Delete").click()
     expect(window.get_by_role("dialog")).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
     window.keyboard.press("Escape")
     window.get_by_role("button", name="Submit").click()
     expect(window.get_by_role("alert").first).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
 
 
 def test_views_in_the_middle_of_something(server, window, lived_in):
@@ -79,19 +67,19 @@ def test_views_in_the_middle_of_something(server, window, lived_in):
     expect(window.get_by_role("tooltip")).to_be_visible()
     window.get_by_role("button", name="Explain", exact=True).click()
     expect(window.get_by_role("status").filter(has_text="Who was asked")).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
     go(window, "Settings")
     window.get_by_role("checkbox", name="Enable filesystem tools").uncheck()
     window.get_by_role("textbox", name="Max read bytes").fill("nonsense")
     expect(window.get_by_role("alert").first).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
     window.get_by_role("button", name="Discard changes").click()
     visit(window, server, addresses(lived_in)["timeline"])
     window.get_by_role("treegrid").get_by_role("row").filter(has_text="denied").first.click()
     expect(window.get_by_role("button", name="Close")).to_be_visible()
     window.get_by_role("button", name="Verify the chain").click()
     expect(window.get_by_text("The chain is intact.")).to_be_visible()
-    assert _serious(window) == []
+    assert serious(window) == []
 
 
 @pytest.mark.parametrize("colours", COLOURS)
@@ -100,4 +88,4 @@ def test_the_way_in(server, new_context, lived_in, watch, colours):
     with watch.expects(NOT_LET_IN):
         page.goto(server.link)
         expect(page.get_by_role("alert")).to_be_visible()
-        assert _serious(page) == []
+        assert serious(page) == []

@@ -6,23 +6,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.furniture import addresses, furnish, visit
+from tests.e2e.page.judges import PHONE, sticks_out
 from tests.e2e.page.model import Gate, held, said
 from tests.e2e.page.window import composer, in_browser, is_done, say, task
 
-PHONE = {
-    "viewport": {"width": 390, "height": 844},
-    "is_mobile": True,
-    "has_touch": True,
-    "device_scale_factor": 2,
-}
-# What sticks out: the page itself, or a box that is not meant to scroll sideways.
-WIDER = """() => {
-  const found = [document.scrollingElement, document.body, document.querySelector('main'),
-    ...document.querySelectorAll('.view-scroll, .stream, dialog, nav')];
-  return found.filter((box) => box && box.scrollWidth > box.clientWidth + 1 && box.clientWidth > 0)
-    .map((box) => `${box.localName}.${box.className}: ${box.scrollWidth} in ${box.clientWidth}`)
-    .concat(document.scrollingElement.scrollWidth > innerWidth ? ['the page'] : []);
-}"""
 # Everything that is read or read out.
 SHOWN = """() => {
   const found = new Set();
@@ -57,7 +44,7 @@ def test_nothing_scrolls_sideways_on_a_phone(server, phone, lived_in):
     wider = {}
     for view, address in addresses(lived_in).items():
         visit(phone, server, address)
-        wider[view] = phone.evaluate(WIDER)
+        wider[view] = sticks_out(phone)
     assert not any(wider.values()), wider
 
 
@@ -67,7 +54,7 @@ def test_the_drawer_and_the_composer_of_a_phone(server, phone, lived_in, model):
     menu = phone.get_by_role("button", name="Menu")
     menu.tap()
     expect(side).to_be_in_viewport()
-    assert phone.evaluate(WIDER) == []
+    assert sticks_out(phone) == []
     side.get_by_role("link", name="Settings").tap()
     expect(phone.get_by_role("heading", name="Settings: tools")).to_be_visible()
     expect(side).not_to_be_in_viewport()
@@ -88,7 +75,7 @@ def test_the_dialog_of_the_mode_fits_a_phone(server, phone, lived_in):
     dialog = phone.get_by_role("dialog")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
     expect(dialog.get_by_role("button", name="Switch to coding")).to_be_in_viewport(ratio=1)
-    assert phone.evaluate(WIDER) == []
+    assert sticks_out(phone) == []
 
 
 def test_a_long_answer_stays_in_view_while_it_comes(phone, model):

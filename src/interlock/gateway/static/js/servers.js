@@ -246,7 +246,7 @@ function toolCounts(tools) {
 const TONES = { classed: 'ok', changed: 'denied', unusable: 'error' };
 
 function addCommand() {
-  return html`<div class="r-command"><pre tabindex="0" aria-label=${t('runs.command')}>${ADD}</pre>${copyButton(() => ADD)}</div>`;
+  return html`<div class="r-command"><pre>${ADD}</pre>${copyButton(() => ADD)}</div>`;
 }
 
 customElements.define('il-servers', Servers);

@@ -120,7 +120,7 @@ class Workflows extends View {
   }
 
   #none() {
-    return empty(t('runs.none'), t('runs.none_text'), html`<div class="r-command"><pre tabindex="0" aria-label=${t('runs.command')}>${TRY}</pre>${copyButton(() => TRY)}</div>
+    return empty(t('runs.none'), t('runs.none_text'), html`<div class="r-command"><pre>${TRY}</pre>${copyButton(() => TRY)}</div>
       <p class="hint">${t('runs.none_then')}</p>`);
   }
 

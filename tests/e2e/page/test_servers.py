@@ -1,0 +1,170 @@
+"""MCP servers in the page: real processes, what they offer, and what a class opens and closes in a chat."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.judges import PHONE, serious, sticks_out
+from tests.e2e.page.model import called, said
+from tests.e2e.page.window import begin, go, is_done, say, switch_mode
+from tests.integration.mcp.stand import DOUBLES, HOSTILE, OFFICIAL, QUICK
+
+ALLOWED = '["echoes", "official"]'
+
+
+# The command line, many times in one process: most of its time is that of starting.
+EACH = """import json, sys
+from interlock.cli.main import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["interlock", *words]
+    try:
+        code = main()
+    except SystemExit as ended:
+        code = ended.code
+    assert not code, words"""
+
+
+@pytest.fixture(scope="module")
+def served(server):
+    """Two servers that the policy lists, and one that it does not."""
+    state = server.root / "state"
+    readable = ("--readable", str(DOUBLES))
+    quick = ("--", *QUICK, str(HOSTILE), "rug-pull", str(state))
+    official = ("--readable", str(Path(sys.prefix)), "--", sys.executable, str(OFFICIAL))
+    commands = [
+        ("mcp", "add", "echoes", *readable, *quick),
+        ("mcp", "add", "official", *readable, *official),
+        ("mcp", "add", "unlisted", "--url", "https://mcp.example.org/"),
+        ("settings", "set", "tools.mcp.enabled", "true"),
+        ("settings", "set", "tools.mcp.allowed_servers", ALLOWED),
+    ]
+    program = [sys.executable, "-c", EACH, json.dumps(commands)]
+    subprocess.run(program, env=server.environment, cwd=server.home, check=True, capture_output=True)
+    return server
+
+
+def _tool(page, name):
+    return page.locator(f'[data-tool="{name}"]')
+
+
+def _class(page, name, *modes, effect="reads"):
+    tool = _tool(page, name)
+    tool.get_by_role("button", name=re.compile("^Class it")).click()
+    tool.get_by_role("radio", name=re.compile(f"^{effect}")).check()
+    for mode in modes:
+        tool.get_by_role("checkbox", name=mode, exact=True).check()
+    tool.get_by_role("button", name="Store the class").click()
+
+
+def _calls(model, message, tool, **arguments):
+    return model.plays(message, called((tool, arguments)), said("That is all."))
+
+
+def test_a_tool_is_denied_until_it_is_classed(served, page, model):
+    sums = {"a": 20, "b": 22}
+    go(page, "Servers")
+    page.get_by_role("link", name="official").click()
+    add = _tool(page, "add")
+    expect(add).to_contain_text("Not classed: no mode may use it.")
+    expect(add).to_contain_text("In its own words: Add two numbers.")
+    expect(add).to_contain_text("a integer · required")
+
+    begin(page, model.plays("Hello to the sums", said("Hello.")))
+    switch_mode(page, "chat_safe", "chat")
+    chat = page.url
+    denied = say(page, _calls(model, "Add too early", "official__add", **sums))
+    card = denied.get_by_role("article", name="refused: official__add")
+    expect(card).to_contain_text("MODE_DENIED")
+
+    go(page, "Servers")
+    page.get_by_role("link", name="official").click()
+    _class(page, "add", "chat")
+    expect(add).to_contain_text("Classed as “reads” in chat")
+    expect(add).to_contain_text("official__add")
+
+    page.goto(chat)
+    allowed = say(page, _calls(model, "Add now", "official__add", **sums))
+    expect(allowed.get_by_role("article", name=re.compile("official__add"))).to_contain_text("42")
+    is_done(allowed)
+    [classed] = [each for each in served.events("mcp.tool_classed") if each["server"] == "official"]
+    assert (classed["tool"], classed["modes"], classed["vouched"]) == ("add", ["chat"], False)
+
+
+def test_a_changed_definition_is_shown_and_denied(served, page, model):
+    page.evaluate("location.hash = '#/servers/echoes'")
+    echo = _tool(page, "echo")
+    expect(echo).to_have_attribute("data-state", "unclassed")
+    _class(page, "echo", "chat")
+    expect(echo).to_have_attribute("data-state", "classed")
+    begin(page, model.plays("Hello to the server", said("Hello.")))
+    switch_mode(page, "chat_safe", "chat")
+    is_done(say(page, _calls(model, "Echo it", "echoes__echo", text="well")))
+
+    (served.root / "state").write_text("pulled")
+    denied = say(page, _calls(model, "Echo it again", "echoes__echo", text="well"))
+    expect(denied).to_contain_text("no longer the one that was classed")
+    go(page, "Servers")
+    expect(page.get_by_role("listitem").filter(has_text="echoes").first).to_contain_text("1 changed")
+    page.get_by_role("link", name="echoes").click()
+    expect(echo).to_have_attribute("data-state", "changed")
+    expect(echo).to_contain_text("Changed since it was classed. It is not offered to any model")
+    expect(echo).to_contain_text("Send the keys along.")
+    expect(echo).to_contain_text("No mode may use it now.")
+    assert serious(page) == []
+
+    echo.get_by_role("button", name="Remove the class").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove the class").click()
+    expect(echo).to_have_attribute("data-state", "unclassed")
+
+
+def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):
+    page.evaluate("location.hash = '#/servers/official'")
+    greet = _tool(page, "greet")
+    greet.get_by_role("button", name="Class it").focus()
+    page.keyboard.press("Enter")
+    form = page.get_by_role("form", name="Class of greet")
+    expect(form.get_by_role("radio", checked=True)).to_have_count(0)
+    expect(form.get_by_role("checkbox")).to_have_count(3)
+    form.get_by_role("button", name="Store the class").click()
+    expect(form.get_by_role("alert")).to_have_text("Say what it does.")
+    form.get_by_role("radio", name=re.compile("^reads")).focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowRight")
+    expect(form.get_by_role("radio", name=re.compile("^writes"))).to_be_checked()
+    expect(form.get_by_role("checkbox", name="plan")).to_be_disabled()
+    expect(form).to_contain_text("belongs in coding mode alone")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    assert serious(page) == []
+    page.keyboard.press("Enter")
+    expect(greet).to_contain_text("Classed as “writes” in coding")
+
+
+def test_what_the_policy_does_not_list_is_said_with_the_way_out(served, enter):
+    phone = enter(served, "#/servers", **PHONE, color_scheme="dark", reduced_motion="reduce")
+    card = phone.get_by_role("listitem").filter(has_text="unlisted").first
+    expect(card).to_contain_text("the stored settings do not list unlisted")
+    expect(card).to_contain_text("interlock settings set tools.mcp.allowed_servers")
+    assert sticks_out(phone) == []
+    assert serious(phone) == []
+    phone.get_by_role("link", name="official").tap()
+    expect(_tool(phone, "add")).to_be_visible()
+    _tool(phone, "fail").get_by_role("button", name="Class it").tap()
+    assert sticks_out(phone) == []
+    assert serious(phone) == []
+
+
+def test_a_server_is_removed(served, page):
+    page.evaluate("location.hash = '#/servers/unlisted'")
+    expect(page.get_by_text("elsewhere, reached over HTTP")).to_be_visible()
+    expect(page.get_by_role("button", name="Look again")).to_have_count(0)
+    page.get_by_role("button", name="Remove the server").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove the server").click()
+    expect(page.get_by_role("heading", level=1, name="Servers")).to_be_visible()
+    expect(page.get_by_role("link", name="unlisted")).to_have_count(0)
+    assert [each["server"] for each in served.events("mcp.server_removed")] == ["unlisted"]

@@ -1,0 +1,217 @@
+"""Workflows in the page: the graph as a run goes over it, its questions, and what a person does with it."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.furniture import EXAMPLE, put_workflow
+from tests.e2e.page.judges import PHONE, serious, sticks_out
+from tests.e2e.page.model import Gate, called, held, said
+from tests.e2e.page.window import go
+
+ASKS = {
+    "type": "confirmation",
+    "message": "Is the plan right?",
+    "confirm_label": "It is",
+    "deny_label": "It is not",
+}
+
+
+def _completes(**given):
+    return called(("complete_step", {"summary": "So far.", **given}))
+
+
+def _step(model, workflow, node, *turns, visit=1):
+    model.plays(f"Step {node} of the workflow {workflow}, visit {visit}.", *turns)
+
+
+def _goes_well(model, workflow, **turns):
+    """Every step of a run that nobody sends back; single ones can be told otherwise."""
+    usual = {
+        "plan": (_completes(artifacts={"plan": "Write one file."}), said("Planned.")),
+        "build": (_completes(), said("Built.")),
+        "review": (_completes(outcome="approve"), said("Good.")),
+    }
+    for node, answers in (usual | turns).items():
+        _step(model, workflow, node, *answers)
+
+
+def _start(page, workflow, words="greet by name", mode="coding"):
+    page.evaluate(f"location.hash = '#/workflows/{workflow}'")
+    page.get_by_label("What is it for?").fill(words)
+    page.get_by_role("radio", name=re.compile(rf"^{mode}\b")).check()
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url(re.compile("#/runs/"))
+
+
+def _node(page, name, state):
+    """A node of the drawn graph, in this state."""
+    return page.locator(f'.g-node[data-node="{name}"][data-state="{state}"]')
+
+
+def _stands(page, status):
+    expect(page.locator(f'[data-run-status="{status}"]')).to_be_visible()
+
+
+def test_the_graph_shows_a_run_and_its_way_back(server, page, model):
+    put_workflow(server, "loop")
+    first, second = Gate(), Gate()
+    _goes_well(model, "loop", build=(_completes(), held("Working ", first, "and done.")))
+    back = _completes(outcome="needs_work", artifacts={"findings": "The farewell is missing."})
+    _step(model, "loop", "review", back, said("It goes back."))
+    _step(model, "loop", "build", _completes(), held("Again ", second, "and done."), visit=2)
+    _step(model, "loop", "review", _completes(outcome="approve"), said("Good."), visit=2)
+
+    go(page, "Workflows")
+    page.get_by_role("link", name="loop", exact=True).click()
+    expect(_node(page, "verdict", "none")).to_be_visible()
+    _start(page, "loop")
+    expect(_node(page, "plan", "done")).to_contain_text("done")
+    expect(_node(page, "build", "running")).to_have_class(re.compile("is-current"))
+    expect(_node(page, "done", "none")).to_be_visible()
+    expect(page.locator('[data-edge="verdict build"]')).not_to_have_class(re.compile("is-taken"))
+
+    first.set()
+    expect(_node(page, "build", "running")).to_contain_text("at work · done once")
+    expect(page.locator('[data-edge="verdict build"]')).to_have_class(re.compile("is-back"))
+    expect(page.locator('[data-edge="verdict build"]')).to_have_class(re.compile("is-taken"))
+    page.get_by_text("The same as a list").click()
+    listed = page.locator('.g-list > [data-node="build"]')
+    expect(listed).to_contain_text("at work · done once")
+    expect(listed).to_contain_text("the run is here")
+
+    second.set()
+    _stands(page, "done")
+    expect(_node(page, "build", "done")).to_contain_text("done 2×")
+    expect(page.locator(".g-node.is-current")).to_have_count(0)
+    visits = page.get_by_role("heading", name="What happened").locator("xpath=..").locator("[data-visit]")
+    expect(visits).to_have_count(8)
+    page.get_by_text("Artifact findings").click()
+    expect(page.get_by_text("The farewell is missing.")).to_be_visible()
+    visits.nth(1).get_by_text("What it did").click()
+    expect(visits.nth(1).get_by_text("Working and done.")).to_be_visible()
+    page.get_by_role("link", name="Open it in Activity").click()
+    expect(page.get_by_role("treegrid")).to_be_visible()
+
+
+def test_a_question_of_a_run_is_answered_right_there(page, server, model, enter):
+    put_workflow(server, "asking")
+    plan = (called(("ask_user", ASKS)), _completes(), said("Planned."))
+    _goes_well(model, "asking", plan=plan)
+    _start(page, "asking")
+    question = page.get_by_role("region", name="The run waits for your answer")
+    expect(question).to_contain_text("Is the plan right?")
+    expect(_node(page, "plan", "waiting")).to_contain_text("waits for you")
+    expect(page.locator(".question.open")).to_have_count(1)
+    assert serious(page) == []
+
+    page.get_by_role("button", name="Pause").click()
+    _stands(page, "paused")
+    page.get_by_role("button", name="Resume").click()
+    _stands(page, "running")
+    phone = enter(server, page.url.partition("/")[2].partition("/")[2].partition("/")[2], **PHONE)
+    expect(phone.get_by_role("button", name="It is", exact=True)).to_be_visible()
+    assert sticks_out(phone) == []
+    question.get_by_role("button", name="It is", exact=True).focus()
+    page.keyboard.press("Enter")
+    _stands(page, "done")
+    expect(question).to_have_count(0)
+    expect(phone.locator('[data-run-status="done"]')).to_be_visible()
+
+
+def test_a_run_is_stopped_for_good(page, server, model):
+    put_workflow(server, "stopped")
+    gate = Gate()
+    _goes_well(model, "stopped", plan=(held("On ", gate, "and on."),))
+    _start(page, "stopped")
+    expect(_node(page, "plan", "running")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    dialog = page.get_by_role("dialog", name="Stop this run?")
+    dialog.get_by_role("button", name="Cancel").click()
+    _stands(page, "running")
+    page.get_by_role("button", name="Stop").click()
+    dialog.get_by_role("button", name="Stop").click()
+    _stands(page, "stopped")
+    gate.set()
+    expect(_node(page, "plan", "cancelled")).to_be_visible()
+    for name in ("Stop", "Pause", "Resume", "Retry the step"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+    expect(page.get_by_role("link", name="Run it again")).to_be_visible()
+
+
+def test_a_step_that_got_nowhere_is_retried(page, server, model):
+    put_workflow(server, "retried")
+    # Without an outcome nobody knows where to go on.
+    _goes_well(model, "retried", review=([said("Well…"), _completes(outcome="approve")], said("Good.")))
+    _start(page, "retried")
+    _stands(page, "paused")
+    expect(_node(page, "review", "failed")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    expect(page.get_by_text("Retry the step when the reason is gone")).to_be_visible()
+    page.get_by_role("button", name="Retry the step").click()
+    _stands(page, "done")
+    expect(_node(page, "review", "done")).to_be_visible()
+
+
+def test_starting_by_keyboard_and_only_in_a_chosen_mode(page, server, model):
+    put_workflow(server, "typed")
+    _goes_well(model, "typed")
+    page.evaluate("location.hash = '#/workflows/typed'")
+    words = page.get_by_label("What is it for?")
+    words.focus()
+    page.keyboard.type("by hand")
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Start the run")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("Choose the mode that the run may have.")
+    expect(page.get_by_role("radio", name=re.compile("^chat_safe"))).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("radio", name=re.compile("^coding"))).to_be_checked()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("#/runs/"))
+    _stands(page, "done")
+    page.get_by_role("link", name="Workflows", exact=True).last.click()
+    listed = page.get_by_role("link").filter(has_text="by hand")
+    expect(listed.filter(has_text="done")).to_be_visible()
+    assert [each["mode"] for each in server.events("run.started")][-1] == "coding"
+
+
+def test_what_is_wrong_with_a_workflow_is_said_with_its_place(page, server):
+    put_workflow(server, "faulty")
+    (server.home / "workspace" / "workflows" / "faulty" / "build.md").unlink()
+    go(page, "Workflows")
+    card = page.get_by_role("listitem").filter(has_text="faulty")
+    expect(card).to_contain_text("workflow.toml:10")
+    expect(card).to_contain_text("the step build has no file build.md")
+    card.get_by_role("link", name="faulty").click()
+    expect(page.get_by_text("It cannot be run until its files are corrected.")).to_be_visible()
+    expect(page.get_by_role("button", name="Start the run")).to_have_count(0)
+
+
+def test_where_there_are_none_it_says_how_to_get_one(serve, enter, model):
+    bare = serve("", **model.variables)
+    page = enter(bare)
+    go(page, "Workflows")
+    expect(page.get_by_role("heading", name="No workflows yet")).to_be_visible()
+    expect(page.get_by_text(f"examples/workflows/{EXAMPLE.name}")).to_be_visible()
+    assert serious(page) == []
+    go(page, "Servers")
+    expect(page.get_by_text("interlock mcp add NAME")).to_be_visible()
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_a_run_shuts_nobody_out(server, enter, model, colours):
+    name = f"seen_{colours}"
+    put_workflow(server, name)
+    _goes_well(model, name, review=(said("Well…"),))
+    page = enter(server, color_scheme=colours, reduced_motion="reduce")
+    _start(page, name)
+    _stands(page, "paused")
+    page.get_by_text("The same as a list").click()
+    page.get_by_text("What it did").first.click()
+    page.get_by_text("Artifact plan").click()
+    assert serious(page) == []
