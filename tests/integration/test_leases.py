@@ -208,3 +208,10 @@ async def test_a_session_is_given_back_as_soon_as_the_store_is_back(store, monke
         monkeypatch.setattr(store.log, "transact", away)
     assert len(times) == 4
     assert await leases.take(session, "two") is not None
+
+
+async def test_what_was_given_back_is_not_held(store):
+    session = await new_session(store)
+    async with store.leases.held(session, "one") as lease:
+        assert lease.is_held()
+    assert not lease.is_held()

@@ -1,9 +1,12 @@
 """What was noted and could not be written: nothing that builds on it is written after it."""
 
+import asyncio
+import threading
+
 import pytest
 
 from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import StoreAway, may_pass
+from interlock.infra.errors import StoreAway, StoreError, may_pass
 from interlock.session.models import Role
 
 
@@ -59,3 +62,43 @@ async def test_who_goes_on_from_the_log_writes_again(store, torn):
     store.log.mend(session, lease.token)
     recorded = await store.log.append(session, renamed("again"), token=lease.token)
     assert recorded[0].seq == 2
+
+
+async def test_a_hole_that_shows_after_that_keeps_nobody_from_writing(store, monkeypatch):
+    """Whoever was cancelled does not wait for what it noted, and its session goes on."""
+    session = (await store.sessions.create(opened_by="test")).id
+    lease = await store.leases.take(session, "one")
+    writer = store.log._writer
+    real, may_fail = writer._commit_once, threading.Event()
+
+    def away(_units):
+        monkeypatch.setattr(writer, "_commit_once", real)
+        may_fail.wait(10)
+        raise StoreAway("the connection is lost")
+
+    monkeypatch.setattr(writer, "_commit_once", away)
+    lost = store.log.note(session, store.log.draft(renamed("lost")), token=lease.token)
+    store.log.hurry()
+    store.log.mend(session, lease.token)
+    after = asyncio.ensure_future(store.log.append(session, renamed("after"), token=lease.token))
+    await asyncio.sleep(0)
+    may_fail.set()
+    with pytest.raises(StoreAway):
+        await lost
+    await asyncio.wait_for(asyncio.wait({after}), 10)
+    recorded = await store.log.append(session, renamed("again"), token=lease.token)
+    assert recorded[0].seq in {2, 3}
+
+
+async def test_nothing_is_written_after_a_hole_in_the_same_group(store):
+    """A note that the store refuses by itself, and what was queued right behind it."""
+    session = (await store.sessions.create(opened_by="test")).id
+    lease = await store.leases.take(session, "one")
+    draft = store.log.draft(renamed("x"), beside=("INSERT INTO no_such_table VALUES (?)", lambda *_: (1,)))
+    lost = store.log.note(session, draft, token=lease.token)
+    with pytest.raises(StoreError):
+        await store.log.append(session, renamed("after"), token=lease.token)
+    with pytest.raises(StoreError):
+        await lost
+    kinds = [kind for (kind,) in store.query("SELECT kind FROM events WHERE stream = ?", session)]
+    assert kinds == ["session.created"]

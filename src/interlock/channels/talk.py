@@ -21,7 +21,7 @@ from interlock.agent.events import (
     TurnCompleted,
     shown_arguments,
 )
-from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, WrongTaskStatus
+from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, StoreError, WrongTaskStatus
 from interlock.questions.desk import QuestionDesk
 from interlock.questions.rows import Question
 from interlock.session.lease import Lease, SessionLeases
@@ -147,7 +147,9 @@ class Talk:
                 with self._interrupts(task):
                     while not working.done():
                         await asyncio.wait({working}, timeout=LOOK_SECONDS)
-                        await self._work.pass_on_cancels()
+                        # A store that is away for a moment is waited for where the work is done.
+                        with suppress(StoreError):
+                            await self._work.pass_on_cancels()
                 await working
             finally:
                 working.cancel()

@@ -1,13 +1,17 @@
 """Opens the runtime for one command and closes it again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interlock.cli.output import note
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.infra.errors import BadUsage
+from interlock.infra.errors import BadUsage, StoreAway
 from interlock.infra.text import is_utf8
+
+WAIT_SECONDS = 2.0
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -21,10 +25,12 @@ async def opened_runtime(
     roots: tuple[Path, ...] | None = None,
     sandboxed: bool = False,
     usual_log_level: str | None = None,
+    is_patient: bool = False,
 ) -> "AsyncIterator[Runtime]":
     """With `sandboxed`, tools may run commands: what confines them is tried out first.
 
-    `usual_log_level` holds where the operator has not set LOG_LEVEL.
+    `usual_log_level` holds where the operator has not set LOG_LEVEL. With `is_patient`, a database that is
+    away is waited for.
     """
     from interlock.config.settings import load_settings
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
@@ -35,7 +41,15 @@ async def opened_runtime(
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
     sandbox = await chosen_sandbox(settings) if sandboxed and has_roots else NO_SANDBOX
-    runtime = open_runtime(settings, opened=opened, roots=roots, sandbox=sandbox)
+    runtime = None
+    while runtime is None:
+        try:
+            runtime = open_runtime(settings, opened=opened, roots=roots, sandbox=sandbox)
+        except StoreAway as error:
+            if not is_patient:
+                raise
+            note(f"waiting for the database: {error}")
+            await asyncio.sleep(WAIT_SECONDS)
     try:
         await record_probes(runtime)
         yield runtime
@@ -44,11 +58,11 @@ async def opened_runtime(
 
 
 @asynccontextmanager
-async def opened_office(*, sandboxed: bool = False) -> "AsyncIterator[Office]":
+async def opened_office(*, sandboxed: bool = False, is_patient: bool = False) -> "AsyncIterator[Office]":
     """With whoever works in it, for commands about tasks."""
     from interlock.wiring.office import open_office
 
-    async with opened_runtime(sandboxed=sandboxed) as runtime:
+    async with opened_runtime(sandboxed=sandboxed, is_patient=is_patient) as runtime:
         office = open_office(runtime)
         try:
             yield office

@@ -30,7 +30,8 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
     spawned
         The event by which that process tells of this one.
     """
-    async with opened_office(sandboxed=True) as office:
+    # One that gave up would be taken for one that crashes.
+    async with opened_office(sandboxed=True, is_patient=True) as office:
         office.models.open(office.models.usual)
         own = OwnWorker(office, spawned=spawned)
         listening = asyncio.create_task(office.listen(own.has_room))

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from interlock.config.addresses import is_loopback
 from interlock.config.group import SettingsGroup
 
 SCHEMES = ("nats", "tls")
@@ -20,6 +21,8 @@ class NatsSettings(SettingsGroup):
     # What the names of all subjects and of the stream begin with: two Interlocks may share a server.
     prefix: Annotated[str, Field(max_length=32)] = "interlock"
     tls_ca: Path | None = None
+    # What goes over nats:// can be read on the way: the password, and the answers of agents.
+    plain: bool = False
 
     @property
     def addresses(self) -> list[str]:
@@ -71,6 +74,16 @@ class NatsSettings(SettingsGroup):
         if value is not None and not value.is_file():
             raise ValueError(f"there is no file {value}")
         return value
+
+    @model_validator(mode="after")
+    def _encrypted_beyond_this_machine(self) -> "NatsSettings":
+        open_ones = [server for server in self.servers if server.startswith("nats:")]
+        if not self.plain and not all(is_loopback(urlsplit(server).hostname or "") for server in open_ones):
+            raise ValueError(
+                "NATS_URL: nats:// to another machine is not encrypted; write tls://, "
+                "or set NATS_PLAIN=true where nobody else shares the network"
+            )
+        return self
 
 
 def _check(server: str) -> None:

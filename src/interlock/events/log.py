@@ -4,6 +4,7 @@ A unit of work belongs to one stream. Its changes and the events that tell them 
 many units share a commit.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -73,7 +74,7 @@ Grown = Callable[[set[str]], None]
 class _Unit(WriteUnit):
     """Either drafts to append or work to carry out, on one stream. Others build on one that is noted."""
 
-    __slots__ = ("drafts", "is_noted", "stream", "token", "work")
+    __slots__ = ("drafts", "is_noted", "story", "stream", "token", "work")
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class _Unit(WriteUnit):
     ) -> None:
         super().__init__(is_seen_through=is_seen_through)
         self.is_noted = is_noted
+        self.story = 0
         self.stream = stream
         self.token = token
         self.drafts = drafts
@@ -100,8 +102,10 @@ class EventLog:
         self._redactor = redactor
         self._heads: dict[str, Head] = {}
         self._ears: tuple[Grown, ...] = ()
-        # Holders of sessions, something of whose story could not be written.
-        self._torn: set[tuple[str, int]] = set()
+        # What a holder of a session tells is a story, until it begins anew from the log; some have a hole.
+        self._stories: dict[tuple[str, int], int] = {}
+        self._torn: set[int] = set()
+        self._numbers = itertools.count(1)
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
             database.config.connect, self._apply, self._heads.clear, self._after
         )
@@ -120,13 +124,23 @@ class EventLog:
 
     def mend(self, stream: str, token: int) -> None:
         """Whoever holds the session goes on from the log; what was noted and lost is over."""
-        self._torn.discard((stream, token))
+        self._torn.discard(self._stories.pop((stream, token), 0))
+
+    def _queued(self, unit: _Unit, *, is_patient: bool = False) -> "asyncio.Future[Any]":
+        if unit.token is not None:
+            key = (unit.stream, unit.token)
+            if key not in self._stories:
+                if len(self._stories) >= MAX_CACHED_HEADS:
+                    self.mend(*next(iter(self._stories)))
+                self._stories[key] = next(self._numbers)
+            unit.story = self._stories[key]
+        return self._writer.submit(unit, is_patient=is_patient)
 
     def _after(self, units: Sequence[_Unit]) -> None:
         """In the writer's thread, when a group is durable or has failed."""
         for unit in units:
-            if unit.error is not None and unit.is_noted and unit.token is not None:
-                self._torn.add((unit.stream, unit.token))
+            if unit.error is not None and unit.is_noted and unit.story:
+                self._torn.add(unit.story)
         if self._ears:
             streams = {unit.stream for unit in units if unit.error is None}
             for ear in self._ears if streams else ():
@@ -146,7 +160,7 @@ class EventLog:
         self, stream: str, *drafts: Draft, token: int | None = None
     ) -> "asyncio.Future[list[Recorded]]":
         _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, drafts))
+        return self._queued(_Unit(stream, token, drafts))
 
     def note(
         self, stream: str, *drafts: Draft, token: int | None = None
@@ -158,7 +172,7 @@ class EventLog:
         under the same token until `mend`: a story with a hole in it would be told wrong when it goes on.
         """
         _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, drafts, is_noted=True), is_patient=True)
+        return self._queued(_Unit(stream, token, drafts, is_noted=True), is_patient=True)
 
     def hurry(self) -> None:
         """Write what was only noted."""
@@ -180,7 +194,7 @@ class EventLog:
     ) -> "asyncio.Future[list[Recorded]]":
         """Queue facts to be recorded together; whoever waits for it stays until they are, or cannot be."""
         _refuse_odd_names(stream)
-        return self._writer.submit(_Unit(stream, token, drafts, is_seen_through=True))
+        return self._queued(_Unit(stream, token, drafts, is_seen_through=True))
 
     async def append(
         self,
@@ -195,7 +209,7 @@ class EventLog:
     async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
         """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
         _refuse_odd_names(stream)
-        result: Result = await self._writer.submit(_Unit(stream, token, work=work))
+        result: Result = await self._queued(_Unit(stream, token, work=work))
         return result
 
     def close(self) -> None:
@@ -206,13 +220,16 @@ class EventLog:
             self._heads.clear()
         ledger = Ledger(connection, self._heads)
         ledger.lock_heads({unit.stream for unit in units})
+        torn: set[int] = set()
         for unit in units:
-            self._apply_unit(connection, ledger, unit)
+            self._apply_unit(connection, ledger, unit, torn)
+            if unit.error is not None and unit.is_noted:
+                torn.add(unit.story)
         ledger.flush()
 
-    def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit) -> None:
+    def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit, torn: set[int]) -> None:
         unit.error = None
-        if unit.token is not None and (unit.stream, unit.token) in self._torn:
+        if unit.story and (unit.story in self._torn or unit.story in torn):
             unit.fail(StoreAway("something of the same task could not be written a moment ago"))
             return
         if unit.work is not None:

@@ -215,6 +215,6 @@ class StoreTooNew(StoreError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether it is the store that is away or busy, so that the same may go well in a moment."""
+    """Whether the store is away, busy or handed over, so that the same may go well in a moment."""
     cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
-    return isinstance(cause, StoreAway | StoreLocked)
+    return isinstance(cause, StoreAway | StoreLocked | StoreUnwritable)

@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 import structlog
 
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, may_pass
+from interlock.infra.errors import (
+    SessionBusy,
+    SessionFenced,
+    SessionNotFound,
+    StoreAway,
+    StoreError,
+    may_pass,
+)
 from interlock.infra.text import storable
 
 _log = structlog.get_logger(__name__)
@@ -107,6 +114,8 @@ class SessionLeases:
             raise SessionFenced(f"the lease on session {lease.session_id} is no longer held")
 
     async def give_back(self, lease: Lease) -> None:
+        lease.tenure.until = 0.0
+
         def work(transaction: Transaction) -> int:
             transaction.next_seq()
             return transaction.connection.change(GIVE_BACK, (lease.session_id, lease.token))
@@ -145,7 +154,7 @@ class SessionLeases:
         while not lease.lost.is_set():
             await asyncio.sleep(self._seconds / 3)
             try:
-                await self.renew(lease)
+                await self._renew_in_time(lease)
             except SessionFenced:
                 _log.warning("lease_lost", session_id=lease.session_id, holder=lease.holder)
             except StoreError as error:
@@ -153,6 +162,17 @@ class SessionLeases:
                 if not lease.is_held():
                     # The store stayed away for a whole period: somebody else may hold it by now.
                     lease.lost.set()
+
+    async def _renew_in_time(self, lease: Lease) -> None:
+        """A server that does not answer at all must not keep us from knowing when our time is over."""
+        renewing = asyncio.ensure_future(self.renew(lease))
+        try:
+            await asyncio.wait({renewing}, timeout=max(0.0, lease.tenure.until - _now()))
+            if not renewing.done():
+                raise StoreAway("the store does not answer")
+            renewing.result()
+        finally:
+            renewing.cancel()
 
     @property
     def _milliseconds(self) -> int:

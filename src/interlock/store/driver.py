@@ -229,7 +229,7 @@ _POSTGRES_WORDS = {
 }
 _RETRY_STATES = frozenset({"40001", "40P01"})
 # The server ends the connection, is starting or stopping, or has no connection to give.
-_AWAY_STATES = frozenset({"25P03", "53300", "57P01", "57P02", "57P03", "57P05"})
+_AWAY_STATES = frozenset({"25P03", "53200", "53300", "57014", "57P01", "57P02", "57P03", "57P05"})
 
 
 @lru_cache(maxsize=256)
@@ -258,6 +258,11 @@ class PostgresConnection(Connection):
                 autocommit=True,
                 connect_timeout=max(2, int(busy_timeout_seconds)),
                 application_name="interlock",
+                # A server that is gone without a word is noticed within a lease's time.
+                keepalives_idle=5,
+                keepalives_interval=2,
+                keepalives_count=3,
+                tcp_user_timeout=10_000,
                 # A process that is stopped in a transaction must not hold a session for ever.
                 options=f"-c lock_timeout={milliseconds} "
                 f"-c idle_in_transaction_session_timeout={milliseconds}",
@@ -324,6 +329,6 @@ def postgres_error(error: Exception) -> Exception:
     if state == "53100":
         return StoreFull(f"the database has no space left: {sentence}")
     is_connection = type(error).__name__ in {"OperationalError", "InterfaceError"} and state is None
-    if is_connection or state in _AWAY_STATES or (state or "").startswith("08"):
+    if is_connection or state in _AWAY_STATES or (state or "")[:2] in {"08", "58"}:
         return StoreAway(f"PostgreSQL: {sentence}")
     return StoreError(f"PostgreSQL: {sentence}")

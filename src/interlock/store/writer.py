@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from interlock.infra.errors import StoreAway, StoreError
+from interlock.infra.errors import StoreAway, StoreError, StoreLocked
 from interlock.store.driver import Connection, RetryTransaction
 
 MAX_GROUP = 1024
@@ -162,7 +162,7 @@ class GroupCommitWriter(Generic[Unit]):
                 self._commit_once(units)
                 return
             except RetryTransaction as error:
-                failure: Exception = StoreError(f"the database kept giving up: {error}")
+                failure: Exception = StoreLocked(f"the database kept giving up: {error}")
                 time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
             except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
                 failure = error

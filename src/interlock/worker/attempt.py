@@ -7,6 +7,7 @@ one task, or two tasks of a session at once, would be worse than one that hangs.
 import asyncio
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +62,8 @@ async def attempt(handler: TaskHandler, task: Task, lease: Lease, signals: Signa
         was_left_off = not work.done() and signals.stopping.is_set() and not signals.cancelled.is_set()
         await _end(work, task)
     except asyncio.CancelledError:
-        work.cancel()
+        # The session must not be given back while something of it goes on.
+        await _end_for_sure(work, task)
         raise
     outcome = _outcome(work, task)
     if lease.lost.is_set():
@@ -99,6 +101,12 @@ async def _end(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
         await asyncio.wait({work}, timeout=STUBBORN_SECONDS)
         if not work.done():
             _log.warning("handler_does_not_end", task_id=task.id, session_id=task.session_id)
+
+
+async def _end_for_sure(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
+    while not work.done():
+        with suppress(asyncio.CancelledError):
+            await _end(work, task)
 
 
 def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> AttemptEnd:

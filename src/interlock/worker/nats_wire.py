@@ -129,7 +129,7 @@ class NatsWire:
         while True:
             try:
                 await self._one_connection(has_room)
-            except _FAULTS as error:
+            except Exception as error:  # noqa: BLE001 - whatever a server or a peer sends, the next try may go well
                 self._tell_fault(error)
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -206,8 +206,11 @@ class NatsWire:
         session_id = signal.session_id
         # A watch begins with asking for the whole: by then it must be heard.
         if isinstance(signal, Wanted) and self._watched.get(session_id, client) is None:
-            subject = self._subject(Piece, session_id)
-            self._watched[session_id] = await self._listen(client, subject)
+            subscription = await self._listen(client, self._subject(Piece, session_id))
+            if session_id not in self._watched:
+                await subscription.unsubscribe()
+                return
+            self._watched[session_id] = subscription
         await client.publish(self._subject(type(signal), session_id), encoded(signal))
 
     def _subject(self, kind: type[Signal], session_id: str) -> str:
@@ -234,7 +237,7 @@ class NatsWire:
                 if not await self._queue_is_there(stream):
                     await _give_up(rings)
                     rings = None
-            except nats.errors.Error as error:
+            except Exception as error:  # noqa: BLE001 - also what the client makes of an odd message
                 self._tell_fault(error)
                 await _give_up(rings)
                 rings = None
@@ -266,7 +269,8 @@ class NatsWire:
                 durable_name=CONSUMER,
                 ack_policy=AckPolicy.EXPLICIT,
                 ack_wait=ACK_SECONDS,
-                max_deliver=-1,
+                # What nobody can take is not offered for ever; whoever looks finds the session.
+                max_deliver=5,
             ),
         )
         return await stream.pull_subscribe_bind(CONSUMER, self._stream)

@@ -5,6 +5,7 @@ in front of it.
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar, assert_never
@@ -24,6 +25,8 @@ from interlock.worker.tasks import TaskDesk
 _log = structlog.get_logger(__name__)
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
+# Each is another attempt, which may cost money.
+MAX_LEFT_OFF = 12
 
 
 class SessionWork:
@@ -51,12 +54,15 @@ class SessionWork:
 
     async def run(self, lease: Lease) -> bool:
         """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile."""
+        last, left_off = "", 0
         while not self.stopping.is_set():
             task = await _stubbornly(lambda: self._tasks.resumable(lease.session_id), lease)
             if task is None:
                 break
-            if not await self._work_task(task, lease):
+            left_off = left_off + 1 if task.id == last else 0
+            if not await self._work_task(task, lease, left_off):
                 return False
+            last = task.id
         return True
 
     async def pass_on_cancels(self) -> None:
@@ -66,26 +72,51 @@ class SessionWork:
         for task_id in await self._backlog.to_stop() & self._cancelled.keys():
             self._cancelled[task_id].set()
 
-    async def _work_task(self, task: Task, lease: Lease) -> bool:
-        task = await _stubbornly(lambda: self._start(task, lease), lease)
+    async def _work_task(self, task: Task, lease: Lease, left_off: int) -> bool:
+        """`left_off`: how often in a row it was so here already, because the store was away."""
+        if left_off:
+            with suppress(TimeoutError):
+                seconds = min(FIRST_DELAY_SECONDS * 2**left_off, LONGEST_DELAY_SECONDS)
+                await asyncio.wait_for(self.stopping.wait(), seconds)
+        task = await self._start(task, lease)
         if task.status is not TaskStatus.running:
             return True
-        cancelled = self._cancelled[task.id] = asyncio.Event()
-        try:
-            end = await attempt(self._handler, task, lease, self._signals(cancelled))
-        finally:
-            del self._cancelled[task.id]
-            self._log.mend(lease.session_id, lease.token)
+        end = await self._attempted(task, lease)
+        if isinstance(end, LeftOff) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
+            end = Failed(
+                f"the store was away {left_off + 1} times in a row while it was worked on; retry it"
+            )
         if isinstance(end, Lost):
             _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)
             return False
         await _stubbornly(lambda: self._write_down(task, end, lease), lease)
         return True
 
+    async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
+        cancelled = self._cancelled[task.id] = asyncio.Event()
+        try:
+            return await attempt(self._handler, task, lease, self._signals(cancelled))
+        finally:
+            del self._cancelled[task.id]
+            self._log.mend(lease.session_id, lease.token)
+
     async def _start(self, task: Task, lease: Lease) -> Task:
-        if task.attempts:
-            await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
-        return await self._tasks.start(task.id, lease)
+        async def settled() -> None:
+            if task.attempts:
+                await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
+
+        tries = itertools.count()
+
+        async def started() -> Task:
+            if next(tries):
+                # Perhaps it was written, and only the answer got lost: nobody else can have done it.
+                present = await self._tasks.get(task.id)
+                if present.attempts > task.attempts:
+                    return present
+            return await self._tasks.start(task.id, lease)
+
+        await _stubbornly(settled, lease)
+        return await _stubbornly(started, lease)
 
     def _signals(self, cancelled: asyncio.Event) -> Signals:
         return Signals(

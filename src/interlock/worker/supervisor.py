@@ -176,8 +176,9 @@ class Supervisor:
     async def _record(self, event: Event, scope: Scope) -> None:
         """What cannot be written down must not keep workers from running: they are fenced by themselves."""
         try:
-            await self._log.append(SYSTEM_STREAM, event, scope=scope)
-        except StoreError as error:
+            async with asyncio.timeout(TELLING_SECONDS):
+                await self._log.append(SYSTEM_STREAM, event, scope=scope)
+        except (StoreError, TimeoutError) as error:
             _log.warning("process_not_recorded", kind=event.kind, error=str(error))
 
 

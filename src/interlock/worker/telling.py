@@ -15,7 +15,10 @@ FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 10.0
 
 
 async def tell(log: EventLog, draft: Draft) -> None:
-    """Until it is written, or never can be: one that is refused is there already, or not fit to be."""
+    """Until it is written, or never can be.
+
+    Where the answer to a commit is lost it may have been written: then it stands there twice, under one id.
+    """
     delay = FIRST_DELAY_SECONDS
     while True:
         try:

@@ -161,11 +161,13 @@ class Worker:
 
     async def _sweep(self) -> None:
         """Find what nobody rang for: a lost ring, a dead worker, more than there was room for."""
+        limit = self._limits.sessions + len(self._cooling)
         try:
-            found = await self._backlog.find_work(self._limits.sessions + len(self._cooling))
+            found = await self._backlog.find_work(limit)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
             _log.warning("work_not_looked_for", worker=self._name, error=str(error))
             return
+        self._left_some = len(found) >= limit
         for session_id in found:
             self._take_up(session_id)
 

@@ -30,6 +30,8 @@ def judge(fleet: Fleet, conversations: list[Conversation], root: Path) -> dict[s
     completed = {task for task, kind in calls if kind == "tool_call.completed"}
     interrupted = {task for task, kind in calls if kind == "tool_call.interrupted"}
     _what_is_written_is_what_was_told(conversations, completed, interrupted, root)
+    # Else nothing of this would have been tried.
+    assert len(completed) > 0.7 * len(tasks), f"only {len(completed)} of {len(tasks)} were written"
     verified = fleet.verified()
     assert verified["ok"] is True, verified
     return {"tasks": len(tasks), "completed": len(completed), "interrupted": len(interrupted)}
@@ -49,7 +51,7 @@ def _nobody_missed_anything(fleet: Fleet, conversations: list[Conversation]) -> 
     for each in conversations:
         head = heads[each.session_id]
         assert each.told == list(range(1, len(each.told) + 1)), f"{each.session_id}: {each.told}"
-        assert head - len(each.told) <= 1, f"{each.session_id} was told {len(each.told)} of {head}"
+        assert len(each.told) == head, f"{each.session_id} was told {len(each.told)} of {head}"
         assert set(each.ended.values()) == {"done"}
 
 

@@ -34,9 +34,9 @@ class Mischief:
         return deeds
 
     async def run(self) -> None:
-        """Until it is over; everything that can happen has happened by then."""
+        """Until it is over. Each deed has its turn before one comes again."""
         waiting = self.dice.sample(self.deeds, k=len(self.deeds))
-        while not self.is_over or waiting:
+        while not self.is_over:
             deed = waiting.pop() if waiting else self.dice.choice(self.deeds)
             if deed == self.wipe_nats and self.wipe_nats.__name__ in self.done:
                 continue

@@ -304,3 +304,18 @@ async def test_trying_it_out_says_what_is_wrong(server):
     assert "Authorization Violation" in await tried(wrong, "test")
     server.stop()
     assert "Connect call failed" in await tried(servers, "test")
+
+
+@pytest.mark.parametrize("status", ["abc", "503", "100"])
+async def test_an_odd_message_in_the_queue_ends_nothing(server, status):
+    """A peer that writes what the client takes for the server's own words."""
+    gateway, worker = Station(server), Station(server, room=99)
+    async with on_air(gateway, worker):
+        await opened(server)
+        client = await nats.connect(server.address, user=server.user, password=server.password)
+        await client.publish("test.work.s_odd", b"", headers={"Status": status})
+        await client.flush()
+        await client.close()
+        await asyncio.sleep(0.3)
+        gateway.wire.send(Ring("s_after"))
+        await until(lambda: Ring("s_after") in worker.heard, seconds=20)

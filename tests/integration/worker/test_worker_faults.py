@@ -7,6 +7,8 @@ from structlog.testing import capture_logs
 
 from interlock.events.catalog import ToolCallStarted
 from interlock.infra.errors import SessionFenced, StoreAway, StoreFull, StoreLocked
+from interlock.session.lease import SessionLeases
+from interlock.worker import session_work
 from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done
 from interlock.worker.rows import TaskStatus
@@ -191,3 +193,53 @@ async def test_a_task_whose_store_was_away_is_gone_on_with(shop):
         task = await shop.put(session)
         (ended,) = await shop.ended(task.id)
     assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 3, 0)
+
+
+async def test_a_store_that_is_away_again_and_again_fails_the_task_in_the_end(shop, monkeypatch):
+    """Each attempt may ask a model that costs money."""
+    monkeypatch.setattr(session_work, "MAX_LEFT_OFF", 3)
+    session, attempts = await shop.session(), []
+
+    async def handling(task, lease, cancelled):
+        attempts.append(task.attempts)
+        raise StoreAway("lost")
+
+    async with shop.working(Handler(handling)):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, attempts) == (TaskStatus.failed, [1, 2, 3, 4])
+    assert "away 4 times" in ended.reason
+
+
+async def test_a_start_whose_answer_got_lost_is_one_attempt(shop, monkeypatch):
+    session, real, times = await shop.session(), shop.tasks.start, []
+
+    async def start(task_id, lease):
+        times.append(task_id)
+        started = await real(task_id, lease)
+        if len(times) == 1:
+            raise StoreAway("the answer is lost")
+        return started
+
+    monkeypatch.setattr(shop.tasks, "start", start)
+    async with shop.working(Handler(_done)):
+        task = await shop.put(session)
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 1, 0)
+
+
+async def _done(_task, _lease, _cancelled):
+    return Done()
+
+
+async def test_a_store_that_does_not_answer_loses_the_lease_in_time(store, monkeypatch):
+    leases = SessionLeases(store.log, seconds=1)
+    session = (await store.sessions.create(opened_by="test")).id
+
+    async def hang(_lease):
+        await asyncio.Event().wait()
+
+    async with leases.held(session, "one") as lease:
+        monkeypatch.setattr(leases, "renew", hang)
+        await asyncio.wait_for(lease.lost.wait(), 5)
+        assert not lease.is_held()

@@ -6,7 +6,7 @@ from interlock.config.describe import describe, secrets_of
 from interlock.config.settings import load_settings
 from interlock.infra.errors import ConfigurationError
 
-GOOD = "nats://interlock:s3cret%21word@nats.example:4222"
+GOOD = "tls://interlock:s3cret%21word@nats.example:4222"
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _shared_database(monkeypatch):
 def test_one_or_several_servers(monkeypatch):
     monkeypatch.setenv("NATS_URL", f"{GOOD} , tls://interlock:s3cret%21word@two.example")
     settings = load_settings()
-    assert settings.nats.servers == ["nats://nats.example:4222", "tls://two.example"]
+    assert settings.nats.servers == ["tls://nats.example:4222", "tls://two.example"]
     assert settings.nats.credentials == ("interlock", "s3cret!word")
     assert {"s3cret%21word", "s3cret!word"} <= set(secrets_of(settings))
     shown = {row.name: row.value for row in describe(settings)}["NATS_URL"]
@@ -71,3 +71,18 @@ def test_a_certificate_that_is_not_there_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("NATS_TLS_CA", str(tmp_path / "none.pem"))
     with pytest.raises(ConfigurationError, match="NATS_TLS_CA"):
         load_settings()
+
+
+@pytest.mark.parametrize("host", ["nats.example", "10.0.0.3", "[fd00::1]", "localhost.example"])
+def test_without_encryption_it_stays_on_this_machine(monkeypatch, host):
+    monkeypatch.setenv("NATS_URL", f"nats://interlock:sesame@{host}:4222")
+    with pytest.raises(ConfigurationError, match="NATS_PLAIN"):
+        load_settings()
+    monkeypatch.setenv("NATS_PLAIN", "true")
+    assert load_settings().nats.servers == [f"nats://{host}:4222"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_on_this_machine_it_needs_none(monkeypatch, host):
+    monkeypatch.setenv("NATS_URL", f"nats://interlock:sesame@{host}:4222")
+    assert load_settings().nats.servers == [f"nats://{host}:4222"]
