@@ -130,6 +130,9 @@ class TelegramServer:
         self._polling = 0
         self._more = asyncio.Condition()
         self._times: dict[int, deque[float]] = defaultdict(deque)
+        # Until when a chat was told to be left alone; None: all of them.
+        self._silent: dict[int | None, float] = {}
+        self._press_chats: dict[str, int] = {}
         self._runner: web.AppRunner | None = None
         self._port = 0
         self.is_down = False
@@ -206,6 +209,7 @@ class TelegramServer:
         chat_id = user if chat is None else chat
         identity = f"press{len(self.presses) + 1}"
         self.presses[identity] = None
+        self._press_chats[identity] = chat_id
         message = {
             "message_id": message_id,
             "date": int(time.time()),
@@ -290,15 +294,36 @@ class TelegramServer:
         async with self._more:
             self.requests.append(Request(time.monotonic(), method, given))
             self._more.notify_all()
+        self._check_silence(method, given)
         trouble = self._troubles[method].popleft() if self._troubles[method] else None
         if trouble is not None:
             await asyncio.sleep(trouble.seconds)
             if not trouble.after_effect and (trouble.drops or trouble.status != 200 or trouble.body):
+                self._note_silence(method, given, trouble)
                 return self._fail(request, trouble)
         response = await self._carry_out(method, given)
         if trouble is not None and trouble.after_effect:
             return self._fail(request, trouble)
         return response
+
+    def _chat_of(self, method: str, given: Mapping[str, Any]) -> int | None:
+        if method == "answerCallbackQuery":
+            return self._press_chats.get(given["callback_query_id"])
+        return given.get("chat_id")
+
+    def _note_silence(self, method: str, given: Mapping[str, Any], trouble: Trouble) -> None:
+        if trouble.status == 429 and isinstance(trouble.body, Mapping):
+            seconds = trouble.body["parameters"]["retry_after"]
+            self._silent[self._chat_of(method, given)] = time.monotonic() + seconds
+
+    def _check_silence(self, method: str, given: Mapping[str, Any]) -> None:
+        """A wait that was asked of one method holds for all of them."""
+        chat_id = self._chat_of(method, given)
+        if chat_id is None:
+            return
+        left = max(self._silent.get(chat_id, 0.0), self._silent.get(None, 0.0)) - time.monotonic()
+        if left > 0:
+            self.faults.append(f"{method} to {chat_id}, {left:.2f} seconds before the end of a flood wait")
 
     def _fail(self, request: web.Request, trouble: Trouble) -> web.StreamResponse:
         if trouble.drops:
@@ -331,15 +356,16 @@ class TelegramServer:
 
     def _count(self, method: str, given: Mapping[str, Any]) -> None:
         """What Telegram says of limits, where a test has set them."""
-        if self.limits is None or method not in {"sendMessage", "editMessageText"}:
+        chat_id = self._chat_of(method, given)
+        if self.limits is None or chat_id is None:
             return
-        count, seconds = self.limits["private" if given["chat_id"] > 0 else "group"]
-        times, now = self._times[given["chat_id"]], time.monotonic()
+        count, seconds = self.limits["private" if chat_id > 0 else "group"]
+        times, now = self._times[chat_id], time.monotonic()
         while times and now - times[0] > seconds:
             times.popleft()
         times.append(now)
         if len(times) > count:
-            self.faults.append(f"{len(times)} requests within {seconds} seconds in {given['chat_id']}")
+            self.faults.append(f"{len(times)} requests within {seconds} seconds in {chat_id}")
             raise Refused("Too Many Requests: retry after 1", 429)
 
     # -- methods --

@@ -7,8 +7,8 @@ from interlock.channels.telegram.front import Front
 from interlock.channels.telegram.heard import TELLING
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services, Undone
+from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace
 from interlock.channels.telegram.updates import BotName
-from interlock.channels.telegram.wall import GROUP, PRIVATE, Pace
 from interlock.config.modes import ToolMode
 from interlock.following.hub import Hub
 from interlock.gates.authority import Authority

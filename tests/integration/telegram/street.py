@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.channels.telegram.wall import Pace
+from interlock.channels.telegram.traffic import Pace
 from interlock.config.settings import Settings
 from interlock.events.feed import whole_stream
 from interlock.wiring import open_runtime

@@ -2,12 +2,14 @@
 
 import asyncio
 import sqlite3
+import time
 
 import pytest
 
 from interlock.channels.telegram import polling, wall
-from interlock.channels.telegram.wall import Meter, Pace, Traffic
-from interlock.infra.errors import StopsProcess
+from interlock.channels.telegram.records import Records
+from interlock.channels.telegram.traffic import PRIVATE, Meter, Pace, Traffic
+from interlock.infra.errors import StopsProcess, StoreAway
 from tests.doubles.telegram_server import (
     BAD_GATEWAY,
     BLOCKED,
@@ -21,7 +23,7 @@ from tests.doubles.telegram_server import (
     flood,
     refusal,
 )
-from tests.integration.telegram.street import ADA, BOB, GROUP, opened_street, script
+from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, opened_street, script
 from tests.integration.telegram.test_admission import MENTION
 from tests.integration.telegram.test_talking import contents
 
@@ -82,6 +84,53 @@ async def test_a_flood_wait_is_kept_and_the_end_of_the_text_is_shown(open_street
     assert telegram.texts(ADA) == [words]
 
 
+async def test_a_flood_wait_asked_of_one_method_is_kept_by_all(open_street, telegram):
+    """The double finds fault with whatever reaches a chat before its wait is over."""
+    question = {"type": "confirmation", "message": "Go on?"}
+    asking = {"tool_calls": [{"name": "ask_user", "arguments": question}]}
+    street = await open_street(MODEL=script(asking, "msg:done"))
+    telegram.trouble("sendChatAction", flood(1))
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "Go on?")
+    telegram.trouble("answerCallbackQuery", flood(1))
+    press = await telegram.press(ADA, shown.message_id, "Yes")
+    await telegram.until_shown(ADA, "done")
+    await street.delivered()
+    assert telegram.presses[press] == ""
+    tries = [each.time for each in telegram.requests if each.method == "answerCallbackQuery"]
+    assert len(tries) == 2
+    assert tries[1] - tries[0] >= 1.0
+    typed = next(each.time for each in telegram.requests if each.method == "sendChatAction")
+    sent = next(each.time for each in telegram.requests if each.method == "sendMessage")
+    assert sent - typed >= 1.0
+
+
+async def test_what_is_typed_and_pressed_waits_while_a_text_is_flooded(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
+    telegram.trouble("sendMessage", flood(2))
+    await telegram.say(ADA, "a")
+    await telegram.until(lambda: telegram.sent("sendMessage"))
+    press = await telegram.press_data(ADA, 1, "nothing:y")
+    await telegram.say(ADA, "b")
+    await telegram.until_shown(ADA, "two")
+    await street.delivered(2)
+    assert telegram.presses[press] == "That question is closed."
+
+
+async def test_strangers_are_told_within_the_limits_and_their_flood_waits_are_kept(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"))
+    telegram.trouble("sendMessage", flood(1), flood(2))
+    await telegram.say(EVE, "let me in")
+    await telegram.until(lambda: len(telegram.sent("sendMessage")) == 1)
+    await telegram.say(EVE + 1, "let me in")
+    await telegram.until(lambda: len(telegram.sent("sendMessage")) == 2)
+    flooded_at = time.monotonic()
+    # Two flooded chats are a flooded bot: everybody else waits as well.
+    await street.talk("hi", "one")
+    sent = next(each for each in telegram.requests if each.parameters.get("chat_id") == ADA)
+    assert sent.time - flooded_at >= 1.5
+
+
 def test_two_flooded_chats_silence_all():
     traffic = Traffic()
     traffic.flooded(1, 100.0, 30.0)
@@ -105,9 +154,7 @@ async def test_it_keeps_within_telegrams_limits_in_private(open_street, telegram
     """The usual pace, against a server that counts."""
     telegram.limits = {"private": (30, 30.0), "group": (20, 60.0)}
     calls = [{"tool_calls": [{"name": "current_time"}]} for _ in range(12)]
-    street = await open_street(
-        MODEL=script(*calls, "msg:done"), pace=wall.PRIVATE, CONTROL_MAX_REPEATS="50"
-    )
+    street = await open_street(MODEL=script(*calls, "msg:done"), pace=PRIVATE, CONTROL_MAX_REPEATS="50")
     await telegram.say(ADA, "go")
     await telegram.until_shown(ADA, "done")
     await street.delivered()
@@ -229,3 +276,25 @@ async def test_a_place_from_long_ago_is_not_asked_for(tmp_path, monkeypatch, tel
     ) as street:
         await street.talk("b", "two")
     assert telegram.sent("getUpdates")[asked].get("offset") == (place if is_sent else None)
+
+
+async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, monkeypatch, telegram):
+    """The first tries find the store away; the answer from before is told all the same."""
+    given = {"MODEL": script("msg:one")}
+    async with opened_street(tmp_path, monkeypatch, telegram, given, works=False) as street:
+        await telegram.say(ADA, "hi")
+        async with asyncio.timeout(10):
+            while not await street.query("SELECT 1 FROM tasks"):
+                await asyncio.sleep(0.02)
+    real, tries = Records.open_tasks, []
+
+    async def away(self):
+        tries.append(1)
+        if len(tries) <= 3:
+            raise StoreAway("away for a moment")
+        return await real(self)
+
+    monkeypatch.setattr(Records, "open_tasks", away)
+    async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
+        await telegram.until_shown(ADA, "one")
+        await street.delivered()

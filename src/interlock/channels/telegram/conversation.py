@@ -14,10 +14,8 @@ from typing import Protocol
 import structlog
 
 from interlock.channels.telegram.asking import Answered, Changed, State, Step, pressed, refused, replied
-from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import MODE_PRESS, Commands
 from interlock.channels.telegram.content import Content
-from interlock.channels.telegram.faults import TelegramFault
 from interlock.channels.telegram.records import Records, ShownTask, Waiting
 from interlock.channels.telegram.services import Services, person
 from interlock.channels.telegram.splitting import MAX_UNITS, split, units
@@ -70,7 +68,6 @@ class Conversation:
         self,
         wall: Wall,
         *,
-        bot: TelegramBot,
         services: Services,
         records: Records,
         commands: Commands,
@@ -78,7 +75,6 @@ class Conversation:
     ) -> None:
         self._wall = wall
         self._chat = wall.chat_id
-        self._bot = bot
         self._services = services
         self._records = records
         self._commands = commands
@@ -212,15 +208,15 @@ class Conversation:
         except StoreError:
             raise
         except (PersonError, InvalidAnswer) as error:
-            await self._tell_refusal(incoming, _sentence(error))
+            self._tell_refusal(incoming, _sentence(error))
         except Exception as error:  # noqa: BLE001 - one odd message must not end the chat
             _log.error("telegram_fault", chat=self._chat, exc_info=error)
-            await self._tell_refusal(incoming, FAULT)
+            self._tell_refusal(incoming, FAULT)
         return True
 
-    async def _tell_refusal(self, incoming: Incoming, sentence: str) -> None:
+    def _tell_refusal(self, incoming: Incoming, sentence: str) -> None:
         if incoming.kind is Kind.press:
-            await self._answer_press(incoming, sentence)
+            self._answer_press(incoming, sentence)
         else:
             self.say(Content(sentence))
 
@@ -246,16 +242,16 @@ class Conversation:
             mode = parse_mode(name) if name else None
             if mode is not None:
                 told = await self._commands.switch_mode(session_id, mode, incoming)
-                await self._answer_press(incoming, "")
+                self._answer_press(incoming, "")
                 self.say(Content(told))
             return True
         found = await self._open_question(head)
         if found is None:
-            await self._answer_press(incoming, CLOSED)
+            self._answer_press(incoming, CLOSED)
             return True
         question, task, state = found
         step = pressed(question.read_widget(), state, rest)
-        await self._answer_press(incoming, "" if step is not None else "That part was answered already.")
+        self._answer_press(incoming, "" if step is not None else "That part was answered already.")
         if step is not None:
             await self._take_step(incoming, question, task, state, step)
         return True
@@ -307,10 +303,8 @@ class Conversation:
         if (view := self._house.view(task.task_id)) is not None:
             view.show_question(question.id, step.state)
 
-    async def _answer_press(self, incoming: Incoming, text: str) -> None:
-        """If it does not arrive, the button's mark goes away by itself."""
-        with suppress(TelegramFault):
-            await self._bot.answer_press(incoming.press_id, self._services.redactor.text(text))
+    def _answer_press(self, incoming: Incoming, text: str) -> None:
+        self._wall.answer_press(incoming.press_id, self._services.redactor.text(text))
 
 
 def _together(waiting: Sequence[Waiting], window: float) -> tuple[list[Incoming], float]:

@@ -1,6 +1,7 @@
 """All chats of the bot: who talks in which, whose tasks are shown where, and what is followed for that."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 
@@ -10,14 +11,15 @@ from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import COMMANDS, Commands
 from interlock.channels.telegram.conversation import Conversation
-from interlock.channels.telegram.faults import TelegramFault
+from interlock.channels.telegram.faults import Flooded, TelegramFault
 from interlock.channels.telegram.heard import Heard
 from interlock.channels.telegram.polling import Polling, until_reached
 from interlock.channels.telegram.records import Records, ShownTask
 from interlock.channels.telegram.services import Services
+from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace, Traffic
 from interlock.channels.telegram.updates import BotName, Incoming, Sender
 from interlock.channels.telegram.view import TaskView
-from interlock.channels.telegram.wall import GROUP, PRIVATE, Pace, Traffic, Wall
+from interlock.channels.telegram.wall import Wall
 from interlock.events.ledger import NO_SCOPE
 from interlock.events.replies import ReplyFailed, ReplySent
 from interlock.infra.errors import SessionNotFound, StoreError, TaskNotFound
@@ -63,11 +65,15 @@ class Front:
 
     async def run(self) -> None:
         name = await until_reached(self._bot)
-        with suppress(TelegramFault):
+        try:
             await self._bot.set_commands(COMMANDS)
+        except Flooded as flood:
+            self._traffic.all_flooded(time.monotonic(), flood.seconds)
+        except TelegramFault as fault:
+            _log.info("telegram_commands_not_listed", fault=str(fault))
         self._announce(name)
         polling = Polling(
-            *(self._bot, name, self._records, self._admission, self._services.log),
+            *(self._bot, name, self._records, self._admission, self._services.log, self._traffic),
             ready=self._go_on,
             arrived=self._wake,
         )
@@ -75,7 +81,7 @@ class Front:
 
     async def flush(self) -> None:
         """What has ended is told, if that does not take long."""
-        with suppress(TimeoutError, StoreError):
+        try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 self._told.clear()
                 while await self._has_untold_ends():
@@ -83,6 +89,8 @@ class Front:
                     self._told.clear()
                 for wall in tuple(self._walls.values()):
                     await wall.settle()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends as it should
+            _log.warning("telegram_not_all_told", error=str(error) or type(error).__name__)
 
     async def _has_untold_ends(self) -> bool:
         for task_id in tuple(self._views):
@@ -151,7 +159,6 @@ class Front:
         if chat is None:
             chat = self._chats[chat_id] = Conversation(
                 self._wall(chat_id),
-                bot=self._bot,
                 services=self._services,
                 records=self._records,
                 commands=self._commands,

@@ -1,6 +1,7 @@
 """Asks Telegram for what is new, for ever, and stores it before Telegram may forget it."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from interlock.channels.telegram.faults import (
     WrongToken,
 )
 from interlock.channels.telegram.records import Place, Records
+from interlock.channels.telegram.traffic import PRIVATE, Lane, Traffic
 from interlock.channels.telegram.updates import BotName, Incoming, Sender, read_update
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import now_us
@@ -66,6 +68,9 @@ async def until_reached(bot: TelegramBot) -> BotName:
             return await bot.open()
         except WrongToken:
             raise StopsProcess(UNKNOWN_BOT) from None
+        except Flooded as flood:
+            _log.warning("telegram_flood", seconds=flood.seconds)
+            await asyncio.sleep(flood.seconds)
         except TelegramFault as fault:
             _log.warning("telegram_unreachable", fault=str(fault), again_after=pause.seconds)
             await pause.wait()
@@ -81,6 +86,7 @@ class Polling:
         records: Records,
         admission: Admission,
         log: EventLog,
+        traffic: Traffic,
         *,
         ready: Callable[[], Awaitable[None]],
         arrived: Callable[[set[int]], None],
@@ -90,6 +96,7 @@ class Polling:
         self._records = records
         self._admission = admission
         self._log = log
+        self._traffic = traffic
         self._ready = ready
         self._arrived = arrived
         self._place: Place | None = None
@@ -114,13 +121,15 @@ class Polling:
         updates = await self._bot.updates(self._offset(), LONG_POLL_SECONDS if self._is_ready else 0)
         await self._take(updates)
         if not self._is_ready:
-            self._is_ready = True
+            # If it fails, it is done again.
             await self._ready()
+            self._is_ready = True
 
     async def _wait_after(self, error: Exception, pause: Pause) -> None:
         """Nothing was taken, so Telegram gives it again."""
         match error:
             case Flooded(seconds=seconds):
+                self._traffic.all_flooded(time.monotonic(), seconds)
                 await asyncio.sleep(seconds)
                 return
             case AnotherPoller():
@@ -173,5 +182,8 @@ class Polling:
 
     async def _refuse(self, sender: Sender) -> None:
         """Once, and if it does not arrive, it does not."""
+        lane = Lane(sender.chat_id, PRIVATE, self._traffic)
+        content = Content(REFUSAL.format(id=sender.user_id))
+        await lane.free()
         with suppress(TelegramFault):
-            await self._bot.send(sender.chat_id, Content(REFUSAL.format(id=sender.user_id)))
+            await lane.go(lambda: self._bot.send(sender.chat_id, content))

@@ -25,72 +25,15 @@ from interlock.channels.telegram.faults import (
     Unreachable,
     WrongToken,
 )
+from interlock.channels.telegram.traffic import Lane, Pace, Traffic
 
 _log = structlog.get_logger(__name__)
 
 TYPING_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How much a chat takes: so many requests in so many seconds, and a growing text only now and then."""
-
-    requests: int
-    seconds: float
-    soft_seconds: float
-
-    @property
-    def soft_requests(self) -> int:
-        """What is left of it is kept for what must be shown."""
-        return max(1, self.requests * 3 // 4)
-
-
-PRIVATE = Pace(requests=30, seconds=30.0, soft_seconds=1.0)
-GROUP = Pace(requests=20, seconds=60.0, soft_seconds=3.0)
-ALL_CHATS = Pace(requests=25, seconds=1.0, soft_seconds=0.0)
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
-
-
-class Meter:
-    """Counts requests within a stretch of time."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self._times: deque[float] = deque()
-
-    def wait_seconds(self, now: float, *, soft: bool = False) -> float:
-        while self._times and now - self._times[0] >= self._pace.seconds:
-            self._times.popleft()
-        allowed = self._pace.soft_requests if soft else self._pace.requests
-        wait = self._times[-allowed] + self._pace.seconds - now if len(self._times) >= allowed else 0.0
-        if soft and self._times:
-            wait = max(wait, self._times[-1] + self._pace.soft_seconds - now)
-        return wait
-
-    def count(self, now: float) -> None:
-        self._times.append(now)
-
-
-class Traffic:
-    """All chats of the bot together. Where two of them are flooded at once, it is the bot that is."""
-
-    def __init__(self, pace: Pace = ALL_CHATS) -> None:
-        self._meter = Meter(pace)
-        self._silent_until = 0.0
-        self._flooded: dict[int, float] = {}
-
-    def wait_seconds(self, now: float) -> float:
-        return max(self._silent_until - now, self._meter.wait_seconds(now))
-
-    def count(self, now: float) -> None:
-        self._meter.count(now)
-
-    def flooded(self, chat_id: int, now: float, seconds: float) -> None:
-        self._flooded = {chat: until for chat, until in self._flooded.items() if until > now}
-        self._flooded[chat_id] = now + seconds
-        if len(self._flooded) > 1:
-            self._silent_until = max(self._silent_until, *self._flooded.values())
 
 
 @dataclass(slots=True, eq=False)
@@ -122,10 +65,9 @@ class Wall:
     def __init__(self, bot: TelegramBot, chat_id: int, pace: Pace, traffic: Traffic) -> None:
         self.chat_id = chat_id
         self._bot = bot
-        self._pace = pace
-        self._meter = Meter(pace)
-        self._traffic = traffic
+        self._lane = Lane(chat_id, pace, traffic)
         self._cards: list[Card] = []
+        self._presses: deque[tuple[str, str]] = deque()
         self._bell = asyncio.Event()
         self._silent_until = 0.0
         self._pause = 0.0
@@ -152,6 +94,11 @@ class Wall:
         self._typing_wanted = True
         self._wake()
 
+    def answer_press(self, press_id: str, text: str) -> None:
+        """Before anything else: a button waits for it, though not for long."""
+        self._presses.append((press_id, text))
+        self._wake()
+
     async def settle(self) -> None:
         """Until everything is shown."""
         if self._running is not None:
@@ -173,7 +120,11 @@ class Wall:
     async def _run(self) -> None:
         while True:
             self._bell.clear()
-            wait = await self._step()
+            try:
+                wait = await self._step()
+            except Exception as error:  # noqa: BLE001 - the chat must not fall silent for good
+                _log.error("telegram_wall_waits", chat=self.chat_id, exc_info=error)
+                wait = self._longer_pause()
             if wait is None:
                 # Nothing to do: it begins again when something is put.
                 return
@@ -184,18 +135,29 @@ class Wall:
     async def _step(self) -> float | None:
         """Do one thing; or tell in how many seconds there will be one to do, None where there is none."""
         now = time.monotonic()
+        if self._presses:
+            wait = self._lane.wait_seconds(now)
+            return wait if wait > 0 else await self._answer_press()
         card = self._next()
         if card is None:
             return await self._type(now)
         is_soft = card.soft and card.message_id is not None
-        wait = max(
-            self._silent_until - now,
-            self._meter.wait_seconds(now, soft=is_soft),
-            self._traffic.wait_seconds(now),
-        )
+        wait = max(self._silent_until - now, self._lane.wait_seconds(now, soft=is_soft))
         if wait > 0:
             return wait
         await self._bring(card)
+        return 0.0
+
+    async def _answer_press(self) -> float:
+        """If it does not arrive, the button's mark goes away by itself."""
+        press_id, text = self._presses[0]
+        try:
+            await self._lane.go(lambda: self._bot.answer_press(press_id, text))
+        except Flooded:
+            return 0.0
+        except TelegramFault as fault:
+            _log.info("telegram_press_not_answered", chat=self.chat_id, fault=str(fault))
+        self._presses.popleft()
         return 0.0
 
     def _next(self) -> Card | None:
@@ -206,25 +168,22 @@ class Wall:
 
     async def _bring(self, card: Card) -> None:
         wanted = card.wanted
-        now = time.monotonic()
-        self._meter.count(now)
-        self._traffic.count(now)
         try:
-            await self._request(card, wanted)
-        except Flooded as flood:
-            now = time.monotonic()
-            self._silent_until = now + flood.seconds
-            self._traffic.flooded(self.chat_id, now, flood.seconds)
-            _log.warning("telegram_flood", chat=self.chat_id, seconds=flood.seconds)
+            await self._lane.go(lambda: self._request(card, wanted))
+        except Flooded:
+            return
         except Unreachable as fault:
-            self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2 or FIRST_PAUSE_SECONDS)
-            self._silent_until = time.monotonic() + self._pause
+            self._silent_until = time.monotonic() + self._longer_pause()
             _log.info("telegram_unreachable", chat=self.chat_id, fault=str(fault), pause=self._pause)
         except TelegramFault as fault:
             await self._refused(card, fault)
         else:
             self._pause = 0.0
             await self._brought(card, wanted)
+
+    def _longer_pause(self) -> float:
+        self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2 or FIRST_PAUSE_SECONDS)
+        return self._pause
 
     async def _request(self, card: Card, wanted: Content | None) -> None:
         if wanted is None:
@@ -243,11 +202,11 @@ class Wall:
         card.shown = wanted
         if wanted is None:
             card.message_id = None
-            self._cards.remove(card)
+            self.release([card])
             await _tell(card.noted, card)
         elif card.noted is None and not card.is_due:
             # Nobody will change it any more.
-            self._cards.remove(card)
+            self.release([card])
         if not card.is_due:
             await _tell(card.settled, card)
 
@@ -264,24 +223,27 @@ class Wall:
         elif isinstance(fault, ChatClosed):
             _log.warning("telegram_chat_closed", chat=self.chat_id, reason=str(fault))
             for each in tuple(self._cards):
-                await self._give_up(each, str(fault))
+                # The end of one task may have released others of its cards.
+                if each in self._cards:
+                    await self._give_up(each, str(fault))
         else:
             _log.warning("telegram_not_taken", chat=self.chat_id, reason=str(fault))
             await self._give_up(card, str(fault))
 
     async def _give_up(self, card: Card, reason: str) -> None:
         card.fault = reason or "Telegram refused it"
-        self._cards.remove(card)
+        self.release([card])
         await _tell(card.settled, card)
 
     async def _type(self, now: float) -> float | None:
         if not self._typing_wanted:
             return None
         self._typing_wanted = False
-        if now - self._typed_at >= TYPING_SECONDS and now >= self._silent_until:
+        wait = max(self._silent_until - now, self._lane.wait_seconds(now, soft=True))
+        if now - self._typed_at >= TYPING_SECONDS and wait <= 0:
             self._typed_at = now
             with suppress(TelegramFault):
-                await self._bot.typing(self.chat_id)
+                await self._lane.go(lambda: self._bot.typing(self.chat_id))
         return 0.0
 
     def release(self, cards: list[Card]) -> None:

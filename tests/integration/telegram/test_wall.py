@@ -1,0 +1,116 @@
+"""A chat that is closed in the middle: every task in it ends, and so does the process."""
+
+import asyncio
+
+import pytest
+
+from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.faults import ChatClosed
+from interlock.channels.telegram.traffic import Pace, Traffic
+from interlock.channels.telegram.wall import Card, Wall
+from tests.doubles.telegram_server import BLOCKED
+from tests.integration.telegram.street import ADA, BOB, opened_street, script
+
+PACE = Pace(requests=1000, seconds=1.0, soft_seconds=0.0)
+
+
+class Bot:
+    is_blocked = False
+    sent = 0
+
+    async def send(self, _chat, _content, *, reply_to=None):
+        self._judge()
+        self.sent += 1
+        return self.sent
+
+    async def edit(self, *_):
+        self._judge()
+
+    def _judge(self):
+        if self.is_blocked:
+            raise ChatClosed("Forbidden: bot was blocked by the user")
+
+
+class Task:
+    """Two cards, which it lets go of as soon as none of them is due any more."""
+
+    def __init__(self, wall):
+        self.wall = wall
+        self.is_over = self.has_ended = False
+        self.cards = [
+            Card(name, wanted=Content(name), noted=self.note, settled=self.settled)
+            for name in ("status", "text")
+        ]
+        for card in self.cards:
+            wall.put(card)
+
+    async def note(self, _card):
+        pass
+
+    async def settled(self, _card):
+        if self.is_over and not self.has_ended and not any(card.is_due for card in self.cards):
+            self.has_ended = True
+            self.wall.release(self.cards)
+
+
+async def test_a_closed_chat_ends_all_of_its_tasks():
+    bot = Bot()
+    wall = Wall(bot, 42, PACE, Traffic(PACE))
+    tasks = [Task(wall), Task(wall)]
+    await wall.settle()
+    bot.is_blocked = True
+    for task in tasks:
+        task.is_over = True
+    wall.change(tasks[0].cards[0], Content("done"))
+    wall.change(tasks[1].cards[1], Content("the end of the second"))
+    await wall.settle()
+    assert [task.has_ended for task in tasks] == [True, True]
+    bot.is_blocked = False
+    wall.say(Content("open again"))
+    await wall.settle()
+    assert bot.sent == 5
+
+
+async def test_a_fault_nobody_thought_of_is_logged_and_the_chat_goes_on():
+    class Odd(Bot):
+        async def send(self, chat, content, *, reply_to=None):
+            if not self.is_blocked:
+                self.is_blocked = True
+                raise RuntimeError("odd")
+            self.is_blocked = False
+            return await super().send(chat, content)
+
+    bot = Odd()
+    wall = Wall(bot, 42, PACE, Traffic(PACE))
+    wall.say(Content("one"))
+    await wall.settle()
+    assert bot.sent == 1
+
+
+async def test_two_tasks_of_a_chat_that_is_closed_are_both_recorded(open_street, telegram):
+    call = {"tool_calls": [{"name": "current_time"}]}
+    street = await open_street(MODEL=script(call, "msg:one", call, "msg:two"))
+    await telegram.say(ADA, "a")
+    await telegram.until_shown(ADA, "⚙")
+    for method in ("sendMessage", "editMessageText"):
+        telegram.trouble(method, *[BLOCKED] * 20)
+    await telegram.say(ADA, "b")
+    async with asyncio.timeout(10):
+        while await street.query("SELECT 1 FROM telegram_tasks UNION SELECT 1 FROM telegram_inbox"):
+            await asyncio.sleep(0.02)
+    telegram._troubles.clear()
+    await street.talk("c", "one", user=BOB)
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), RuntimeError("odd")])
+async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
+    tmp_path, monkeypatch, telegram, error, capsys
+):
+    async def odd(_wall):
+        raise error
+
+    monkeypatch.setattr(Wall, "settle", odd)
+    given = {"MODEL": script("msg:one")}
+    async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
+        await street.talk("a", "one")
+    assert "telegram_not_all_told" in capsys.readouterr().err
