@@ -1,6 +1,8 @@
 """Single modules of the page, in the browser that runs them: the reducer, the markdown, the words."""
 
+import random
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,63 @@ def test_hostile_markdown_is_read_in_time(page):
         seconds, letters = _markdown(page, "hostile", piece, SIZE)
         assert seconds < SECONDS_AT_MOST, piece
         assert letters < 200 * SIZE, piece
+
+
+# -- graphs ------------------------------------------------------------------------------------------
+
+KINDS = ["step", "decision", "merge", "end", "subworkflow"]
+
+
+def _drawn(page, nodes, edges):
+    """The layout of a graph, and what must hold for every one."""
+    named = [{"name": f"n{number}", "kind": KINDS[number % len(KINDS)]} for number in range(nodes)]
+    lines = [{"from": f"n{a}", "to": f"n{b}", "label": f"{a} to {b}"} for a, b in edges]
+    graph = {"nodes": named, "edges": lines, "start": "n0"}
+    drawn = page.evaluate(in_browser("layout"), graph)
+    assert len(drawn["nodes"]) == nodes
+    assert len(drawn["edges"]) == len(edges)
+    assert not re.search("NaN|undefined|Infinity", str([each["path"] for each in drawn["edges"]]))
+    right = drawn["left"] + drawn["width"]
+    rows = {}
+    for node in drawn["nodes"]:
+        assert drawn["left"] <= node["x"] - node["wide"] / 2
+        assert node["x"] + node["wide"] / 2 <= right
+        assert 0 < node["y"] < drawn["height"]
+        rows.setdefault(node["y"], []).append(node)
+    for row in rows.values():
+        row.sort(key=lambda node: node["x"])
+        for one, other in pairwise(row):
+            assert one["x"] + one["wide"] / 2 < other["x"] - other["wide"] / 2
+    for edge in drawn["edges"]:
+        assert all(drawn["left"] <= x <= right for x in edge["reach"])
+    return drawn
+
+
+def test_a_way_back_is_drawn_beside_the_nodes_and_others_lead_down(page):
+    drawn = _drawn(page, 5, [(0, 1), (1, 2), (2, 3), (3, 4), (3, 1), (2, 2)])
+    place = {node["name"]: node for node in drawn["nodes"]}
+    back = {(edge["from"], edge["to"]): edge for edge in drawn["edges"] if edge["isBack"]}
+    assert back.keys() == {("n3", "n1"), ("n2", "n2")}
+    for edge in drawn["edges"]:
+        if not edge["isBack"]:
+            assert place[edge["from"]]["y"] < place[edge["to"]]["y"]
+    # Lanes of ways that pass one another are apart.
+    lanes = [edge["at"]["x"] for edge in back.values()]
+    assert abs(lanes[0] - lanes[1]) > 20
+    assert min(lanes) > max(node["x"] + node["wide"] / 2 for node in drawn["nodes"])
+
+
+def test_any_graph_can_be_drawn(page):
+    """Ends that nothing leads to, single nodes, knots, and the largest that a workflow may be."""
+    _drawn(page, 1, [])
+    _drawn(page, 4, [(0, 1), (2, 3), (3, 2)])
+    chosen = random.Random(7)
+    for nodes in (3, 6, 12, 25):
+        pairs = [(a, b) for a in range(nodes) for b in range(nodes)]
+        _drawn(page, nodes, sorted(chosen.sample(pairs, min(len(pairs), 2 * nodes))))
+    pairs = [(a, b) for a in range(200) for b in range(200) if abs(a - b) < 12]
+    largest = _drawn(page, 200, sorted(chosen.sample(pairs, 1000)))
+    assert largest["seconds"] < SECONDS_AT_MOST
 
 
 # -- words -------------------------------------------------------------------------------------------

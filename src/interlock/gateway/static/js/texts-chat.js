@@ -21,6 +21,7 @@ export const CHAT_TEXTS = {
     'example.list.about': 'needs the chat mode',
 
     'chat.earlier': 'Show earlier messages',
+    'chat.open_run': 'Open the run',
     'chat.is_run': 'This is a run of a workflow. It takes no messages: answer its questions, or steer it in Workflows.',
     'chat.gone': 'This session is not there',
     'chat.gone_text': 'It was deleted, or the address is wrong.',
@@ -194,6 +195,7 @@ export const CHAT_TEXTS = {
     'example.list.about': '需要 chat 模式',
 
     'chat.earlier': '显示更早的消息',
+    'chat.open_run': '打开此次运行',
     'chat.is_run': '这是工作流的一次运行，不接收消息：请回答它的问题，或在“工作流”中控制它。',
     'chat.gone': '找不到此会话',
     'chat.gone_text': '它已被删除，或者地址有误。',

@@ -22,6 +22,7 @@ export function headView({ host, chat, choice, menuButton, openMode }) {
         ? html`<h1 class="clip" title=${session ? titleOf(session) : ''}>${session ? titleOf(session) : store.session(chat.id)?.title ?? ''}</h1>`
         : html`<h1 class="clip">${t('sessions.new')}</h1>`}
       ${session?.agent ? html`<span class="badge">${icon('person')}${session.agent}</span>` : nothing}
+      ${session?.kind === 'run' ? html`<a class="badge info" href="#/runs/${chat.id}">${icon('workflows')}${t('chat.open_run')}</a>` : nothing}
       ${session?.archived ? html`<span class="badge">${t('sessions.is_archived')}</span>` : nothing}
     </div>
     <div class="chat-tools">

@@ -43,6 +43,24 @@ const WORDS = {
   'session.deleted': (p) => [t('event.deleted'), p.who],
   'undo.started': (p) => [t('event.undo'), p.who],
   'undo.finished': (p) => [t('event.undone', { n: p.restored?.length ?? 0 }), (p.restored ?? []).join(', ')],
+  'run.started': (p) => [t('event.run', { workflow: p.workflow }), `${p.mode} · ${p.who}`],
+  'run.paused': (p) => [t('event.run.paused'), short(p.reason || p.who)],
+  'run.resumed': (p) => [t('event.run.resumed'), p.who],
+  'run.stopped': (p) => [t('event.run.stopped'), p.who],
+  'run.finished': (p) => [t(p.status === 'done' ? 'event.run.done' : 'event.run.failed'), short(p.reason || p.outcome)],
+  'node.entered': (p) => [`${p.frame}${p.node}`, nodeLine(p)],
+  'node.decided': (p) => [t('event.node.decided', { node: p.node }), short(`${p.outcome} ${p.summary}`)],
+  'node.completed': (p) => [t('event.node.completed', { node: p.node }), [p.label || p.outcome, p.to].filter(Boolean).join(' → ')],
+  'node.failed': (p) => [t('event.node.failed', { node: p.node }), short(p.reason)],
+  'plan.build_started': (p) => [t('event.plan'), p.who],
+  'mcp.server_added': (p) => [t('event.mcp.added', { server: p.server }), p.who],
+  'mcp.server_removed': (p) => [t('event.mcp.removed', { server: p.server }), p.who],
+  'mcp.server_started': (p) => [t('event.mcp.started', { server: p.server }), short(p.calls_itself)],
+  'mcp.server_failed': (p) => [t('event.mcp.failed', { server: p.server }), short(p.reason)],
+  'mcp.tools_listed': (p) => [t('event.mcp.listed', { server: p.server }), short([...p.added.map((name) => `+${name}`), ...p.gone.map((name) => `−${name}`)].join(' '))],
+  'mcp.tool_changed': (p) => [t('event.mcp.changed', { tool: p.name }), p.was_classed ? t('event.mcp.was_classed') : ''],
+  'mcp.name_clash': (p) => [t('event.mcp.clash', { tool: p.name }), p.server],
+  'mcp.tool_classed': (p) => [t(p.modes.length ? 'event.mcp.classed' : 'event.mcp.unclassed', { tool: p.name }), [p.effect, p.modes.join(', '), p.who].filter(Boolean).join(' · ')],
   'settings.changed': (p) => [t('event.settings', { version: p.version, who: p.who }), settingsLine(p.changes)],
   'sandbox.probed': (p) => [t(p.holds ? 'event.sandbox.holds' : 'event.sandbox.fails', { backend: p.backend }), triesLine(p.rows)],
   'authority.compiled': (p) => [t('event.authority', { mode: p.mode }),
@@ -82,6 +100,11 @@ export function rowWords(row) {
   const ended = find('task.finished');
   if (ended?.reason) return [title, short(ended.reason)];
   return [title, more];
+}
+
+function nodeLine({ node_kind: kind, visit }) {
+  const words = hasText(`runs.kind.${kind}`) ? t(`runs.kind.${kind}`) : kind;
+  return visit > 1 ? `${words} · ${t('runs.visit_n', { n: visit })}` : words;
 }
 
 function settingsLine(changes) {

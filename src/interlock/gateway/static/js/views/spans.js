@@ -18,21 +18,27 @@ const CATEGORY = {
 };
 const BY_FAMILY = {
   task: 'task', agent: 'agent', turn: 'turn', tool_call: 'call', ask_user: 'question', retry: 'retry', circuit: 'retry',
-  session: 'session', undo: 'undo',
+  session: 'session', undo: 'undo', run: 'run', node: 'run', plan: 'run',
 };
 /** In the order of the chips. */
 export const CATEGORIES = [
-  'task', 'agent', 'turn', 'call', 'denied', 'question', 'limit', 'retry', 'message', 'session', 'undo', 'other',
+  'run', 'task', 'agent', 'turn', 'call', 'denied', 'question', 'limit', 'retry', 'message', 'session', 'undo', 'other',
 ];
 
 const ENDS = {
+  'run.started': ['run.finished', 'run.stopped'],
+  'node.entered': ['node.completed', 'node.failed'],
   'task.queued': ['task.finished', 'task.cancelled'],
   'task.started': ['task.finished', 'task.cancelled', 'task.waiting'],
   'agent.started': ['agent.completed', 'agent.failed'],
   'turn.started': ['turn.completed'],
   'tool_call.started': ['tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted'],
 };
-const ABOUT_QUESTION = ['ask_user.asked', 'ask_user.answered', 'ask_user.expired'];
+/** What is said of a row while it lasts. */
+const ALONG = {
+  'tool_call.started': ['ask_user.asked', 'ask_user.answered', 'ask_user.expired', 'node.decided'],
+  'node.entered': ['node.begun'],
+};
 
 export function categoryOf(kind) {
   return CATEGORY[kind] ?? BY_FAMILY[kind.split('.')[0]] ?? 'other';
@@ -67,8 +73,7 @@ function row(node, level, state) {
 function parted(node) {
   const own = [];
   const below = [];
-  const takes = (child) =>
-    ENDS[node.kind]?.includes(child.kind) || (node.kind === 'tool_call.started' && ABOUT_QUESTION.includes(child.kind));
+  const takes = ({ kind }) => ENDS[node.kind]?.includes(kind) || ALONG[node.kind]?.includes(kind);
   for (const child of node.children ?? []) {
     if (takes(child)) {
       own.push(child);
