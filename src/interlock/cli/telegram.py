@@ -48,7 +48,7 @@ async def telegram(
         office = open_office(runtime)
         try:
             office.models.open(office.models.usual)
-            front = open_front(office, announce=lambda name: _announce(office, name))
+            front = open_front(office, announce=lambda name: _announce(office, name), waits=_tell_waiting)
             await _run(office, front, hands_of(office, worker=worker, workers=workers))
         finally:
             await office.close()
@@ -94,6 +94,13 @@ async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
     for task in tasks:
         task.cancel()
         await asyncio.wait({task})
+
+
+def _tell_waiting(name: "BotName") -> None:
+    note(
+        f"another `interlock telegram` on this store speaks for @{name.username}; "
+        "this one waits, and takes over when that one is gone"
+    )
 
 
 def _announce(office: "Office", name: "BotName") -> None:

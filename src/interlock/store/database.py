@@ -29,7 +29,7 @@ from interlock.store.driver import Connection, Parameters, PostgresConnection, R
 Result = TypeVar("Result")
 
 # The newest migration this program knows; a test holds it equal to the last file in migrations/.
-SCHEMA_REVISION = "0013"
+SCHEMA_REVISION = "0014"
 
 # A row that is visible and yet newer than every transaction of this server came from another one.
 FOREIGN_TRANSACTIONS = """

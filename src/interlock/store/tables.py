@@ -334,6 +334,17 @@ telegram_bots = Table(
     info=PRIVATE,
 )
 
+# Which process speaks for a bot, until when by the database's clock.
+telegram_leases = Table(
+    "telegram_leases",
+    metadata,
+    Column("bot_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("token", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("expires_ms", BigInteger, nullable=False),
+    info=PRIVATE,
+)
+
 # What came in and was not dealt with yet.
 telegram_inbox = Table(
     "telegram_inbox",

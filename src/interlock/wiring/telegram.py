@@ -5,6 +5,7 @@ from collections.abc import Callable
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.front import Front
 from interlock.channels.telegram.heard import TELLING
+from interlock.channels.telegram.lease import BotLease
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services, Undone
 from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace
@@ -29,6 +30,7 @@ def open_front(
     private: Pace = PRIVATE,
     group: Pace = GROUP,
     announce: Callable[[BotName], None] = lambda _name: None,
+    waits: Callable[[BotName], None] = lambda _name: None,
 ) -> Front:
     runtime, given = office.runtime, office.runtime.settings.telegram
     if given.bot_token is None:
@@ -36,9 +38,15 @@ def open_front(
     token = given.bot_token.get_secret_value()
     # A token begins with its bot's id.
     bot_id = int(token.partition(":")[0])
-    records = Records(runtime.database, runtime.log, runtime.redactor, bot_id)
-    bot = TelegramBot(token, given.base_url)
-    return Front(bot, records, _services(office), private=private, group=group, announce=announce)
+    lease = BotLease(runtime.log, bot_id, seconds=runtime.settings.session.lease_seconds)
+    records = Records(runtime.database, runtime.log, runtime.redactor, lease)
+    return Front(
+        *(TelegramBot(token, given.base_url), records, _services(office), lease),
+        private=private,
+        group=group,
+        announce=announce,
+        waits=waits,
+    )
 
 
 def _services(office: Office) -> Services:

@@ -1,5 +1,6 @@
 """SIGKILL at every moment that matters, and another start: nothing is lost, and nothing is done twice."""
 
+import asyncio
 import signal
 
 import pytest
@@ -116,3 +117,23 @@ async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
     assert await bot.stop() == 0
     assert sum("Second" in text for text in telegram.texts(ADA)) == 2
     assert bot.events("ask_user.answered")[0]["answer"] == {"values": {"a": "one", "b": "two"}}
+
+
+async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_killed(new_bot, telegram):
+    first = new_bot("msg:one", "msg:two")
+    first.start()
+    await telegram.say(ADA, "a")
+    await telegram.until_shown(ADA, "one", 40)
+    await first.replied()
+    second = new_bot("msg:one", "msg:two")
+    second.start()
+    async with asyncio.timeout(40):
+        while "takes over when that one is gone" not in second.output:
+            await asyncio.sleep(0.05)
+    first.kill()
+    await telegram.say(ADA, "b")
+    await telegram.until_shown(ADA, "two", 40)
+    await second.replied(2)
+    assert await second.stop() == 0
+    assert telegram.texts(ADA) == ["one", "two"]
+    assert second.output.count("this one waits") == 1

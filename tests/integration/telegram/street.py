@@ -26,12 +26,16 @@ def script(*items: Any) -> str:
 
 
 class Street:
-    def __init__(self, office: Office, front: Front, telegram: TelegramServer, root: Path) -> None:
+    def __init__(
+        self, office: Office, front: Front, telegram: TelegramServer, root: Path, speaking: Any
+    ) -> None:
         self.office = office
         self.runtime = office.runtime
         self.front = front
         self.telegram = telegram
         self.root = root
+        # The one that speaks for the bot.
+        self.speaking = speaking
 
     async def session(self, chat: int = ADA) -> str:
         rows = await self.query("SELECT session_id FROM telegram_chats WHERE chat_id = ?", chat)
@@ -69,6 +73,7 @@ async def opened_street(
     *,
     works: bool = True,
     pace: Pace = QUICK,
+    **callbacks: Any,
 ) -> AsyncIterator[Street]:
     """It ends as `interlock telegram` ends."""
     root = tmp_path / "root"
@@ -89,7 +94,7 @@ async def opened_street(
         monkeypatch.setenv(name, value)
     runtime = open_runtime(Settings())
     office = open_office(runtime)
-    front = open_front(office, private=pace, group=pace)
+    front = open_front(office, private=pace, group=pace, **callbacks)
     worker = office.worker()
     if not works:
         worker.stop()
@@ -98,7 +103,7 @@ async def opened_street(
         for part in (front.run(), front.hub.run(), office.listen(worker.has_room), worker.run())
     ]
     try:
-        yield Street(office, front, telegram, root)
+        yield Street(office, front, telegram, root, running[0])
     finally:
         running[0].cancel()
         worker.stop()

@@ -198,15 +198,13 @@ async def test_another_poller_is_told_and_waited_for(open_street, telegram, caps
 
 @pytest.mark.parametrize("method", ["getMe", "getUpdates"])
 async def test_a_wrong_token_stops_it_with_a_sentence(open_street, telegram, method):
+    telegram.trouble(method, UNAUTHORIZED)
     street = await open_street(MODEL=script("msg:one"), works=False)
-    telegram.trouble(method, UNAUTHORIZED, UNAUTHORIZED, UNAUTHORIZED)
-    front = street.front
     with pytest.raises(StopsProcess) as caught:
         async with asyncio.timeout(10):
-            await front.run()
+            await asyncio.shield(street.speaking)
     assert "Telegram does not know this token" in str(caught.value)
     assert telegram.token not in str(caught.value)
-    telegram._troubles.clear()
 
 
 async def test_a_message_that_somebody_deleted_is_sent_anew(open_street, telegram):

@@ -1,9 +1,11 @@
 """What outlives the process, on both databases: taken in once, sealed together, told once."""
 
+import asyncio
 import re
 
 import pytest
 
+from interlock.channels.telegram.lease import BotLease, BotTaken
 from interlock.channels.telegram.records import Records, ShownTask
 from interlock.channels.telegram.updates import Incoming, Kind
 from interlock.events.ledger import NO_SCOPE
@@ -14,9 +16,15 @@ BOT, CHAT = 7, 501
 SECRET = "hunter2-hunter2-hunter2"
 
 
+async def made(store, bot=BOT, *secrets) -> Records:
+    lease = BotLease(store.log, bot, seconds=30)
+    assert await lease.take()
+    return Records(store.database, store.log, Redactor(secrets), lease)
+
+
 @pytest.fixture
-def records(store) -> Records:
-    return Records(store.database, store.log, Redactor([SECRET]), BOT)
+async def records(store) -> Records:
+    return await made(store, BOT, SECRET)
 
 
 def message(number: int, text: str = "hi", chat: int = CHAT) -> Incoming:
@@ -42,7 +50,7 @@ async def test_the_same_update_is_taken_in_once_and_moves_the_place(records):
 
 async def test_another_bot_in_the_same_store_has_a_place_of_its_own(store, records):
     await records.take_in([message(1)], 2)
-    other = Records(store.database, store.log, Redactor(), BOT + 1)
+    other = await made(store, BOT + 1)
     assert await other.place() is None
     assert await other.waiting(CHAT) == []
 
@@ -108,7 +116,50 @@ async def test_a_question_is_found_by_the_message_that_shows_it(records):
     assert await records.question_shown_by(CHAT, 91) is None
 
 
-def test_the_same_message_is_always_the_same_task(records):
+async def test_the_same_message_is_always_the_same_task(records):
     assert re.fullmatch("t_[0-9a-f]{16}", records.task_id(message(1)))
     assert records.task_id(message(1)) == records.task_id(message(1, "edited"))
     assert len({records.task_id(message(n, chat=c)) for n in (1, 2) for c in (CHAT, CHAT + 1)}) == 4
+
+
+async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, records):
+    """The one before was stopped for too long: it wakes up, and stores nothing any more."""
+    second = BotLease(store.log, BOT, seconds=30)
+    assert not await second.take()
+    assert not second.is_held()
+    with pytest.raises(BotTaken):
+        await Records(store.database, store.log, Redactor(), second).take_in([message(1)], 2)
+    store.execute("UPDATE telegram_leases SET expires_ms = 1")
+    with pytest.raises(BotTaken):
+        await records.take_in([message(1)], 2)
+    assert await second.take()
+    session = await store.sessions.create(opened_by="test")
+    task = ShownTask("t_1", CHAT, session.id, CHAT)
+    sent = ReplySent(channel="telegram", chat="1", task_id="t_1", message_ids=[])
+    for late in (
+        records.take_in([message(1)], 2),
+        records.seal([message(1)], task),
+        records.done([message(1)]),
+        records.talk_in(CHAT, session.id),
+        records.note_shown("t_1", "status", 1),
+        records.ask("q_1", task),
+        records.note_state("q_1", {}),
+        records.end(task, sent, NO_SCOPE),
+    ):
+        with pytest.raises(BotTaken):
+            await late
+    assert store.query("SELECT 1 FROM events WHERE kind = 'reply.sent'") == []
+    await second.give_back()
+    third = BotLease(store.log, BOT, seconds=30)
+    assert await third.take()
+
+
+async def test_a_lease_that_is_not_renewed_is_known_to_be_lost(store):
+    lease = BotLease(store.log, BOT, seconds=0.3)
+    assert await lease.take()
+    keeping = asyncio.create_task(lease.keep())
+    await asyncio.sleep(0.6)
+    assert lease.is_held()
+    store.execute("UPDATE telegram_leases SET token = token + 1")
+    await asyncio.wait_for(keeping, 5)
+    assert not lease.is_held()

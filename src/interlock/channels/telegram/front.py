@@ -1,312 +1,116 @@
-"""All chats of the bot: who talks in which, whose tasks are shown where, and what is followed for that."""
+"""The bot in this process: it waits until nobody else speaks for it, then speaks until it is stopped."""
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
 
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
-from interlock.channels.telegram.commands import COMMANDS, Commands
-from interlock.channels.telegram.conversation import Conversation
+from interlock.channels.telegram.commands import COMMANDS
 from interlock.channels.telegram.faults import Flooded, TelegramFault
-from interlock.channels.telegram.heard import Heard
-from interlock.channels.telegram.polling import Polling, until_reached
-from interlock.channels.telegram.records import Records, ShownTask
+from interlock.channels.telegram.lease import BotLease
+from interlock.channels.telegram.polling import until_reached
+from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services
+from interlock.channels.telegram.shift import Shift
 from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace, Traffic
-from interlock.channels.telegram.updates import BotName, Incoming, Sender
-from interlock.channels.telegram.view import TaskView
-from interlock.channels.telegram.wall import Wall
-from interlock.events.ledger import NO_SCOPE
-from interlock.events.replies import ReplyFailed, ReplySent
-from interlock.infra.errors import SessionNotFound, StoreError, TaskNotFound
-from interlock.infra.mailbox import Mailbox
+from interlock.channels.telegram.updates import BotName
+from interlock.infra.errors import StoreError
 
 _log = structlog.get_logger(__name__)
 
-MAX_HEARD = 500
-AGAIN_SECONDS = 1.0
-FLUSH_SECONDS = 5.0
-
 
 class Front:
-    """`run` it until it is cancelled, then `close` it."""
+    """`run` it until it is cancelled, then `close` it. `announce` is told when it speaks for the bot, and
+    `waits` when another process does.
+    """
 
     def __init__(
         self,
         bot: TelegramBot,
         records: Records,
         services: Services,
+        lease: BotLease,
         *,
         private: Pace = PRIVATE,
         group: Pace = GROUP,
         announce: Callable[[BotName], None] = lambda _name: None,
+        waits: Callable[[BotName], None] = lambda _name: None,
     ) -> None:
         self._bot = bot
         self._records = records
         self._services = services
+        self._lease = lease
         # Run it beside.
         self.hub = services.hub
-        self._private = private
-        self._group = group
+        self._paces = (private, group)
         self._announce = announce
+        self._waits = waits
         self._admission = Admission(services.given)
-        self._commands = Commands(services, records, self._admission)
-        self._traffic = Traffic()
-        self._walls: dict[int, Wall] = {}
-        self._chats: dict[int, Conversation] = {}
-        self._views: dict[str, TaskView] = {}
-        self._ears: dict[str, Ear] = {}
-        self._running: set[asyncio.Task[None]] = set()
-        self._told = asyncio.Event()
+        self._traffic = Traffic(may_speak=lease.is_held)
+        self._shift: Shift | None = None
+        self._keeping: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         name = await until_reached(self._bot)
+        while True:
+            await self._until_held(name)
+            self._keeping = asyncio.create_task(self._lease.keep())
+            await self._list_commands()
+            self._announce(name)
+            self._shift = Shift(
+                *(self._bot, self._records, self._services, self._admission, self._traffic, self._paces)
+            )
+            await self._speak(self._shift, name, self._keeping)
+            await self._shift.close()
+            self._shift = None
+
+    async def _until_held(self, name: BotName) -> None:
+        is_told = False
+        while True:
+            try:
+                if await self._lease.take():
+                    return
+                if not is_told:
+                    self._waits(name)
+                    is_told = True
+            except StoreError as error:
+                _log.warning("telegram_lease_not_taken", error=str(error))
+            await asyncio.sleep(self._lease.again_seconds)
+
+    async def _list_commands(self) -> None:
         try:
             await self._bot.set_commands(COMMANDS)
         except Flooded as flood:
             self._traffic.all_flooded(time.monotonic(), flood.seconds)
         except TelegramFault as fault:
             _log.info("telegram_commands_not_listed", fault=str(fault))
-        self._announce(name)
-        polling = Polling(
-            *(self._bot, name, self._records, self._admission, self._services.log, self._traffic),
-            ready=self._go_on,
-            arrived=self._wake,
-        )
-        await polling.run()
+
+    async def _speak(self, shift: Shift, name: BotName, keeping: "asyncio.Task[None]") -> None:
+        """Until another process may speak. When this is cancelled, what runs is still told."""
+        polling = asyncio.create_task(shift.poll(name))
+        try:
+            await asyncio.wait({polling, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            if polling.done():
+                polling.result()
+        finally:
+            polling.cancel()
+            await asyncio.wait({polling})
 
     async def flush(self) -> None:
         """What has ended is told, if that does not take long."""
-        try:
-            async with asyncio.timeout(FLUSH_SECONDS):
-                self._told.clear()
-                while await self._has_untold_ends():
-                    await self._told.wait()
-                    self._told.clear()
-                for wall in tuple(self._walls.values()):
-                    await wall.settle()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process ends as it should
-            _log.warning("telegram_not_all_told", error=str(error) or type(error).__name__)
-
-    async def _has_untold_ends(self) -> bool:
-        for task_id in tuple(self._views):
-            with suppress(TaskNotFound):
-                if (await self._services.tasks.get(task_id)).status.is_end:
-                    return True
-        return False
+        if self._shift is not None:
+            await self._shift.flush()
 
     async def close(self) -> None:
-        for task in tuple(self._running):
-            task.cancel()
-        if self._running:
-            await asyncio.wait(tuple(self._running))
-        for wall in self._walls.values():
-            await wall.close()
+        if self._shift is not None:
+            await self._shift.close()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait({self._keeping})
+        await self._lease.give_back()
         with suppress(TelegramFault):
             await self._bot.close()
-
-    # -- chats --
-
-    async def _go_on(self) -> None:
-        """With what was left when the process before this one ended."""
-        begins: dict[str, int] = {}
-        await self._drop_disallowed()
-        for task in await self._records.open_tasks():
-            seq = await self._message_of(task)
-            if seq is not None:
-                self.begin(task)
-                begins[task.session_id] = min(seq, begins.get(task.session_id, seq))
-        for session_id, seq in begins.items():
-            self.follow(session_id, seq - 1)
-        self._wake(set(await self._records.chats_at_work()))
-
-    async def _drop_disallowed(self) -> None:
-        """Whoever is not listed any more is told nothing more, and nothing of theirs is taken up."""
-        for chat_id in await self._records.chats_at_work():
-            waiting = [each.incoming for each in await self._records.waiting(chat_id)]
-            await self._records.done([each for each in waiting if self._is_disallowed(each)])
-        for task in await self._records.open_tasks():
-            if self._is_disallowed(task):
-                await self._record_failure(task, "the person or the group is not allowed any more")
-
-    def _is_disallowed(self, each: Incoming | ShownTask) -> bool:
-        sender = Sender(
-            user_id=each.user_id, chat_id=each.chat_id, is_private=each.chat_id > 0, is_person=True
-        )
-        return self._admission.refused(sender) is not None
-
-    async def _message_of(self, task: ShownTask) -> int | None:
-        """Where it begins in its session; None where it was not put yet, or is gone."""
-        try:
-            return (await self._services.tasks.get(task.task_id)).message_seq
-        except TaskNotFound:
-            waiting = await self._records.waiting(task.chat_id)
-            if not any(each.task_id == task.task_id for each in waiting):
-                # Its session was deleted.
-                await self._records.end(task, None, NO_SCOPE)
-            return None
-
-    def _wake(self, chat_ids: set[int]) -> None:
-        for chat_id in chat_ids:
-            self._chat(chat_id).wake()
-
-    def _chat(self, chat_id: int) -> Conversation:
-        chat = self._chats.get(chat_id)
-        if chat is None:
-            chat = self._chats[chat_id] = Conversation(
-                self._wall(chat_id),
-                services=self._services,
-                records=self._records,
-                commands=self._commands,
-                house=self,
-            )
-            self._start(chat.run())
-        return chat
-
-    def _wall(self, chat_id: int) -> Wall:
-        wall = self._walls.get(chat_id)
-        if wall is None:
-            pace = self._private if chat_id > 0 else self._group
-            wall = self._walls[chat_id] = Wall(self._bot, chat_id, pace, self._traffic)
-        return wall
-
-    # -- tasks --
-
-    def begin(self, task: ShownTask) -> None:
-        if task.task_id not in self._views:
-            self._views[task.task_id] = TaskView(
-                task, self._wall(task.chat_id), self._records, self._services.redactor, self._ended
-            )
-
-    def forget(self, task_id: str) -> None:
-        self._views.pop(task_id, None)
-
-    def view(self, task_id: str | None) -> TaskView | None:
-        return self._views.get(task_id or "")
-
-    def follow(self, session_id: str, after: int) -> None:
-        """One that is followed already tells what comes as well."""
-        if session_id not in self._ears:
-            ear = self._ears[session_id] = Ear(session_id, after, self._services, self)
-            self._start(ear.listen())
-            self._start(ear.follow())
-
-    async def _ended(self, view: TaskView) -> None:
-        task = view.task
-        try:
-            await self._record_end(view)
-        finally:
-            self._views.pop(task.task_id, None)
-            if not any(other.task.session_id == task.session_id for other in self._views.values()):
-                await self._leave(task.session_id)
-            self._told.set()
-            # A message may have waited for room in the queue.
-            self._chat(task.chat_id).wake()
-
-    async def _record_end(self, view: TaskView) -> None:
-        task = view.task
-        if view.fault:
-            await self._record_failure(task, view.fault)
-            return
-        sent = ReplySent(
-            channel="telegram",
-            chat=str(task.chat_id),
-            task_id=task.task_id,
-            message_ids=view.message_ids,
-        )
-        await self._record(task, sent)
-
-    async def _record_failure(self, task: ShownTask, reason: str) -> None:
-        failed = ReplyFailed(
-            channel="telegram", chat=str(task.chat_id), task_id=task.task_id, reason=reason
-        )
-        await self._record(task, failed)
-
-    async def _record(self, task: ShownTask, event: ReplySent | ReplyFailed) -> None:
-        try:
-            scope = (await self._services.tasks.get(task.task_id)).scope
-        except TaskNotFound:
-            await self._records.end(task, None, NO_SCOPE)
-        else:
-            await self._records.end(task, event, scope)
-
-    async def _leave(self, session_id: str) -> None:
-        ear = self._ears.pop(session_id, None)
-        if ear is not None:
-            await self._services.hub.leave(session_id, ear)
-            ear.end()
-
-    async def drop_session(self, session_id: str) -> None:
-        """It was deleted: nothing more will be told of it."""
-        for view in [view for view in self._views.values() if view.task.session_id == session_id]:
-            self._views.pop(view.task.task_id, None)
-            await self._records.end(view.task, None, NO_SCOPE)
-        await self._leave(session_id)
-
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._running.add(task)
-        task.add_done_callback(self._stopped)
-
-    def _stopped(self, task: "asyncio.Task[None]") -> None:
-        self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("telegram_part_ended", exc_info=error)
-
-
-class Ear:
-    """Follows one session for the chats that have tasks in it."""
-
-    def __init__(self, session_id: str, after: int, services: Services, front: Front) -> None:
-        self._session_id = session_id
-        self._after = after
-        self._services = services
-        self._front = front
-        self._heard: Mailbox[Heard | None] = Mailbox()
-        self._room = asyncio.Event()
-        self._has_ended = False
-
-    def tell(self, told: Heard, /) -> None:
-        if told.seq is not None:
-            self._after = max(self._after, told.seq)
-        self._heard.put(told)
-
-    async def ready(self) -> None:
-        while len(self._heard) >= MAX_HEARD:
-            self._room.clear()
-            await self._room.wait()
-
-    def end(self) -> None:
-        self._has_ended = True
-        self._heard.put(None)
-
-    async def follow(self) -> None:
-        while True:
-            try:
-                await self._services.hub.follow(self._session_id, self, after=self._after)
-            except SessionNotFound:
-                await self._front.drop_session(self._session_id)
-            except StoreError as error:
-                _log.warning("telegram_not_followed", session_id=self._session_id, error=str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            if self._has_ended:
-                # While it was still being told what was before.
-                await self._services.hub.leave(self._session_id, self)
-            return
-
-    async def listen(self) -> None:
-        while (heard := await self._heard.next()) is not None:
-            self._room.set()
-            _, data = heard.piece
-            if data.get("kind") == "session.deleted":
-                await self._front.drop_session(self._session_id)
-            elif (view := self._front.view(heard.task_id)) is not None:
-                try:
-                    await view.hear(heard)
-                except Exception as error:  # noqa: BLE001 - one odd event must not silence the session
-                    _log.error("telegram_not_shown", task_id=heard.task_id, exc_info=error)

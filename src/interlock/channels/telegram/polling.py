@@ -15,6 +15,7 @@ from interlock.channels.telegram.faults import (
     AnotherPoller,
     Flooded,
     TelegramFault,
+    Unreachable,
     WrongToken,
 )
 from interlock.channels.telegram.records import Place, Records
@@ -116,6 +117,8 @@ class Polling:
                 pause.over()
 
     async def _once(self) -> None:
+        if not self._traffic.may_speak():
+            raise Unreachable("another process may speak for this bot by now")
         if not self._is_ready:
             self._place = await self._records.place()
         updates = await self._bot.updates(self._offset(), LONG_POLL_SECONDS if self._is_ready else 0)

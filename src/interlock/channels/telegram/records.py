@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from interlock.channels.telegram.lease import BotLease
 from interlock.channels.telegram.updates import Incoming
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
@@ -104,13 +105,14 @@ class Place:
 
 
 class Records:
-    """Of one bot."""
+    """Of one bot, and written only by who holds its lease."""
 
-    def __init__(self, database: Database, log: EventLog, redactor: Redactor, bot_id: int) -> None:
+    def __init__(self, database: Database, log: EventLog, redactor: Redactor, lease: BotLease) -> None:
         self._database = database
         self._events = log
         self._redactor = redactor
-        self._bot = bot_id
+        self._lease = lease
+        self._bot = lease.bot_id
 
     # -- what comes in --
 
@@ -126,7 +128,7 @@ class Records:
         ]
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             transaction.connection.change_many(TAKE_IN, rows)
             transaction.connection.change(MOVE_PLACE, (self._bot, next_update, time_us))
 
@@ -140,7 +142,7 @@ class Records:
         """From now on these are this task, in this session, whatever comes behind them."""
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             connection = transaction.connection
             for each in group:
                 document = replace(each, session_id=task.session_id).as_json()
@@ -155,7 +157,7 @@ class Records:
         """They were dealt with; a task that came of nothing is forgotten with them."""
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             for each in group:
                 transaction.connection.change(DONE, (self._bot, each.update_id))
             if dropped_task is not None:
@@ -175,7 +177,7 @@ class Records:
 
     async def talk_in(self, chat_id: int, session_id: str) -> None:
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             transaction.connection.change(TALK_IN, (self._bot, chat_id, session_id))
 
         await self._events.transact(SYSTEM_STREAM, work)
@@ -194,7 +196,7 @@ class Records:
         """Which message shows this part of it; None: none any more."""
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             rows = transaction.connection.query(READ_TASK, (task_id,))
             if rows:
                 shown: dict[str, int] = orjson.loads(rows[0][5])
@@ -209,7 +211,7 @@ class Records:
         """The chat knows how it ended, or never will; told in its session where that is still there."""
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             _forget(transaction.connection, task.task_id)
             if event is not None:
                 transaction.record(event, scope)
@@ -222,7 +224,7 @@ class Records:
         """How far the person has come with it."""
 
         def work(transaction: Transaction) -> dict[str, Any]:
-            transaction.next_seq()
+            self._begin(transaction)
             row = (question_id, task.task_id, task.session_id)
             transaction.connection.change(ADD_QUESTION, row)
             state: dict[str, Any] = orjson.loads(
@@ -246,7 +248,7 @@ class Records:
         text = orjson.dumps(self._redactor.value(state)).decode()
 
         def work(transaction: Transaction) -> None:
-            transaction.next_seq()
+            self._begin(transaction)
             transaction.connection.change(NOTE_STATE, (text, question_id))
 
         await self._events.transact(SYSTEM_STREAM, work)
@@ -272,6 +274,11 @@ class Records:
     def _digest(self, what: str, first: Incoming) -> str:
         named = f"telegram {what} {self._bot} {first.chat_id} {first.message_id} {first.update_id}"
         return sha256(named.encode()).hexdigest()[:16]
+
+    def _begin(self, transaction: Transaction) -> None:
+        """Nothing is stored by a process that does not speak for the bot any more."""
+        transaction.next_seq()
+        self._lease.check(transaction)
 
     def _safe(self, incoming: Incoming) -> Incoming:
         return replace(incoming, text=self._redactor.text(storable(incoming.text)))
