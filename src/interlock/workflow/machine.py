@@ -282,6 +282,7 @@ class Walk:
         asked = Place(place.frame, first)
         if second == "visits":
             return self._visits[asked]
-        if asked == place and outcome:
-            return outcome
+        if asked == place and self.book.node(place).kind is not NodeKind.decision:
+            # Only what was said this time: silence is not what was said the time before.
+            return outcome or None
         return self._outcomes.get(asked)

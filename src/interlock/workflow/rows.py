@@ -147,8 +147,11 @@ class Standing:
                 return visit
         if self.run.status is not RunStatus.paused:
             return None
-        unfinished = [v for v in self.visits if v.status in {VisitStatus.failed, VisitStatus.cancelled}]
-        return max(unfinished, key=lambda visit: (visit.ended_us or 0, visit.number), default=None)
+        # One is left: a run goes on only by doing again what failed. No clock has a say in it.
+        retried = {visit.retry_of for visit in self.visits}
+        unfinished = (v for v in self.visits if v.status in {VisitStatus.failed, VisitStatus.cancelled})
+        left = (visit for visit in unfinished if visit.number not in retried)
+        return max(left, key=lambda visit: visit.number, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,3 +250,58 @@ def test_a_graph_without_problems_never_leaves_a_run_without_a_way_where_the_out
             # Then it was a decision behind it that two conditions held at.
             assert run.end.place != place
             assert "more than one condition" in run.end.reason
+
+
+OUTSPOKEN = """\
+description = "Deploy what is approved"
+start = "review"
+[nodes.review]
+kind = "step"
+[nodes.deploy]
+kind = "step"
+[nodes.fix]
+kind = "step"
+[nodes.done]
+kind = "end"
+[[edges]]
+from = "review"
+to = "deploy"
+condition = 'review.outcome == "approve"'
+[[edges]]
+from = "review"
+to = "fix"
+default = true
+[[edges]]
+from = "deploy"
+to = "review"
+label = "again"
+[[edges]]
+from = "deploy"
+to = "done"
+label = "stop"
+[[edges]]
+from = "fix"
+to = "review"
+"""
+OUTSPOKEN_FILES = {
+    "review.md": "---\noutcomes: approve, needs_work\n---\nLook.\n",
+    "deploy.md": "Deploy.\n",
+    "fix.md": "Mend.\n",
+}
+
+
+def test_a_visit_that_says_nothing_has_not_said_what_the_one_before_it_said():
+    run = Run(read(OUTSPOKEN, OUTSPOKEN_FILES)[0]).come_to("approve")
+    assert run.at.node == "deploy"
+    assert run.come_to("again").at.node == "review"
+    assert run.come_to("").at.node == "fix"
+
+
+def test_a_silent_visit_pauses_where_there_is_no_default_whatever_was_said_before():
+    graph = OUTSPOKEN.replace("default = true", "condition = 'review.outcome == \"needs_work\"'")
+    run = Run(read(graph, OUTSPOKEN_FILES)[0]).come_to("approve").come_to("again").come_to("")
+    assert isinstance(run.end, Fail)
+    assert "did not say its outcome" in run.end.reason
+    listed = OUTSPOKEN_FILES | {"review.md": "Look.\n"}
+    silent = Run(read(graph.replace('"approve"', '"done"'), listed)[0]).come_to("done").come_to("again")
+    assert isinstance(silent.come_to("").end, Fail)
