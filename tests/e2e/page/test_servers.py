@@ -14,7 +14,7 @@ from tests.e2e.page.model import called, said
 from tests.e2e.page.window import begin, go, is_done, say, switch_mode
 from tests.integration.mcp.stand import DOUBLES, HOSTILE, OFFICIAL, QUICK
 
-ALLOWED = '["echoes", "official"]'
+ALLOWED = '["claims", "echoes", "official"]'
 
 
 # The command line, many times in one process: most of its time is that of starting.
@@ -31,13 +31,14 @@ for words in json.loads(sys.argv[1]):
 
 @pytest.fixture(scope="module")
 def served(server):
-    """Two servers that the policy lists, and one that it does not."""
+    """Three servers that the policy lists, and one that it does not."""
     state = server.root / "state"
     readable = ("--readable", str(DOUBLES))
     quick = ("--", *QUICK, str(HOSTILE), "rug-pull", str(state))
     official = ("--readable", str(Path(sys.prefix)), "--", sys.executable, str(OFFICIAL))
     commands = [
         ("mcp", "add", "echoes", *readable, *quick),
+        ("mcp", "add", "claims", *readable, "--", *QUICK, str(HOSTILE), "well"),
         ("mcp", "add", "official", *readable, *official),
         ("mcp", "add", "unlisted", "--url", "https://mcp.example.org/"),
         ("settings", "set", "tools.mcp.enabled", "true"),
@@ -120,6 +121,16 @@ def test_a_changed_definition_is_shown_and_denied(served, page, model):
     echo.get_by_role("button", name="Remove the class").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove the class").click()
     expect(echo).to_have_attribute("data-state", "unclassed")
+
+
+def test_what_a_server_says_of_itself_is_a_claim_and_fills_in_nothing(served, page):
+    page.evaluate("location.hash = '#/servers/claims'")
+    echo = _tool(page, "echo")
+    expect(echo).to_contain_text("its own claim")
+    expect(echo).to_contain_text("It says itself that it only reads")
+    echo.get_by_role("button", name="Class it").click()
+    expect(echo.get_by_role("radio", checked=True)).to_have_count(0)
+    expect(echo.get_by_role("checkbox", checked=True)).to_have_count(0)
 
 
 def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):

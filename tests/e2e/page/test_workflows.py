@@ -120,18 +120,52 @@ def test_a_question_of_a_run_is_answered_right_there(page, server, model, enter)
     expect(phone.locator('[data-run-status="done"]')).to_be_visible()
 
 
-def test_a_run_is_stopped_for_good(page, server, model):
-    put_workflow(server, "stopped")
+OUTER = """description = "Another workflow as a part of this one"
+start = "polish"
+
+[nodes.polish]
+kind = "subworkflow"
+workflow = "inner"
+
+[nodes.over]
+kind = "end"
+
+[[edges]]
+from = "polish"
+to = "over"
+"""
+
+
+def test_the_graph_follows_a_run_into_another_workflow(page, server, model):
+    put_workflow(server, "inner")
+    outer = server.home / "workspace" / "workflows" / "outer"
+    outer.mkdir()
+    (outer / "workflow.toml").write_text(OUTER)
     gate = Gate()
-    _goes_well(model, "stopped", plan=(held("On ", gate, "and on."),))
-    _start(page, "stopped")
+    _goes_well(model, "inner", build=(_completes(), held("Inside ", gate, "and done.")))
+    _start(page, "outer")
+    expect(_node(page, "build", "running")).to_be_visible()
+    graphs = page.get_by_role("group", name="Which graph is shown")
+    expect(graphs.get_by_role("button", name="polish#1", pressed=True)).to_be_visible()
+    graphs.get_by_role("button", name="outer").click()
+    expect(_node(page, "polish", "running")).to_have_class(re.compile("is-current"))
+    gate.set()
+    _stands(page, "done")
+    expect(_node(page, "polish", "done")).to_be_visible()
+
+
+def test_a_run_is_stopped_for_good(page, server, model):
+    put_workflow(server, "halted")
+    gate = Gate()
+    _goes_well(model, "halted", plan=(held("On ", gate, "and on."),))
+    _start(page, "halted")
     expect(_node(page, "plan", "running")).to_be_visible()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
     dialog = page.get_by_role("dialog", name="Stop this run?")
     dialog.get_by_role("button", name="Cancel").click()
     _stands(page, "running")
-    page.get_by_role("button", name="Stop").click()
-    dialog.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    dialog.get_by_role("button", name="Stop", exact=True).click()
     _stands(page, "stopped")
     gate.set()
     expect(_node(page, "plan", "cancelled")).to_be_visible()
