@@ -57,6 +57,7 @@ async def telegram(
 
 async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
     stop = stop_on_signals(hands)
+    await front.dismiss()
     working = asyncio.create_task(hands.run())
     beside = _started(office, front, hands)
     stopping = asyncio.create_task(stop.wait())

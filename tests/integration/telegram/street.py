@@ -95,6 +95,7 @@ async def opened_street(
     runtime = open_runtime(Settings())
     office = open_office(runtime)
     front = open_front(office, private=pace, group=pace, **callbacks)
+    await front.dismiss()
     worker = office.worker()
     if not works:
         worker.stop()

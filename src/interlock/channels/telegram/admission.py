@@ -51,6 +51,13 @@ class Admission:
             return Reason.chat
         return None
 
+    def is_listed(self, user_id: int) -> bool:
+        return user_id in self._given.allowed_users
+
+    def may_decide(self, user_id: int, owner_id: int) -> bool:
+        """About a task: whoever put it, or an operator."""
+        return user_id == owner_id or self.is_operator(user_id)
+
     def is_operator(self, user_id: int) -> bool:
         return user_id in self._given.operators
 

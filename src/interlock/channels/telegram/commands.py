@@ -23,8 +23,8 @@ COMMANDS = {
     "mode": "The mode, and those that are open",
     "tools": "What can be used in this mode, and what not",
     "why": "What the last refusal was about",
-    "cancel": "Cancel what runs and what waits",
-    "undo": "Take back the last changes of files",
+    "cancel": "Cancel what you asked for and is not done",
+    "undo": "Take back the last changes of files you asked for",
     "help": "What can be written here",
 }
 HELP = "Write what you want done. What else there is:\n" + "\n".join(
@@ -35,6 +35,7 @@ SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND pa
 ORDER BY seq DESC LIMIT 1
 """
 MODE_PRESS = "m"
+NOT_YOURS = "What runs here was asked for by somebody else; they or an operator can cancel it."
 
 _DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
 
@@ -140,14 +141,16 @@ class Commands:
 
     async def _cancel(self, asked: Incoming) -> Content:
         who, cancelled = person(asked.user_id), 0
-        for task in await self._tasks(asked):
+        mine, others = await self._mine(asked)
+        for task in mine:
             if not task.status.is_end:
                 with suppress(WrongTaskStatus):
                     await self._services.tasks.cancel(task.id, who=who)
                     cancelled += 1
         dropped = await self._drop_waiting(asked)
         if not cancelled and not dropped:
-            return Content("Nothing runs and nothing waits.")
+            is_others = any(not task.status.is_end for task in others)
+            return Content(NOT_YOURS if is_others else "Nothing runs and nothing waits.")
         told = f"{cancelled} {'task is' if cancelled == 1 else 'tasks are'} being cancelled."
         more = (
             f" {dropped} that waited behind them {'was' if dropped == 1 else 'were'} dropped."
@@ -159,17 +162,36 @@ class Commands:
     async def _drop_waiting(self, asked: Incoming) -> int:
         """Messages that came before and found no room in the queue."""
         waiting = await self._records.waiting(asked.chat_id)
-        before = [each for each in waiting if each.task_id and each.incoming.update_id < asked.update_id]
+        before = [
+            each
+            for each in waiting
+            if each.task_id
+            and each.incoming.update_id < asked.update_id
+            and self.may_decide(asked, each.incoming.user_id)
+        ]
         for task_id in dict.fromkeys(each.task_id for each in before):
             group = [each.incoming for each in before if each.task_id == task_id]
             await self._records.done(group, dropped_task=task_id)
         return len({each.task_id for each in before})
 
     async def _undo(self, asked: Incoming) -> Content:
-        for task in await self._tasks(asked):
+        mine, others = await self._mine(asked)
+        for task in mine:
             with suppress(NothingToUndo):
                 return Content(_report(await self._services.undo(task.id, person(asked.user_id))))
-        return Content("There is no change of a file to take back.")
+        hint = " Those of others only operators take back." if others else ""
+        return Content(f"There is no change of a file to take back.{hint}")
+
+    def may_decide(self, asked: Incoming, owner_id: int) -> bool:
+        return self._admission.may_decide(asked.user_id, owner_id)
+
+    async def _mine(self, asked: Incoming) -> tuple[list[Task], list[Task]]:
+        """Those that this person may cancel or take back: an operator all of them; and the others."""
+        tasks = await self._tasks(asked)
+        if self._admission.is_operator(asked.user_id):
+            return tasks, []
+        who = person(asked.user_id)
+        return [task for task in tasks if task.who == who], [task for task in tasks if task.who != who]
 
     async def _tasks(self, asked: Incoming) -> list[Task]:
         """The newest first."""

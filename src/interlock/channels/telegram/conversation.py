@@ -48,6 +48,7 @@ TELL_BUSY_SECONDS = 60.0
 
 ONLY_TEXT = "I understand only text. Write it, or send the picture with a caption."
 CLOSED = "That question is closed."
+NOT_ASKED = "Only who asked for this, or an operator, can answer it."
 FAULT = "Something went wrong here with that; the operator finds it in the log."
 
 
@@ -250,6 +251,9 @@ class Conversation:
             self._answer_press(incoming, CLOSED)
             return True
         question, task, state = found
+        if not self._commands.may_decide(incoming, task.user_id):
+            self._answer_press(incoming, NOT_ASKED)
+            return True
         step = pressed(question.read_widget(), state, rest)
         self._answer_press(incoming, "" if step is not None else "That part was answered already.")
         if step is not None:
@@ -265,6 +269,9 @@ class Conversation:
         step = replied(question.read_widget(), state, incoming.text)
         if step is None:
             return False
+        if not self._commands.may_decide(incoming, task.user_id):
+            self.say(Content(NOT_ASKED))
+            return True
         await self._take_step(incoming, question, task, state, step)
         return True
 

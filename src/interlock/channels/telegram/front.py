@@ -10,6 +10,7 @@ import structlog
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import COMMANDS
+from interlock.channels.telegram.dismissal import dismiss
 from interlock.channels.telegram.faults import Flooded, TelegramFault
 from interlock.channels.telegram.lease import BotLease
 from interlock.channels.telegram.polling import until_reached
@@ -53,6 +54,10 @@ class Front:
         self._traffic = Traffic(may_speak=lease.is_held)
         self._shift: Shift | None = None
         self._keeping: asyncio.Task[None] | None = None
+
+    async def dismiss(self) -> None:
+        """To be done before anybody works: nothing of those goes on who are not listed any more."""
+        await dismiss(self._records, self._admission, self._services)
 
     async def run(self) -> None:
         name = await until_reached(self._bot)

@@ -64,6 +64,13 @@ OPEN_TASKS = f"SELECT {_TASK} FROM telegram_tasks WHERE bot_id = ? ORDER BY task
 NOTE_SHOWN = "UPDATE telegram_tasks SET shown = ? WHERE task_id = ?"
 END_TASK = "DELETE FROM telegram_tasks WHERE task_id = ?"
 
+# Also those that this bot's chats are told nothing of any more.
+UNENDED = """
+SELECT t.id, t.who FROM tasks t
+WHERE substr(t.who, 1, 9) = 'telegram:' AND t.status IN ('queued', 'running', 'waiting')
+    AND EXISTS (SELECT 1 FROM telegram_chats c WHERE c.session_id = t.session_id AND c.bot_id = ?)
+"""
+
 ADD_QUESTION = """
 INSERT INTO telegram_questions (question_id, task_id, session_id, state) VALUES (?, ?, ?, '{}')
 ON CONFLICT (question_id) DO NOTHING
@@ -191,6 +198,12 @@ class Records:
     async def open_tasks(self) -> list[ShownTask]:
         rows = await self._database.read(lambda db: db.query(OPEN_TASKS, (self._bot,)))
         return [_task_of(row) for row in rows]
+
+    async def unended(self) -> list[tuple[str, int]]:
+        """What was asked for in sessions of this bot's chats, and who in Telegram did."""
+        rows = await self._database.read(lambda db: db.query(UNENDED, (self._bot,)))
+        named = [(str(row[0]), str(row[1]).partition(":")[2]) for row in rows]
+        return [(task_id, int(user_id)) for task_id, user_id in named if user_id.isdecimal()]
 
     async def note_shown(self, task_id: str, name: str, message_id: int | None) -> None:
         """Which message shows this part of it; None: none any more."""

@@ -12,12 +12,13 @@ from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import Commands
 from interlock.channels.telegram.conversation import Conversation
+from interlock.channels.telegram.dismissal import dismiss, is_disallowed
 from interlock.channels.telegram.heard import Heard
 from interlock.channels.telegram.polling import Polling
 from interlock.channels.telegram.records import Records, ShownTask
 from interlock.channels.telegram.services import Services
 from interlock.channels.telegram.traffic import Pace, Traffic
-from interlock.channels.telegram.updates import BotName, Incoming, Sender
+from interlock.channels.telegram.updates import BotName
 from interlock.channels.telegram.view import TaskView
 from interlock.channels.telegram.wall import Wall
 from interlock.events.ledger import NO_SCOPE
@@ -112,19 +113,14 @@ class Shift:
         self._wake(set(await self._records.chats_at_work()))
 
     async def _drop_disallowed(self) -> None:
-        """Whoever is not listed any more is told nothing more, and nothing of theirs is taken up."""
+        """Whoever is not listed any more is told nothing more, and nothing of theirs is gone on with."""
+        await dismiss(self._records, self._admission, self._services)
         for chat_id in await self._records.chats_at_work():
             waiting = [each.incoming for each in await self._records.waiting(chat_id)]
-            await self._records.done([each for each in waiting if self._is_disallowed(each)])
+            await self._records.done([each for each in waiting if is_disallowed(self._admission, each)])
         for task in await self._records.open_tasks():
-            if self._is_disallowed(task):
+            if is_disallowed(self._admission, task):
                 await self._record_failure(task, "the person or the group is not allowed any more")
-
-    def _is_disallowed(self, each: Incoming | ShownTask) -> bool:
-        sender = Sender(
-            user_id=each.user_id, chat_id=each.chat_id, is_private=each.chat_id > 0, is_person=True
-        )
-        return self._admission.refused(sender) is not None
 
     async def _message_of(self, task: ShownTask) -> int | None:
         """Where it begins in its session; None where it was not put yet, or is gone."""
