@@ -24,6 +24,7 @@ from interlock.tools.builtins.generate_image import ImageServices
 from interlock.tools.files.seen import SeenFiles
 from interlock.tools.files.undoing import UndoDesk
 from interlock.tools.files.writing import WritingDesk
+from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
@@ -79,8 +80,10 @@ class Workbench:
         self.images, self.redactor = endpoint, Redactor([SECRET, *secrets])
         self._build()
 
-    def authority(self) -> Authority:
-        return self.authorities.get(
+    def authority(self, registry: ToolRegistry | None = None) -> Authority:
+        """Of the workbench's tools, or of other ones."""
+        authorities = self.authorities if registry is None else AuthorityCache(registry)
+        return authorities.get(
             Situation(
                 mode=self.mode,
                 open_modes=frozenset(ToolMode),

@@ -27,4 +27,4 @@ async def searched_with(
     registry = build_registry(None, FileServices(redactor, None, program))  # type: ignore[arg-type]
     runner = ToolRunner(registry, workbench.store.log, redactor)
     call = ToolCall("c", "search_files", {"pattern": pattern}, timeout)
-    return await runner.call(call, workbench.authority(), CallContext(workbench.session_id))
+    return await runner.call(call, workbench.authority(registry), CallContext(workbench.session_id))
