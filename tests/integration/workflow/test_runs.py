@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -81,8 +82,11 @@ async def test_a_step_sees_its_brief_and_what_was_handed_over_and_nothing_that_w
         assert (
             told[0] == "Step first of the workflow two, visit 1.\n\nWhat this run is for:\npaint the fence"
         )
-        assert "- first: done. said" in told[1]
-        assert "Artifact note:\nthe colour is blue" in told[1]
+        assert re.search(
+            r"- first: done, and its summary:\n<<< (\w+)\nsaid\n>>> \1\n\n"
+            r"Artifact note:\n<<< \1\nthe colour is blue\n>>> \1$",
+            told[1],
+        )
         counts = [fields["messages"] for _, fields in hall.events(done.run.session_id, "turn.started")]
         assert counts == [1, 3, 1]
 
