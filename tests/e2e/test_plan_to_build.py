@@ -58,6 +58,8 @@ def test_where_coding_is_not_open_the_way_to_it_is_told_and_build_takes_it_up(pe
     assert "coding mode is not open" in refused.stderr
     built = chat(person, "/build\n", "--session", session, "--mode", "coding")
     assert "Built." in built.stdout, built.stdout + built.stderr
+    assert built.stdout.index("Write a.txt.") < built.stdout.index("Built.")
+    assert "building this plan, approved by" in built.stderr
     assert (tmp_path / "project" / "a.txt").read_text() == "built\n"
 
 

@@ -28,7 +28,7 @@ HELP = """\
 /why            what the last refusal was about, and which rule decided
 /model [NAME]   which model answers; or choose another that is configured
 /history        what was said in this session
-/build          build the newest approved plan of this session, in coding mode
+/build          build the newest plan of this session, if it was approved, in coding mode
 /undo           take back the last changes of files; once more, those before
 /quit           leave; the session stays (Ctrl-D too)
 Ctrl-C          cancel what is being worked on, and stay"""
@@ -171,10 +171,18 @@ class _Chat:
         session = self._desk.session_id
         plan = self._run(self._desk.office.plans.approved(session)) if session else None
         if plan is None:
-            note("no plan was approved in this session")
+            note("there is no plan to build: the newest plan of this session must be one that was approved")
             return
+        self._show_plan(plan)
         talk = self._run(self._desk.talk())
         self._see_through(self._run(talk.see_to(lambda: self._desk.build(plan))))
+
+    def _show_plan(self, question: "Question") -> None:
+        from interlock.questions.rendering import question_text
+
+        print_text(question_text(question.read_widget()))
+        by = f" by {question.closed_by}" if question.closed_by else ""
+        note(f"building this plan, approved{by} at {local_time(question.closed_us or question.asked_us)}")
 
     def _answer_to(self, question: "Question") -> "Mapping[str, Any] | None":
         """None: the person would rather not, and the task with it."""

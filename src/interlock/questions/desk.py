@@ -40,6 +40,7 @@ from interlock.questions.rows import (
     HAS_OUTCOME,
     INSERT,
     LIST,
+    NEWEST_OF_WIDGET,
     OPEN_OF_SESSION,
     READ,
     WAKE_TASK,
@@ -222,6 +223,10 @@ class QuestionDesk:
         rows = await self._database.read(lambda db: db.query(LIST, parameters))
         return [question_of(row) for row in rows]
 
+    async def newest(self, session_id: str, widget: str) -> Question | None:
+        """The question of that kind that was asked last in a session."""
+        return await self._database.read(lambda db: newest_within(db, storable(session_id), widget))
+
     def _checked(self, question: Question, answer: Mapping[str, Any]) -> Redacted:
         try:
             fitting = json_value(read_answer(question.read_widget(), answer))
@@ -231,6 +236,11 @@ class QuestionDesk:
 
     def _line(self, text: str, max_chars: int) -> str:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+
+
+def newest_within(connection: Connection, session_id: str, widget: str) -> Question | None:
+    rows = connection.query(NEWEST_OF_WIDGET, (session_id, widget))
+    return question_of(rows[0]) if rows else None
 
 
 def _expire(transaction: Transaction, question: Question, because: str, author: str) -> Question:

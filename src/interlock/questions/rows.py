@@ -85,6 +85,12 @@ SELECT {_NAMES} FROM questions
 WHERE session_id = ? AND coalesce(task, '') = ? AND document IS NOT NULL ORDER BY asked_seq
 """  # noqa: S608
 
+# By the order of the log: what was asked last is what a person looks at now.
+NEWEST_OF_WIDGET = f"""
+SELECT {_NAMES} FROM questions
+WHERE session_id = ? AND widget = ? AND document IS NOT NULL ORDER BY asked_seq DESC LIMIT 1
+"""  # noqa: S608
+
 HAS_ASKED = "SELECT 1 FROM questions WHERE intent_id = ?"
 COUNT_OPEN = "SELECT count(*) FROM questions WHERE session_id = ? AND status = 'open'"
 WAITING_INTENTS = "SELECT intent_id FROM questions WHERE session_id = ? AND status = 'open'"

@@ -15,7 +15,7 @@ from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog, Transaction
 from interlock.events.runs import PlanBuildStarted
 from interlock.infra.errors import PersonError
-from interlock.questions.desk import QuestionDesk
+from interlock.questions.desk import QuestionDesk, newest_within
 from interlock.questions.rows import Question, Status
 from interlock.questions.widgets import PlanReview, WidgetType
 from interlock.session.manager import SessionManager
@@ -62,11 +62,9 @@ class PlanDesk:
         return is_plan and is_approved and self._switch.is_open(ToolMode.coding)
 
     async def approved(self, session_id: str) -> Question | None:
-        """The newest plan of a session that was approved."""
-        for question in await self._questions.list_questions(session_id=session_id, include_closed=True):
-            if question.status is Status.answered and _is_approved(question):
-                return question
-        return None
+        """The newest plan of a session, if it was approved: an older one has been moved on from."""
+        newest = await self._questions.newest(session_id, WidgetType.plan_review)
+        return newest if newest is not None and _is_approved(newest) else None
 
     async def approve(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Built:
         """Give the answer and have the plan built: both or neither."""
@@ -100,6 +98,7 @@ class PlanDesk:
             before = transaction.next_seq()
             task = self._tasks.putting(session.id, draft, who, task_id=task_id)(transaction)
             if task.message_seq >= before:
+                _refuse_older(transaction, answered)
                 switching(transaction)
                 transaction.record(
                     PlanBuildStarted(question_id=question.id, task_id=task_id, who=task.who), task.scope
@@ -111,15 +110,22 @@ class PlanDesk:
         return built
 
 
+def _refuse_older(transaction: Transaction, question: Question) -> None:
+    newest = newest_within(transaction.connection, question.session_id, WidgetType.plan_review)
+    if newest is not None and newest.id != question.id:
+        raise NoPlan(
+            f"another plan was made here since (question {newest.id}): only a session's newest is built"
+        )
+
+
 def build_task_id(question_id: str) -> str:
     """One plan is built as one task, however often somebody says so."""
     return f"t_{sha256(f'build:{question_id}'.encode()).hexdigest()[:16]}"
 
 
 def _is_approved(question: Question) -> bool:
-    return (
-        question.widget == WidgetType.plan_review and (question.answer or {}).get("decision") == "approve"
-    )
+    is_answered = question.widget == WidgetType.plan_review and question.status is Status.answered
+    return is_answered and (question.answer or {}).get("decision") == "approve"
 
 
 def plan_message(question: Question) -> str:

@@ -1,5 +1,8 @@
 """From a plan to its building: by a person's word, where coding is open, and in no other way."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from interlock.config.modes import ToolMode
@@ -123,3 +126,33 @@ async def test_a_question_of_another_mode_or_kind_is_no_plan_to_build(tmp_path, 
             await person.office.plans.approve(task.question_id, APPROVE, who="ada")
         question = await person.office.runtime.questions.get(task.question_id)
         assert not person.office.plans.can_build(question)
+
+
+@pytest.mark.parametrize("second", ["reject", None])
+async def test_a_plan_that_the_person_has_moved_on_from_is_not_built(tmp_path, monkeypatch, second):
+    model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:ok", {"tool_calls": [PLAN]}, "msg:ok")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+        questions, plans = ada.office.runtime.questions, ada.office.plans
+        session = await ada.session(ToolMode.plan)
+        first = (await ada.say(session, "plan it")).question_id
+        await ada.talk(session).answer(await questions.get(first), APPROVE)
+        assert (await plans.approved(session)).id == first
+        newer = (await ada.say(session, "plan it otherwise")).question_id
+        assert newer not in {None, first}
+        if second:
+            await ada.talk(session).answer(await questions.get(newer), {"decision": second})
+        # Clocks have no say in which is the newest.
+        with closing(sqlite3.connect(tmp_path / "state" / "interlock.db")) as store, store:
+            store.execute("UPDATE questions SET asked_us = 1 WHERE id = ?", (newer,))
+        assert await plans.approved(session) is None
+        with pytest.raises(NoPlan, match="another plan was made here since"):
+            await plans.build(first, who="ada")
+        assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
+        assert ada.payloads(session, "plan.build_started") == []
+
+
+async def test_a_plan_that_is_being_built_may_be_said_again_after_another_was_made(planned):
+    ada, session, question = planned
+    built = await ada.office.plans.approve(question, APPROVE, who="ada")
+    await ada.talk(session).go_on(built.task)
+    assert (await ada.office.plans.build(question, who="bob")).task.id == built.task.id
