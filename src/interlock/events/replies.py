@@ -41,4 +41,15 @@ class ChannelRefused(Event):
     unrecorded: int = 0
 
 
-REPLY_EVENTS = (ReplySent, ReplyFailed, ChannelRefused)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPassedOver(Event):
+    """Something came that cannot be read; it will not be asked for again."""
+
+    kind = "channel.passed_over"
+    outside = ()
+    channel: str
+    update: str
+    reason: str
+
+
+REPLY_EVENTS = (ReplySent, ReplyFailed, ChannelRefused, ChannelPassedOver)

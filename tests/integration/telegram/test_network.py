@@ -296,3 +296,34 @@ async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, mo
     async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
         await telegram.until_shown(ADA, "one")
         await street.delivered()
+
+
+async def test_an_update_that_the_library_cannot_read_is_passed_over(open_street, telegram):
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, "odd", date="yesterday")
+    odd = telegram._next_update
+    await telegram.say(ADA, "hi")
+    await telegram.until_shown(ADA, "one")
+    await street.delivered()
+    assert telegram.offset > odd
+    assert await contents(street) == ["hi"]
+    (passed,) = await street.events("channel.passed_over", "system")
+    assert passed == {"channel": "telegram", "update": str(odd), "reason": "the library cannot read it"}
+
+
+async def test_an_update_that_we_cannot_read_is_passed_over(open_street, telegram, monkeypatch):
+    real = polling.read_update
+
+    def reading(update, name):
+        if update.message.text == "odd":
+            raise AttributeError("odd")
+        return real(update, name)
+
+    monkeypatch.setattr(polling, "read_update", reading)
+    street = await open_street(MODEL=script("msg:one"))
+    await telegram.say(ADA, "odd")
+    await telegram.say(ADA, "hi")
+    await telegram.until_shown(ADA, "one")
+    assert await contents(street) == ["hi"]
+    (passed,) = await street.events("channel.passed_over", "system")
+    assert passed["reason"] == "AttributeError"

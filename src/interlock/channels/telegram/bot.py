@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
+import structlog
 from telegram import (
     Bot,
     BotCommand,
@@ -44,6 +45,8 @@ from interlock.config.addresses import is_loopback, split_address
 
 __all__ = ["TelegramBot"]
 
+_log = structlog.get_logger(__name__)
+
 UPDATE_KINDS = ("message", "callback_query")
 REQUEST_SECONDS = 20.0
 CONNECT_SECONDS = 10.0
@@ -67,7 +70,7 @@ class TelegramBot:
             token,
             base_url=f"{base_url}/bot",
             request=_request(16, trust_env=not is_local),
-            get_updates_request=_request(1, trust_env=not is_local),
+            get_updates_request=_request(1, trust_env=not is_local, kind=_Sifting),
         )
 
     async def open(self) -> BotName:
@@ -86,6 +89,7 @@ class TelegramBot:
             await self._bot.set_my_commands([BotCommand(name, text) for name, text in commands.items()])
 
     async def updates(self, offset: int | None, wait_seconds: int) -> tuple[Update, ...]:
+        """One that the library cannot read comes with its number alone."""
         with _faults():
             return await self._bot.get_updates(
                 offset=offset,
@@ -150,8 +154,28 @@ class _Request(HTTPXRequest):
         return code, payload
 
 
-def _request(connections: int, *, trust_env: bool) -> _Request:
-    return _Request(
+class _Sifting(_Request):
+    """Of updates. Else one that the library cannot read would keep all others from being read, for ever."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        answer = HTTPXRequest.parse_json_payload(payload)
+        if isinstance(updates := answer.get("result"), list):
+            answer["result"] = [_readable(update) for update in updates]
+        return answer
+
+
+def _readable(update: Any) -> Any:
+    try:
+        Update.de_json(update, None)
+    except Exception as error:  # noqa: BLE001 - whatever the library stumbles over
+        _log.warning("telegram_update_not_read", update=update["update_id"], error=type(error).__name__)
+        return {"update_id": update["update_id"]}
+    return update
+
+
+def _request(connections: int, *, trust_env: bool, kind: type[_Request] = _Request) -> _Request:
+    return kind(
         connection_pool_size=connections,
         read_timeout=REQUEST_SECONDS,
         write_timeout=REQUEST_SECONDS,

@@ -20,11 +20,11 @@ from interlock.channels.telegram.faults import (
 )
 from interlock.channels.telegram.records import Place, Records
 from interlock.channels.telegram.traffic import PRIVATE, Lane, Traffic
-from interlock.channels.telegram.updates import BotName, Incoming, Sender, read_update
+from interlock.channels.telegram.updates import Arrived, BotName, Incoming, Sender, read_update
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import now_us
 from interlock.events.log import EventLog
-from interlock.events.replies import ChannelRefused
+from interlock.events.replies import ChannelPassedOver, ChannelRefused
 from interlock.infra.errors import StopsProcess, StoreError
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ class Polling:
         taken: list[Incoming] = []
         next_update = 0
         for update in updates:
-            arrived = read_update(update, self._name)
-            next_update = max(next_update, arrived.update_id + 1)
+            next_update = max(next_update, update.update_id + 1)
+            arrived = await self._read(update)
             if arrived.sender is None or arrived.incoming is None:
                 continue
             reason = self._admission.refused(arrived.sender)
@@ -168,6 +168,19 @@ class Polling:
         await self._records.take_in(taken, next_update)
         self._place = Place(next_update, now_us())
         self._arrived({incoming.chat_id for incoming in taken})
+
+    async def _read(self, update: "Update") -> Arrived:
+        """One that cannot be read is passed over, and the log says so: it must not hold up the others."""
+        try:
+            if update.to_dict().keys() - {"update_id"}:
+                return read_update(update, self._name)
+            reason = "the library cannot read it"
+        except Exception as error:  # noqa: BLE001 - whatever is odd about it
+            _log.error("telegram_update_not_read", update=update.update_id, exc_info=error)
+            reason = type(error).__name__
+        event = ChannelPassedOver(channel="telegram", update=str(update.update_id), reason=reason)
+        await self._log.append(SYSTEM_STREAM, event)
+        return Arrived(update.update_id)
 
     async def _turn_away(self, sender: Sender, notice: Notice) -> None:
         event = ChannelRefused(
