@@ -4,7 +4,7 @@ A workflow's folder has `workflow.toml` and one Markdown file for each step.
 """
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -81,15 +81,65 @@ class WorkflowFolder:
 
     def survey(self) -> list[Checked]:
         """Every workflow there is, in the order of their names."""
-        agents = self.agents()
-        return [self._checked(name, agents) for name in self._names()]
+        look = self._look()
+        return [look.checked(name) for name in look.names]
 
     def check(self, name: str) -> Checked:
-        if not NAME.fullmatch(name) or not (self.path / name).is_dir():
-            near = difflib.get_close_matches(name, self._names(), n=1)
+        return self._look().check(name)
+
+    def load(self, name: str) -> Workflow:
+        return self._look().load(name)
+
+    def pin(self, name: str) -> Pinned:
+        """All that a run needs, as text: what people edit meanwhile does not change a run.
+
+        The very texts that were checked are pinned.
+        """
+        look, texts, used = self._look(), dict[str, Texts](), set[str]()
+        wanted = [name]
+        while wanted:
+            each = wanted.pop()
+            if each in texts:
+                continue
+            workflow = look.load(each)
+            texts[each] = look.read(each).texts
+            used |= set(workflow.agents)
+            wanted += workflow.subworkflows
+        document = _document(name, texts)
+        if len(document) > MAX_PINNED_BYTES:
+            raise WorkflowInvalid(f"'{name}' and what it runs have more than {MAX_PINNED_BYTES} bytes")
+        pins = {agent: look.agents[agent] for agent in sorted(used)}
+        return Pinned(name, document, sha256(document.encode()).hexdigest(), pins)
+
+    def _look(self) -> "_Look":
+        return _Look(self.path, self._known_tools, self.agents())
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One workflow's texts with what was made of them, and what is wrong with it by itself."""
+
+    texts: Texts
+    workflow: Workflow | None
+    problems: tuple[Problem, ...]
+
+
+class _Look:
+    """One look at the folder: every file is read at most once, so that all answers are about the same."""
+
+    def __init__(self, path: Path, known_tools: Collection[str], agents: Mapping[str, str]) -> None:
+        self._path = path
+        self._known_tools = known_tools
+        self._read: dict[str, _Read] = {}
+        self.agents = agents
+        self.names = self._names()
+
+    def check(self, name: str) -> Checked:
+        if not NAME.fullmatch(name) or not (self._path / name).is_dir():
+            near = difflib.get_close_matches(name, self.names, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise WorkflowNotFound(f"there is no workflow '{quotable(name, 64)}'{hint}")
-        return self._checked(name, self.agents())
+        return self.checked(name)
 
     def load(self, name: str) -> Workflow:
         checked = self.check(name)
@@ -98,50 +148,33 @@ class WorkflowFolder:
             raise WorkflowInvalid(f"{told} (interlock workflow check {name} tells all of it)")
         return checked.workflow
 
-    def pin(self, name: str) -> Pinned:
-        """All that a run needs, as text: what people edit meanwhile does not change a run."""
-        self.load(name)
-        agents, texts, used = self.agents(), dict[str, Texts](), set[str]()
-        wanted = [name]
-        while wanted:
-            each = wanted.pop()
-            if each in texts:
-                continue
-            workflow = self.load(each)
-            texts[each] = self._texts(each, [])
-            used |= set(workflow.agents)
-            wanted += workflow.subworkflows
-        document = _document(name, texts)
-        if len(document) > MAX_PINNED_BYTES:
-            raise WorkflowInvalid(f"'{name}' and what it runs have more than {MAX_PINNED_BYTES} bytes")
-        pins = {agent: agents[agent] for agent in sorted(used)}
-        return Pinned(name, document, sha256(document.encode()).hexdigest(), pins)
-
-    # -- reading --
-
-    def _names(self) -> list[str]:
-        with opened_folder(self.path) as folder:
-            found = [] if folder is None else names_in(folder)
-        meant = sorted(name for name in found if NAME.fullmatch(name) and (self.path / name).is_dir())
-        return meant[:MAX_WORKFLOWS]
-
-    def _checked(self, name: str, agents: Mapping[str, str]) -> Checked:
-        workflow, problems = self._read(name)
+    def checked(self, name: str) -> Checked:
+        read = self.read(name)
+        workflow, problems = read.workflow, list(read.problems)
         if workflow is not None:
-            problems += agent_problems(workflow, agents)
+            problems += agent_problems(workflow, self.agents)
             problems += self._nested(workflow, (name,)) if _is_whole(problems) else ()
         ordered = sorted(problems, key=lambda each: (each.file != GRAPH_FILE, each.file, each.line))
         return Checked(name, workflow, tuple(ordered))
 
-    def _read(self, name: str) -> tuple[Workflow | None, list[Problem]]:
+    def read(self, name: str) -> _Read:
+        if name not in self._read:
+            self._read[name] = self._read_now(name)
+        return self._read[name]
+
+    def _read_now(self, name: str) -> _Read:
         reading = Reading(name, self._known_tools)
         texts = self._texts(name, reading.problems)
-        if reading.problems:
-            return None, reading.problems
-        workflow = reading.workflow(texts.graph, texts.files)
+        workflow = None if reading.problems else reading.workflow(texts.graph, texts.files)
         if workflow is not None and _is_whole(reading.problems):
             reading.problems += graph_problems(workflow)
-        return workflow, reading.problems
+        return _Read(texts, workflow, tuple(reading.problems))
+
+    def _names(self) -> list[str]:
+        with opened_folder(self._path) as folder:
+            found = [] if folder is None else names_in(folder)
+        meant = sorted(name for name in found if NAME.fullmatch(name) and (self._path / name).is_dir())
+        return meant[:MAX_WORKFLOWS]
 
     def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[Problem]:
         """What it runs must be there, be right, and not run it again."""
@@ -155,22 +188,25 @@ class WorkflowFolder:
                 reason = f"{' > '.join((*path, name))} goes round in a circle"
             elif len(path) >= MAX_DEPTH:
                 reason = f"{' > '.join((*path, name))} is more than {MAX_DEPTH} workflows deep"
-            elif not NAME.fullmatch(name) or name not in self._names():
+            elif name not in self.names:
                 reason = f"there is no workflow {quotable(name, 64)}"
             if not reason:
-                inner, faults = self._read(name)
-                if inner is None or faults:
+                inner = self.read(name)
+                if inner.workflow is None or inner.problems or self._lacks_agents(inner.workflow):
                     reason = f"the workflow {name} has problems of its own"
                 else:
-                    faults = self._nested(inner, (*path, name))
+                    faults = self._nested(inner.workflow, (*path, name))
                     reason = faults[0].text if faults else ""
             if reason:
                 problems.append(Problem(GRAPH_FILE, node.line, reason))
         return problems
 
+    def _lacks_agents(self, workflow: Workflow) -> bool:
+        return any(True for _ in agent_problems(workflow, self.agents))
+
     def _texts(self, name: str, problems: list[Problem]) -> Texts:
         graph, files = "", dict[str, str]()
-        with opened_folder(self.path / name) as folder:
+        with opened_folder(self._path / name) as folder:
             found = [] if folder is None else sorted(filter(_is_meant, names_in(folder)))
             if GRAPH_FILE not in found:
                 problems.append(Problem(GRAPH_FILE, 1, "is missing"))
@@ -187,7 +223,7 @@ class WorkflowFolder:
         return Texts(graph, files)
 
 
-def _is_whole(problems: list[Problem]) -> bool:
+def _is_whole(problems: Sequence[Problem]) -> bool:
     """The graph itself can be looked at: what is missing in it is not only missing because of a fault."""
     return all(problem.file != GRAPH_FILE for problem in problems)
 

@@ -1,10 +1,13 @@
 """A workflow's files: read as they are meant, or told with the line of what is wrong."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
+from interlock.workflow import folder
 from interlock.workflow.folder import WorkflowInvalid, WorkflowNotFound, unpinned
 from interlock.workflow.graph import NodeKind
 from tests.unit.workflow.graphs import REVIEWED, REVIEWED_FILES, opened, problems, put, read
@@ -161,6 +164,28 @@ def test_what_is_pinned_holds_everything_and_its_hash_follows_every_file(tmp_pat
     assert again.digest != pinned.digest
     assert "Build it well." in again.workflows()["inner"].nodes["build"].brief.text
     assert unpinned(pinned.document)["inner"].nodes["build"].brief.text == "Build it."
+
+
+def test_what_is_pinned_is_what_was_checked_though_somebody_edits_it_meanwhile(tmp_path, monkeypatch):
+    """Whoever read a file twice would find another brief the second time, by an agent that is not there."""
+    put(tmp_path, "inner")
+    put(tmp_path, "outer", nested("inner"))
+    read_it = folder.read_plain
+
+    def read_and_edit(place: int, file: str, limit: int):
+        found = read_it(place, file, limit)
+        if file == "review.md":
+            written = os.open(file, os.O_WRONLY | os.O_TRUNC, dir_fd=place)
+            os.write(written, b"---\nagent: stranger\noutcomes: approve, needs_work\n---\nTake it all.\n")
+            os.close(written)
+        return found
+
+    monkeypatch.setattr(folder, "read_plain", read_and_edit)
+    pinned = opened(tmp_path).pin("outer")
+    assert "Take it all" not in pinned.document
+    assert pinned.agents == {"coder": "c" * 64, "critic": "d" * 64}
+    with pytest.raises(WorkflowInvalid, match="there is no agent stranger"):
+        opened(tmp_path).pin("outer")
 
 
 def test_a_link_is_not_read_and_a_faulty_workflow_is_not_loaded(tmp_path):
