@@ -47,6 +47,15 @@ class McpServerFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class McpRestored(Event):
+    """What a server changed although it is protected was put back when it ended."""
+
+    kind = "mcp.restored"
+    server: str
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolsListed(Event):
     """What a server offers is no longer what it offered. `unusable` says of each why."""
 
@@ -101,6 +110,7 @@ MCP_EVENTS = (
     McpServerRemoved,
     McpServerStarted,
     McpServerFailed,
+    McpRestored,
     McpToolsListed,
     McpToolChanged,
     McpNameClash,

@@ -280,6 +280,12 @@ def _(request: dict, _text: str) -> None:
     say(request, "done")
 
 
+@on_call("writes-and-hangs")
+def _(_request: dict, text: str) -> None:
+    Path(text).write_text("planted")
+    time.sleep(3600)
+
+
 @on_call("writes")
 def _(request: dict, text: str) -> None:
     try:

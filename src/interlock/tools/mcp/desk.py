@@ -120,8 +120,10 @@ class McpDesk:
 
     async def _look(self, server_id: str) -> None:
         try:
-            if server_id in (await self.book.shelf()).servers:
-                await self.inspect(server_id)
+            known = (await self.book.shelf()).servers.get(server_id)
+            connection = self._hub.running(known.server) if known is not None else None
+            if connection is not None:
+                await self._take_in(server_id, await connection.tools())
         except (ServerTrouble, StoreError) as error:
             _log.info("mcp_server_not_listed", server=server_id, reason=str(error))
 
@@ -137,7 +139,8 @@ class McpDesk:
     async def inspect(self, server_id: str) -> tuple[KnownServer, str, str]:
         """Ask the server what it offers, and give what is known then, what it calls itself and advises."""
         server = (await self.book.shelf()).server(server_id).server
-        async with self._hub.using(server) as (connection, line):
+        async with self._hub.using(server) as (opened, line):
+            connection = opened.connection
             await self._take_in(server_id, await connection.tools())
             line.failures = 0
             about = connection.calls_itself, connection.instructions

@@ -15,14 +15,14 @@ import structlog
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.log import EventLog
-from interlock.events.mcp import McpServerFailed, McpServerStarted
+from interlock.events.mcp import McpRestored, McpServerFailed, McpServerStarted
 from interlock.infra.errors import InterlockError, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.jobs import Backend, SandboxUnavailable
 from interlock.sandbox.paths import Territory
-from interlock.tools.blocking import CancelSignal, beside_the_loop
 from interlock.tools.mcp.launch import Grounds, job_of, resolved
+from interlock.tools.mcp.opened import Opened, seen_through
 from interlock.tools.mcp.servers import RootAccess, Server
 from interlock.tools.mcp.trouble import ServerTrouble
 from interlock.tools.mcp.walls import Walls
@@ -39,26 +39,22 @@ IDLE_SECONDS = 300.0
 MAX_PAUSE_SECONDS = 60.0
 # Calls that nobody waits for any more, before the server that keeps them is given up.
 MAX_ABANDONED = 8
+MAX_RESTORED_TOLD = 50
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
 class Line:
-    """A server and the connection to it, if there is one now."""
+    """A server and the connection to it, if there is one now. `opened` changes under `turn` alone."""
 
     server: Server
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    connection: "Connection | None" = None
-    guard: ProtectedGuard | None = None
-    in_use: int = 0
-    abandoned: int = 0
+    opened: Opened | None = None
     failures: int = 0
     not_before: float = 0.0
     last_trouble: str = ""
     closing: asyncio.TimerHandle | None = None
-    # What was put back when it was last ended.
-    restored: list[str] = field(default_factory=list)
 
     @property
     def ends_with_its_call(self) -> bool:
@@ -81,46 +77,59 @@ class ServerHub:
         self._redactor = redactor
         self._log = log
         self._lines: dict[str, Line] = {}
+        # Each until it has ended, also those whose server was removed meanwhile.
+        self._alive: set[Opened] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     @asynccontextmanager
-    async def using(self, server: Server) -> "AsyncIterator[tuple[Connection, Line]]":
+    async def using(self, server: Server) -> "AsyncIterator[tuple[Opened, Line]]":
         """The connection, for as long as somebody uses it. `ServerTrouble` where there is none."""
         line = await self._line(server)
-        line.in_use += 1
+        async with line.turn:
+            opened = await self._connected(line)
+            opened.in_use += 1
         try:
-            async with line.turn:
-                connection = await self._connected(line)
-            yield connection, line
+            yield opened, line
         finally:
-            line.in_use -= 1
-            if line.in_use == 0:
-                await self._rest(line)
+            opened.in_use -= 1
+            if opened.in_use == 0:
+                await self._rest(line, opened)
 
-    def abandon(self, line: Line) -> None:
+    def running(self, server: Server) -> "Connection | None":
+        """The connection, if there is one now. To look at it does not keep it open."""
+        line = self._lines.get(server.id)
+        if line is None or line.server != server or line.opened is None or not line.opened.is_usable:
+            return None
+        return line.opened.connection
+
+    def abandon(self, line: Line, opened: Opened) -> None:
         """A call was given up. A server that does not even say what it offers is given up with it."""
-        line.abandoned += 1
-        if line.connection is not None:
-            self._spawn(self._see_whether_it_answers(line, line.connection))
+        opened.abandoned += 1
+        self._spawn(self._see_whether_it_answers(line, opened))
 
     def keep_only(self, servers: "Mapping[str, Server]") -> None:
-        """Whoever was removed, or is another one now, is ended; nobody waits for that."""
+        """Whoever was removed, is another one now or may not be used is ended; nobody waits for that."""
         for server_id, line in list(self._lines.items()):
             if servers.get(server_id) != line.server:
                 self._spawn(self.forget(server_id))
 
     async def forget(self, server_id: str) -> None:
         if (line := self._lines.pop(server_id, None)) is not None:
-            await self._end(line, "it was removed")
+            self._disarm(line)
+            if line.opened is not None:
+                await line.opened.end("it was removed, or may not be used any more")
 
     async def close(self) -> None:
+        """Every end is seen through, whoever cancels this."""
         self._is_closed = True
         lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            self._disarm(line)
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(self._end(line, "Interlock ended") for line in lines))
+        endings = [opened.end("Interlock ended") for opened in list(self._alive)]
+        await seen_through(asyncio.gather(*self._tasks, *endings, return_exceptions=True))
         await self.walls.close()
 
     # -- opening --
@@ -131,43 +140,39 @@ class ServerHub:
         line = self._lines.get(server.id)
         if line is not None and line.server != server:
             await self.forget(server.id)
-            line = None
-        if line is None:
-            line = self._lines[server.id] = Line(server)
-        return line
+        return self._lines.setdefault(server.id, Line(server))
 
-    async def _connected(self, line: Line) -> "Connection":
-        if line.closing is not None:
-            line.closing.cancel()
-            line.closing = None
-        if line.connection is not None and line.connection.is_open:
-            return line.connection
+    async def _connected(self, line: Line) -> Opened:
+        """Under the line's turn. What was open before has ended, and is put back, before another opens."""
+        self._disarm(line)
+        if line.opened is not None:
+            if line.opened.is_usable:
+                return line.opened
+            await self._end_lost(line, line.opened)
         loop = asyncio.get_running_loop()
-        if (lost := line.connection) is not None:
-            await self._end(line, lost.reason)
-            self._failed(line, lost.reason)
+        if self._is_closed:
+            raise ServerTrouble("Interlock is ending")
         if loop.time() < line.not_before:
             wait = line.not_before - loop.time()
             again = f"it is tried again in {max(1, round(wait))} seconds"
             raise ServerTrouble(f"it failed a moment ago ({line.last_trouble}); {again}")
         try:
-            line.connection = await self._opened(line)
+            return await self._opened(line)
         except (InterlockError, OSError) as error:
             self._failed(line, str(error))
             raise ServerTrouble(str(error)) from error
-        return line.connection
 
-    async def _opened(self, line: Line) -> "Connection":
+    async def _opened(self, line: Line) -> Opened:
         connect = await asyncio.to_thread(_load)
         server = line.server
         backend = await self._backend() if server.is_local else None
-        streams = self._streams(server, backend)
-        await self._remember(line)
-        connection = connect(streams, lambda: self.on_listing_changed(server.id))
+        connection = connect(self._streams(server, backend), lambda: self.on_listing_changed(server.id))
+        line.opened = opened = Opened(connection, self._guard(line), lambda it: self._ended(server, it))
+        self._alive.add(opened)
         try:
-            await connection.open()
+            await opened.open()
         except BaseException:
-            await self._put_back(line)
+            line.opened = None
             raise
         started = McpServerStarted(
             server=server.id,
@@ -177,7 +182,18 @@ class ServerHub:
             sandbox=backend.name if backend is not None else "",
         )
         self._note(started)
-        return connection
+        return opened
+
+    def _guard(self, line: Line) -> ProtectedGuard | None:
+        if not line.ends_with_its_call:
+            return None
+        profile = self.grounds.profile(line.server)
+        return ProtectedGuard(profile, Territory(profile).find("."))
+
+    def _ended(self, server: Server, opened: Opened) -> None:
+        self._alive.discard(opened)
+        if opened.restored:
+            self._note(McpRestored(server=server.id, paths=opened.restored[:MAX_RESTORED_TOLD]))
 
     async def _backend(self) -> Backend:
         choice = await self.walls.choice()
@@ -220,51 +236,36 @@ class ServerHub:
 
     # -- ending --
 
-    async def _rest(self, line: Line) -> None:
+    async def _rest(self, line: Line, opened: Opened) -> None:
         """Nobody uses it now."""
-        if line.connection is None:
+        if line.ends_with_its_call or opened.abandoned > MAX_ABANDONED or opened.is_ending:
+            await opened.end("its call is over")
             return
-        if line.ends_with_its_call or line.abandoned > MAX_ABANDONED:
-            await self._end(line, "its call is over")
-            return
+        self._disarm(line)
         loop = asyncio.get_running_loop()
-        line.closing = loop.call_later(IDLE_SECONDS, lambda: self._spawn(self._end_idle(line)))
+        line.closing = loop.call_later(IDLE_SECONDS, lambda: self._spawn(self._end_idle(opened)))
 
-    async def _end_idle(self, line: Line) -> None:
-        if line.in_use == 0:
-            await self._end(line, "nobody used it")
+    async def _end_idle(self, opened: Opened) -> None:
+        if opened.in_use == 0:
+            await opened.end("nobody used it")
 
-    async def _see_whether_it_answers(self, line: Line, connection: "Connection") -> None:
-        if not await connection.answers():
-            connection.end("it did not answer any more")
-            if line.connection is connection:
-                await self._end(line, connection.reason)
-                self._failed(line, connection.reason)
+    async def _see_whether_it_answers(self, line: Line, opened: Opened) -> None:
+        if not await opened.connection.answers() and not opened.is_ending:
+            await opened.end("it did not answer any more")
+            self._failed(line, opened.connection.reason)
 
-    async def _end(self, line: Line, reason: str) -> None:
-        connection, line.connection = line.connection, None
+    async def _end_lost(self, line: Line, lost: Opened) -> None:
+        """One that ended by itself has failed; one that was ended has not."""
+        has_failed = not lost.is_ending
+        await lost.end(lost.connection.reason)
+        line.opened = None
+        if has_failed:
+            self._failed(line, lost.connection.reason)
+
+    def _disarm(self, line: Line) -> None:
         if line.closing is not None:
             line.closing.cancel()
             line.closing = None
-        line.abandoned = 0
-        if connection is not None:
-            connection.end(reason)
-            await connection.close()
-        await self._put_back(line)
-
-    # -- protected names --
-
-    async def _remember(self, line: Line) -> None:
-        if not line.ends_with_its_call:
-            return
-        profile = self.grounds.profile(line.server)
-        guard = line.guard = ProtectedGuard(profile, Territory(profile).find("."))
-        await beside_the_loop(CancelSignal(), guard.remember)
-
-    async def _put_back(self, line: Line) -> None:
-        guard, line.guard = line.guard, None
-        if guard is not None:
-            line.restored = await beside_the_loop(CancelSignal(), guard.restore)
 
     def _spawn(self, work: "Coroutine[None, None, None]") -> None:
         async def contained() -> None:

@@ -10,8 +10,9 @@ from interlock.sandbox.guard import NOT_PUT_BACK
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 from interlock.tools.mcp.book import KnownTool, ServerBook
 from interlock.tools.mcp.definitions import Definition
-from interlock.tools.mcp.hub import Line, ServerHub
+from interlock.tools.mcp.hub import ServerHub
 from interlock.tools.mcp.names import exposed_name, plain
+from interlock.tools.mcp.opened import Opened
 from interlock.tools.mcp.results import envelope
 from interlock.tools.mcp.schemas import checked_schema
 from interlock.tools.mcp.servers import RootAccess, Server
@@ -101,37 +102,42 @@ class McpTool(BaseTool):
         return True
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        used: list[Opened] = []
         try:
             async with asyncio.timeout(context.timeout_seconds):
-                return await self._called(prepared, context)
+                return _with_restored(await self._called(prepared, context, used), used)
         except TimeoutError:
             unknown = "; whether it took effect is not known" if context.cancel.took_effect else ""
             raise ToolError(
                 ErrorCode.TIMEOUT,
-                f"{self._server.id} did not answer within {context.timeout_seconds:g} seconds{unknown}",
+                f"{self._server.id} did not answer within {context.timeout_seconds:g} seconds{unknown}"
+                + _restored_clause(used),
                 "Look at what it should have changed before you call it again."
                 if unknown
                 else "Go on without it, or tell the person that the server does not answer.",
             ) from None
         except ServerTrouble as error:
-            raise self._told(error, context) from error
+            raise self._told(error, context, used) from error
 
-    async def _called(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def _called(
+        self, arguments: Mapping[str, Any], context: ToolContext, used: list[Opened]
+    ) -> ToolResult:
         hub, definition = self._services.hub, self._known.definition
         await self._make_sure_of_the_class()
-        async with hub.using(self._server) as (connection, line):
+        async with hub.using(self._server) as (opened, line):
+            used.append(opened)
+            connection = opened.connection
             await self._make_sure_of_the_pin(await connection.tools())
             context.cancel.begin_effect()
             try:
                 raw = await connection.call(self._known.name, arguments, _Progress(context).tell)
             except asyncio.CancelledError:
-                hub.abandon(line)
+                hub.abandon(line, opened)
                 raise
             line.failures = 0
         if definition is None:
             raise ServerTrouble("its definition is not known")
-        result = envelope(raw, definition, self.name, context.mode.value, self._server.id)
-        return _with_restored(result, line)
+        return envelope(raw, definition, self.name, context.mode.value, self._server.id)
 
     async def _make_sure_of_the_class(self) -> None:
         """Somebody may have taken it away since this turn began."""
@@ -157,13 +163,12 @@ class McpTool(BaseTool):
             f"(interlock mcp inspect {self._server.id}), and go on without it.",
         )
 
-    def _told(self, error: ServerTrouble, context: ToolContext) -> ToolError:
+    def _told(self, error: ServerTrouble, context: ToolContext, used: list[Opened]) -> ToolError:
         unknown = context.cancel.took_effect and not error.is_answer
+        trouble = "" if error.is_answer else f"the MCP server {self._server.id} is in trouble: "
         return ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"{self.name}: the MCP server {self._server.id} is in trouble: {error}"
-            if not error.is_answer
-            else f"{self.name}: {error}",
+            f"{self.name}: {trouble}{error}{_restored_clause(used)}",
             "Whether it took effect is not known: look at what it should have changed first."
             if unknown
             else "Try another way, or tell the person that the server has a fault.",
@@ -186,15 +191,28 @@ class _Progress:
         self._report(plain(f"{message} ({done})" if message else done, 200))
 
 
-def _with_restored(result: ToolResult, line: Line) -> ToolResult:
+def _with_restored(result: ToolResult, used: list[Opened]) -> ToolResult:
     """What the server changed although it is protected was put back, and the model is told."""
-    restored, line.restored = line.restored[:MAX_TOLD], []
+    restored = _restored(used)
     if not restored:
         return result
-    told = "".join(
-        f"changed: {path} is protected; tell the person\n"
-        if path.endswith(NOT_PUT_BACK)
-        else f"restored: {path} is protected and was put back as it was\n"
-        for path in restored
-    )
+    told = "".join(f"{line}\n" for line in _restored_lines(restored))
     return replace(result, stderr=told + result.stderr, meta={**result.meta, "restored": restored})
+
+
+def _restored_clause(used: list[Opened]) -> str:
+    """The same where there is no result."""
+    return "".join(f"; {line}" for line in _restored_lines(_restored(used)))
+
+
+def _restored_lines(restored: list[str]) -> list[str]:
+    return [
+        f"changed: {path} is protected; tell the person"
+        if path.endswith(NOT_PUT_BACK)
+        else f"restored: {path} is protected and was put back as it was"
+        for path in restored
+    ]
+
+
+def _restored(used: list[Opened]) -> list[str]:
+    return [path for opened in used for path in opened.restored][:MAX_TOLD]
