@@ -29,8 +29,11 @@ class RunPaused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
+    """`agents` are the hashes that a retry goes on with; empty where none was bound anew."""
+
     kind = "run.resumed"
     who: str
+    agents: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

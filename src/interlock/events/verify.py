@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 
 from interlock.events.asked import ToldQuestions
 from interlock.events.catalog import (
@@ -17,6 +17,7 @@ from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
 from interlock.events.erasures import ErasedNumbers, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
+from interlock.events.ran import ToldRuns
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
 from interlock.store.driver import Connection
@@ -90,7 +91,7 @@ def _faults_of(
     connection: Connection, stream: str, report: Report, erased: ErasedNumbers
 ) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
-    questions = ToldQuestions()
+    questions, runs = ToldQuestions(), ToldRuns()
     for stored in whole_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -101,13 +102,17 @@ def _faults_of(
         yield from _faults_of_content(connection, stored, report)
         if stored.payload is not None and header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
+        if stored.payload is not None and header.kind.startswith(("run.", "node.")):
+            runs.take(header.seq, stored.event())
         if stored.cursor.position <= position:
             yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
         yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
-    for seq, what, detail in questions.differences(connection, stream):
+    for seq, what, detail in chain(
+        questions.differences(connection, stream), runs.differences(connection, stream)
+    ):
         yield Fault(stream, seq, what, detail)
 
 

@@ -19,7 +19,8 @@
     │   ├── AgentNotFound        ├── AgentInvalid  its file has a fault (agent/personas.py)
     │   ├── AgentChanged         its file is not the one that the task began with
     │   ├── WorkflowNotFound     ├── WorkflowInvalid  its files have faults (workflow/folder.py)
-    │   └── RunNotFound          └── WrongRunStatus   it stands elsewhere (workflow/rows.py)
+    │   ├── RunNotFound          ├── WrongRunStatus   it stands elsewhere (workflow/rows.py)
+    │   └── RunChanged           what is stored of it is not what it was begun with
     ├── ModelError               ends the turn, or has it asked again (models/provider.py)
     ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
     ├── StoreConflict            two writers wanted the same row: told to whoever asked

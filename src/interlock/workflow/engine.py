@@ -109,6 +109,7 @@ def pause(transaction: Transaction, session_id: str, who: str) -> None:
 def resume(transaction: Transaction, session_id: str, who: str) -> NextStep | None:
     moving = _Moving(transaction, session_id)
     moving.require(RunStatus.paused, "resumed")
+    moving.require_unchanged()
     at = moving.standing.at
     if at is not None and at.status in {VisitStatus.failed, VisitStatus.cancelled}:
         raise WrongRunStatus(
@@ -123,12 +124,13 @@ def retry(transaction: Transaction, session_id: str, who: str, agents: dict[str,
     """The node that did not get to an end, once more, with the agents as they are now."""
     moving = _Moving(transaction, session_id)
     moving.require(RunStatus.paused, "retried")
+    moving.require_unchanged()
     at = moving.standing.at
     if at is None or at.status not in {VisitStatus.failed, VisitStatus.cancelled}:
         raise WrongRunStatus(f"no step of run {session_id} failed; resume it")
     pins = orjson.dumps(agents, option=orjson.OPT_SORT_KEYS).decode()
     transaction.connection.change(PIN_AGENTS, (pins, session_id))
-    moving.set_status(RunStatus.running, "", RunResumed(who=who))
+    moving.set_status(RunStatus.running, "", RunResumed(who=who, agents=agents))
     return moving.go(lambda standing: standing.walk().again(at.place), retry_of=at.number)
 
 
@@ -159,6 +161,10 @@ class _Moving:
             raise WrongRunStatus(
                 f"run {self._session_id} is {present}: only one that is {status} can be {what}"
             )
+
+    def require_unchanged(self) -> None:
+        """Raises where the stored workflow is gone or not the pinned one: a person is told, not the run."""
+        _ = self.standing.run.book
 
     def go(
         self, plan: Callable[[Standing], Sequence[Move]], *, retry_of: int | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from hashlib import sha256
 
 import orjson
 
@@ -22,6 +23,12 @@ class WrongRunStatus(PersonError):
     """A run that stands there cannot be paused, resumed, retried or stopped."""
 
     code = "RUN_STATUS"
+
+
+class RunChanged(PersonError):
+    """What is stored as a run's workflow is not what the run was begun with."""
+
+    code = "RUN_CHANGED"
 
 
 class RunStatus(StrEnum):
@@ -62,6 +69,11 @@ class Run:
     def book(self) -> Book:
         if self.definition is None:
             raise WrongRunStatus(f"what run {self.session_id} was about has been erased")
+        if sha256(self.definition.encode()).hexdigest() != self.digest:
+            raise RunChanged(
+                f"the stored workflow of run {self.session_id} is not the one that it was begun with; "
+                "stop it, find out who changed the store (interlock events verify), and start a new run"
+            )
         return Book(self.workflow, unpinned(self.definition))
 
     def as_row(self) -> Row:

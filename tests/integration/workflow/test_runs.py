@@ -449,7 +449,10 @@ async def test_an_agent_that_was_changed_pauses_the_run_and_a_retry_takes_it_as_
         assert paused.run.status is RunStatus.paused
         assert "the agent 'coder' was changed since this task began" in paused.run.reason
         await hall.office.runs.retry(session, who="ada")
-        assert (await hall.work(session)).run.status is RunStatus.done
+        done = await hall.work(session)
+        assert done.run.status is RunStatus.done
+        (started,), (resumed,) = hall.events(session, "run.started"), hall.events(session, "run.resumed")
+        assert resumed[1]["agents"] == dict(done.run.agents) != started[1]["agents"]
 
 
 async def test_a_secret_in_a_workflow_is_not_stored(tmp_path, monkeypatch):

@@ -1,0 +1,88 @@
+"""A store that somebody changed: a run does not go on by another graph, and the check of the log tells."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.verify import verify
+from interlock.workflow.rows import RunChanged, RunStatus
+from tests.integration.workflow.place import opened
+from tests.integration.workflow.test_runs import ASKING, SIMPLE, TWO, said
+
+SCRIPT = f"when:Step first\n{said(artifacts={'note': 'blue'})}{ASKING}when:Step second\n{SIMPLE}"
+
+
+def change(tmp_path, statement: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "state" / "interlock.db")) as store, store:
+        assert store.execute(statement).rowcount > 0
+
+
+def faults(hall) -> list[str]:
+    with hall.office.runtime.database.reading() as connection:
+        return [fault.detail for fault in verify(connection).faults]
+
+
+async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be_stopped(
+    tmp_path, monkeypatch
+):
+    async with opened(tmp_path, monkeypatch, SCRIPT) as hall:
+        hall.put("two", TWO, first="Ask.", second="Be careful.")
+        session = (await hall.run("two")).run.session_id
+        question = await hall.until_waiting(session)
+        change(tmp_path, "UPDATE runs SET definition = replace(definition, 'careful', 'careless')")
+        with pytest.raises(RunChanged, match="is not the one that it was begun with"):
+            await hall.office.prompts.prepare(session, ToolMode.coding)
+        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        stuck = await hall.work(session)
+        assert stuck.run.status is RunStatus.paused
+        assert "is not the one that it was begun with" in stuck.run.reason
+        with pytest.raises(RunChanged):
+            await hall.office.runs.retry(session, who="ada")
+        assert (await hall.office.runs.stop(session, who="ada")).status is RunStatus.stopped
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE runs SET definition = definition || ' '", "the workflow of its run was changed"),
+        ("UPDATE runs SET digest = 'x'", "its run is not the one that was begun"),
+        ("UPDATE runs SET mode = 'chat'", "its run is not the one that was begun"),
+        ("UPDATE runs SET status = 'paused'", "what became of its run was changed"),
+        ("UPDATE runs SET outcome = 'x'", "what became of its run was changed"),
+        ('UPDATE runs SET agents = \'{"a": "b"}\'', "the agents of its run were changed"),
+        ("UPDATE run_nodes SET outcome = 'x' WHERE number = 1", "node 1 of its run was changed"),
+        ("UPDATE run_nodes SET artifacts = '{}' WHERE number = 1", "node 1 of its run was changed"),
+        ("DELETE FROM run_nodes WHERE number = 2", "the row of node 2 of its run is gone"),
+        ("UPDATE run_nodes SET number = 9 WHERE number = 3", "the row of node 3 of its run is gone"),
+    ],
+)
+async def test_the_rows_of_a_run_are_held_against_its_events(tmp_path, monkeypatch, statement, told):
+    async with opened(tmp_path, monkeypatch, SCRIPT.replace(ASKING, SIMPLE)) as hall:
+        hall.put("two", TWO, first="Go.", second="Go.")
+        assert (await hall.run("two")).run.status is RunStatus.done
+        assert faults(hall) == []
+        change(tmp_path, statement)
+        assert faults(hall) == [told]
+
+
+async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, SCRIPT) as hall:
+        hall.agent("coder")
+        hall.put("two", TWO, first="Ask.", second="---\nagent: coder\n---\nGo.")
+        session = (await hall.run("two")).run.session_id
+        assert faults(hall) == []
+        other = (await hall.run("two")).run.session_id
+        await hall.office.runtime.sessions.delete(other, who="ada")
+        assert faults(hall) == []
+        question = await hall.until_waiting(session)
+        hall.agent("coder", persona="You changed.")
+        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        assert (await hall.work(session)).run.status is RunStatus.paused
+        assert faults(hall) == []
+        await hall.office.runs.retry(session, who="ada")
+        assert (await hall.work(session)).run.status is RunStatus.done
+        assert faults(hall) == []
+        await hall.office.runtime.sessions.delete(session, who="ada")
+        assert faults(hall) == []
