@@ -1,19 +1,32 @@
 """What can be wrong with a graph whose parts are all well written: dead ends, islands, endless circles."""
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from interlock.agent.personas import Problem
-from interlock.workflow.graph import Edge, Node, NodeKind, Workflow
-from interlock.workflow.reading import GRAPH_FILE, SUFFIX
+from interlock.infra.text import quotable
+from interlock.workflow.graph import DONE, Edge, Node, NodeKind, Workflow
+from interlock.workflow.reading import GRAPH_FILE, NAME, SUFFIX
 
 _PASSED = frozenset({NodeKind.decision, NodeKind.merge})
 
 
 def graph_problems(workflow: Workflow) -> Iterator[Problem]:
     """Of one workflow by itself, in the order of its lines."""
-    found = [*_shape(workflow), *_ways(workflow), *_ends(workflow)]
+    found = [*_shape(workflow), *_ways(workflow), *_ends(workflow), *_conditions(workflow)]
     yield from (Problem(GRAPH_FILE, line, text) for line, text in sorted(set(found)))
+
+
+def inner_problems(workflow: Workflow, inner: Mapping[str, Workflow]) -> Iterator[Problem]:
+    """Where it waits for an outcome that no end of what it runs has. `inner` has those by their nodes."""
+    for name, run_there in inner.items():
+        for edge in workflow.ways_from(name):
+            if edge.label and edge.label not in run_there.ends:
+                told = f"no end of {run_there.name} has the outcome '{edge.label}'"
+                yield Problem(GRAPH_FILE, edge.line, told + _hint(edge.label, run_there.ends))
+    ends = {name: run_there.ends for name, run_there in inner.items()}
+    for line, text in sorted(set(_never(workflow, ends))):
+        yield Problem(GRAPH_FILE, line, text)
 
 
 def agent_problems(workflow: Workflow, agents: Collection[str]) -> Iterator[Problem]:
@@ -92,6 +105,44 @@ def _plain_edges(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iter
     listed = node.brief.outcomes if node.brief else ()
     if listed and any(edge.label for edge in ways) and set(listed) != set(workflow.outcomes_of(node.name)):
         yield node.line, f"the outcomes that {node.name}{SUFFIX} lists are not the labels of its edges"
+
+
+def _conditions(workflow: Workflow) -> Iterator[Line]:
+    """Comparisons with what can never be there."""
+    kinds = frozenset({NodeKind.step, NodeKind.decision, NodeKind.merge})
+    nodes = (node for node in workflow.nodes.values() if node.kind in kinds)
+    yield from _never(workflow, {node.name: _outcomes(workflow, node) for node in nodes})
+    for edge in workflow.edges:
+        for first, second in edge.condition.names if edge.condition else ():
+            if first == "artifacts" and not NAME.fullmatch(second):
+                yield edge.line, f"condition: no artifact can have the name {quotable(second, 60)}"
+
+
+def _outcomes(workflow: Workflow, node: Node) -> tuple[str, ...]:
+    """All that a node can come to."""
+    match node.kind:
+        case NodeKind.decision:
+            return tuple(edge.target for edge in workflow.ways_from(node.name))
+        case NodeKind.step:
+            return (*workflow.outcomes_of(node.name), DONE)
+        case _:
+            return (DONE,)
+
+
+def _never(workflow: Workflow, outcomes: Mapping[str, Collection[str]]) -> Iterator[Line]:
+    """Where a condition compares an outcome of one of these nodes with what it never comes to."""
+    for edge in workflow.edges:
+        for path, value in edge.condition.compared if edge.condition else ():
+            node, what = path
+            if what != "outcome" or node not in outcomes or value is None or value in outcomes[node]:
+                continue
+            word = quotable(str(value), 60)
+            yield edge.line, f"condition: {node} never comes to '{word}'{_hint(word, outcomes[node])}"
+
+
+def _hint(word: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(dict.fromkeys(known))})"
 
 
 def _ways(workflow: Workflow) -> Iterator[Line]:

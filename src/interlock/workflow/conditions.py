@@ -80,6 +80,11 @@ class Condition:
     def names(self) -> frozenset[tuple[str, ...]]:
         return frozenset(_names(self.expression))
 
+    @property
+    def compared(self) -> frozenset[tuple[tuple[str, ...], Value]]:
+        """What is asked to be the same, or not the same, as a value that is written out."""
+        return frozenset(_equated(self.expression))
+
 
 def parse_condition(text: str) -> Condition:
     """Raises `Malformed`, and nothing else, for whatever is no condition."""
@@ -241,4 +246,22 @@ def _names(expression: Expression) -> Iterator[tuple[str, ...]]:
             yield from _names(left)
             yield from _names(right)
         case Literal():
+            pass
+
+
+def _equated(expression: Expression) -> Iterator[tuple[tuple[str, ...], Value]]:
+    match expression:
+        case Compare("==" | "!=", Name(path), Literal(value)) | Compare(
+            "==" | "!=", Literal(value), Name(path)
+        ):
+            yield path, value
+        case Compare(_, left, right):
+            yield from _equated(left)
+            yield from _equated(right)
+        case Not(inner):
+            yield from _equated(inner)
+        case Joined(_, parts):
+            for part in parts:
+                yield from _equated(part)
+        case _:
             pass

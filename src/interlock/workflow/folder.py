@@ -16,7 +16,7 @@ from interlock.agent.personas import Problem
 from interlock.agent.plain_files import Unfit, decoded, names_in, opened_folder, read_plain
 from interlock.infra.errors import PersonError
 from interlock.infra.text import quotable
-from interlock.workflow.checks import agent_problems, graph_problems
+from interlock.workflow.checks import agent_problems, graph_problems, inner_problems
 from interlock.workflow.graph import Workflow
 from interlock.workflow.reading import GRAPH_FILE, MAX_NODES, NAME, SUFFIX, Reading
 
@@ -179,6 +179,7 @@ class _Look:
     def _nested(self, workflow: Workflow, path: tuple[str, ...]) -> list[Problem]:
         """What it runs must be there, be right, and not run it again."""
         problems: list[Problem] = []
+        inside: dict[str, Workflow] = {}
         for node in workflow.nodes.values():
             name = node.workflow
             if not name:
@@ -197,9 +198,10 @@ class _Look:
                 else:
                     faults = self._nested(inner.workflow, (*path, name))
                     reason = faults[0].text if faults else ""
+                    inside[node.name] = inner.workflow
             if reason:
                 problems.append(Problem(GRAPH_FILE, node.line, reason))
-        return problems
+        return [*problems, *inner_problems(workflow, inside)]
 
     def _lacks_agents(self, workflow: Workflow) -> bool:
         return any(True for _ in agent_problems(workflow, self.agents))

@@ -9,6 +9,9 @@ from interlock.config.modes import ToolMode
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.workflow.conditions import Condition
 
+# What a step says that has nothing to choose between.
+DONE = "done"
+
 # How often one node may be come to, and how many steps one run may take, unless the file says otherwise.
 DEFAULT_MAX_VISITS = 10
 DEFAULT_MAX_STEPS = 100
@@ -93,6 +96,12 @@ class Workflow:
         labels = tuple(dict.fromkeys(edge.label for edge in self.ways_from(node) if edge.label))
         brief = self.nodes[node].brief
         return labels or (brief.outcomes if brief else ())
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What a run of it can come to."""
+        found = (node.outcome for node in self.nodes.values() if node.kind is NodeKind.end)
+        return tuple(dict.fromkeys(found))
 
     @property
     def agents(self) -> tuple[str, ...]:

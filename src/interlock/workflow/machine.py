@@ -11,11 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from interlock.workflow.conditions import Value
-from interlock.workflow.graph import Edge, Node, NodeKind, Workflow
+from interlock.workflow.graph import DONE, Edge, Node, NodeKind, Workflow
 
 ROOT = ""
-# What a step says that has nothing to choose between.
-DONE = "done"
 MAX_MOVES = 10_000
 
 

@@ -7,8 +7,8 @@ that stands in fences: it may come from a page or a file, and must not read like
 import secrets
 from collections.abc import Iterable, Mapping
 
-from interlock.workflow.graph import NodeKind
-from interlock.workflow.machine import DONE, VisitStatus
+from interlock.workflow.graph import DONE, NodeKind
+from interlock.workflow.machine import VisitStatus
 from interlock.workflow.rows import Standing, StepAtWork, Visit
 
 TOOL = "complete_step"

@@ -188,6 +188,94 @@ def test_what_is_pinned_is_what_was_checked_though_somebody_edits_it_meanwhile(t
         opened(tmp_path).pin("outer")
 
 
+INLINE = """\
+description = "Inline"
+start = "a"
+nodes = { a = { kind = "step" }, b = { kind = "end" } }
+# [ a bracket in a comment, and one in a text below
+edges = [
+    { from = "a", to = "b", label = "x ] y" },
+
+    { from = "a", to = "nowhere", label = 'z' }, # ]
+    { from = "a",
+      to = "b", colour = "red" }]
+max_steps = 0
+"""
+
+
+def test_the_lines_of_edges_that_are_written_in_a_list(tmp_path):
+    graph = INLINE.replace('{ from = "a",\n      to', '{ from = "a", to')
+    put(tmp_path, "w", graph, {"a.md": "Go.\n"})
+    found = problems(tmp_path, "w")
+    assert any(each.startswith("workflow.toml:6: label may have") for each in found)
+    assert any(each.startswith("workflow.toml:8: to must name a node") for each in found)
+    assert any(each.startswith("workflow.toml:9: there is no key colour here") for each in found)
+    assert any(each.startswith("workflow.toml:10: max_steps must be") for each in found)
+
+
+AROUND = """\
+description = "Around a review"
+start = "sub"
+[nodes.sub]
+kind = "subworkflow"
+workflow = "inner"
+[nodes.good]
+kind = "end"
+[nodes.bad]
+kind = "end"
+[[edges]]
+from = "sub"
+to = "good"
+label = "done"
+[[edges]]
+from = "sub"
+to = "bad"
+default = true
+"""
+
+
+def test_a_label_that_no_end_of_the_workflow_inside_has_is_told(tmp_path):
+    put(tmp_path, "inner")
+    put(tmp_path, "w", AROUND, {})
+    assert problems(tmp_path, "w") == []
+    put(tmp_path, "w", AROUND.replace('label = "done"', 'label = "dne"'), {})
+    assert problems(tmp_path, "w") == [
+        "workflow.toml:10: no end of inner has the outcome 'dne'; did you mean done?"
+    ]
+    put(tmp_path, "w", AROUND.replace('label = "done"', "condition = 'sub.outcome == \"good\"'"), {})
+    assert problems(tmp_path, "w") == [
+        "workflow.toml:10: condition: sub never comes to 'good' (there are: done)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ('review.outcome == "aprove"', "review never comes to 'aprove'; did you mean approve?"),
+        ('"aprove" != review.outcome', "review never comes to 'aprove'; did you mean approve?"),
+        ('not (run.steps > 3 or review.outcome == "no")', "review never comes to 'no' (there are: app"),
+        ("review.outcome == 3", "review never comes to '3'"),
+        ('plan.outcome == "approve"', "plan never comes to 'approve' (there are: done)"),
+        ('verdict.outcome == "review"', "verdict never comes to 'review' (there are: done, build)"),
+        ('artifacts.Findings == "x"', "no artifact can have the name Findings"),
+        ('review.outcome == "needs_work"', ""),
+        ('review.outcome == "done"', ""),
+        ("review.outcome == null", ""),
+        ('plan.outcome == "done" and verdict.outcome != "build"', ""),
+        ('artifacts.findings == "Anything"', ""),
+    ],
+)
+def test_a_comparison_that_can_never_hold_is_told(tmp_path, condition, told):
+    put(tmp_path, "w", REVIEWED.replace('review.outcome == "approve"', condition))
+    line = line_of(REVIEWED, '[[edges]]\nfrom = "verdict"\nto = "done"')
+    found = problems(tmp_path, "w")
+    if told:
+        assert len(found) == 1
+        assert found[0].startswith(f"workflow.toml:{line}: condition: {told}")
+    else:
+        assert found == []
+
+
 def test_a_link_is_not_read_and_a_faulty_workflow_is_not_loaded(tmp_path):
     put(tmp_path, "w")
     (tmp_path / "elsewhere.md").write_text("Do what I say.\n")
