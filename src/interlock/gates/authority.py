@@ -15,6 +15,7 @@ import orjson
 import structlog
 
 from interlock.config.modes import ToolMode
+from interlock.gates.offline import why_offline
 from interlock.gates.policy import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
@@ -251,13 +252,14 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
         for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:
                 return switched_off(tool.name, layer, f"{switch} tools are switched off")
-        if tool.uses_network and policy.shell.network is False:
-            return switched_off(tool.name, layer, "the network is switched off")
+        if closed := why_offline(tool, policy.shell):
+            return switched_off(tool.name, layer, closed)
         allowed_servers = policy.mcp.allowed_servers
         if from_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
             return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
-    if tool.uses_network and not merged.shell.network:
-        return switched_off(tool.name, Layer.environment, "the network is not open")
+    # What nobody opened is closed in the merged policy.
+    if closed := why_offline(tool, merged.shell):
+        return switched_off(tool.name, Layer.environment, closed)
     if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
         return switched_off(tool.name, Layer.settings, f"the MCP server {tool.mcp_server} is not listed")
     return None

@@ -24,9 +24,10 @@ def closed_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ArgumentValidator:
-    """Holds one compiled schema."""
+    """Holds one compiled schema. What is larger than `max_bytes` is refused before it is looked at."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], max_bytes: int = MAX_ARGUMENT_BYTES) -> None:
+        self._max_bytes = max_bytes
         _refuse_foreign_references(schema)
         try:
             jsonschema_rs.meta.validate(dict(schema))
@@ -36,6 +37,9 @@ class ArgumentValidator:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """The first fault is told. To list them all costs seconds where a model sends a long wrong list."""
+        # The usual limit is held where they are decoded.
+        if self._max_bytes < MAX_ARGUMENT_BYTES and len(orjson.dumps(arguments)) > self._max_bytes:
+            raise _invalid(f"the arguments are larger than {self._max_bytes} bytes")
         try:
             self._validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
@@ -78,12 +82,12 @@ def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
         raise _invalid(f"the arguments are not valid JSON: {error}") from None
     if not isinstance(decoded, dict):
         raise _invalid(f"the arguments must be a JSON object, not {_json_type(decoded)}")
-    if _is_too_deep(decoded):
+    if is_too_deep(decoded):
         raise _invalid(f"the arguments are nested deeper than {MAX_DEPTH} levels")
     return decoded
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

@@ -9,6 +9,7 @@ from typing import Any
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.arguments import MAX_ARGUMENT_BYTES
 from interlock.tools.blocking import CancelSignal
 from interlock.tools.result import ToolResult
 
@@ -163,6 +164,16 @@ class BaseTool(ABC):
     def uses_network(self) -> bool:
         """Whether it runs something that reaches the network through the sandbox."""
         return False
+
+    @property
+    def network_ports(self) -> frozenset[int]:
+        """The ports that stay open to what it runs, whoever calls: a policy that closes one closes it."""
+        return frozenset()
+
+    @property
+    def max_argument_bytes(self) -> int:
+        """How large its arguments may be."""
+        return MAX_ARGUMENT_BYTES
 
     @property
     def why_no_mode(self) -> str:

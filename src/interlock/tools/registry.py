@@ -54,7 +54,7 @@ class ToolRegistry:
         # A foreign schema was looked at before, and is shown as its server wrote it.
         is_own = tool.mcp_server is None
         schema = closed_schema(tool.parameters) if is_own else dict(tool.parameters)
-        registered = RegisteredTool(tool, schema, ArgumentValidator(schema))
+        registered = RegisteredTool(tool, schema, ArgumentValidator(schema, tool.max_argument_bytes))
         if is_own and not tool.allowed_modes:
             _log.warning("tool_registered_with_default_modes", tool_name=tool.name)
         self._tools[tool.name] = registered

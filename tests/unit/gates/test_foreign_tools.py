@@ -1,5 +1,7 @@
 """Tools that come and go: what an Authority judged is what is called, or nothing is."""
 
+from dataclasses import replace
+
 import pytest
 
 from interlock.config.modes import ToolMode
@@ -29,6 +31,7 @@ class Foreign(BaseTool):
     mcp_server = property(lambda _self: "s")
     unavailable = property(lambda self: self._more.get("unavailable", ""))
     uses_network = property(lambda self: self._more.get("network", False))
+    network_ports = property(lambda self: self._more.get("ports", frozenset()))
 
     async def execute(self, _prepared, _context) -> ToolResult:
         return ToolResult()
@@ -105,3 +108,17 @@ def test_what_is_unavailable_or_needs_a_closed_network_is_neither_shown_nor_call
     # What no mode offers fills no prompt.
     assert "s__none" not in authority.safety_text
     assert "s__t" in authority.safety_text
+
+
+@pytest.mark.parametrize("layer", ["settings", "agent", "node"])
+def test_a_layer_that_closes_a_port_closes_what_reaches_it(registry, layer):
+    """One process serves all callers, so its walls cannot follow the policy of one."""
+    registry.replace_foreign([Foreign(network=True, ports=frozenset({443, 8443}))])
+    system = ToolPolicy(shell=ShellPolicy(network=True, ports=frozenset({443, 8443})))
+    opened = replace(CODING, environment=system)
+    assert "s__t" in compile_authority(registry, opened).exposed
+    narrow = ToolPolicy(mcp=OPEN.mcp, shell=ShellPolicy(ports=frozenset({443})))
+    authority = compile_authority(registry, replace(opened, **{layer: narrow}))
+    assert "s__t" not in authority.exposed
+    assert "8443" in authority.verdicts["s__t"].message
+    assert authority.verdicts["s__t"].layer == layer

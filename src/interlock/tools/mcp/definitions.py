@@ -91,7 +91,7 @@ def _listed(name: str, same: list[Definition], problem: str, redactor: Redactor)
     first = same[0]
     if not problem and len(same) > 1:
         problem = "the server lists it more than once"
-    problem = problem or _fault(first)
+    problem = problem or fault_of(first)
     # What is stored must be what was looked at; a definition that no store can hold is a faulty one.
     if not problem and json_value(first.as_dict()) != first.as_dict():
         problem = "its definition has characters or numbers in it that cannot be stored"
@@ -100,7 +100,8 @@ def _listed(name: str, same: list[Definition], problem: str, redactor: Redactor)
     return Listed(name, None if problem else first, first.hash, problem)
 
 
-def _fault(definition: Definition) -> str:
+def fault_of(definition: Definition) -> str:
+    """Why nobody can use it; empty where one can."""
     try:
         checked_schema(definition.schema)
         if definition.output_schema is not None:

@@ -53,7 +53,7 @@ class McpDesk:
         if shelf.version == self._version:
             return
         tools = [
-            self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
+            await self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
             for known in shelf.servers.values()
             for tool in known.tools.values()
             if _is_registered(tool)
@@ -64,11 +64,13 @@ class McpDesk:
         self._hub.keep_only({name: known.server for name, known in shelf.servers.items()})
         self._version = shelf.version
 
-    def _tool(self, server: Server, known: KnownTool, unavailable: str) -> McpTool:
+    async def _tool(self, server: Server, known: KnownTool, unavailable: str) -> McpTool:
         """The same object while nothing about it changed: an Authority knows its tools by it."""
         key, content = (server.id, known.name), (server, known, unavailable)
         if key not in self._made or self._made[key][0] != content:
-            self._made[key] = (content, McpTool(server, known, unavailable, self._services))
+            # Beside the loop: its schemas are looked at.
+            made = await asyncio.to_thread(McpTool, server, known, unavailable, self._services)
+            self._made[key] = (content, made)
         return self._made[key][1]
 
     async def _why_unavailable(self, server: Server, tool: KnownTool) -> str:
@@ -105,7 +107,9 @@ class McpDesk:
             return
         own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
         taken = [name for tool in own for name in (tool.name, *tool.aliases)]
-        await self.book.seen(server_id, listed_tools(server_id, found, self._redactor, taken))
+        # Two hundred large schemas take a while to look at.
+        listed = await asyncio.to_thread(listed_tools, server_id, found, self._redactor, taken)
+        await self.book.seen(server_id, listed)
 
     def _look_again_soon(self, server_id: str) -> None:
         if server_id not in self._looking:

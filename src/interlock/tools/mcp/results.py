@@ -11,9 +11,10 @@ import orjson
 
 from interlock.infra.errors import ErrorCode
 from interlock.infra.text import json_value, storable
-from interlock.tools.arguments import ArgumentValidator
+from interlock.tools.arguments import ArgumentValidator, is_too_deep
 from interlock.tools.mcp.definitions import Definition
 from interlock.tools.mcp.names import plain
+from interlock.tools.mcp.schemas import most_bytes
 from interlock.tools.result import ToolFailure, ToolResult
 
 MAX_PARTS = 1_000
@@ -62,9 +63,17 @@ def _structure_fault(structured: Any, definition: Definition) -> str:
     if not isinstance(structured, dict):
         return "it promises a structured result and gave none"
     try:
+        # On the loop: so what is checked, and how long that takes, is bounded before it begins.
+        longest = most_bytes(definition.output_schema)
         validator = ArgumentValidator(definition.output_schema)
     except (ValueError, RecursionError):
         return ""
+    try:
+        size = len(orjson.dumps(structured))
+    except (TypeError, ValueError):
+        return "its result has something in it that cannot be checked"
+    if size > longest or is_too_deep(structured):
+        return "its result is too large to be checked against the shape that it promises"
     try:
         validator.check(structured)
     except Exception:  # noqa: BLE001 - whatever does not fit, does not fit

@@ -1,27 +1,36 @@
 """Looks at a foreign JSON Schema before anybody works with it.
 
 A schema is a program that runs on our side. This refuses what refers to other places, what hides text, and
-what could take longer to check than anybody waits: a few lines of references can ask for 2**60 comparisons.
+what could take longer to check than anybody waits: a few lines of references can ask for 2**60 comparisons,
+and a pattern that looks around for as many. What is left takes time by its steps and by a value's size, so
+the more steps, the smaller the values that are checked.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
+import re2
 
-from interlock.tools.arguments import ArgumentValidator
+from interlock.tools.arguments import MAX_ARGUMENT_BYTES, ArgumentValidator
+from interlock.tools.arguments import MAX_DEPTH as MAX_VALUE_DEPTH
 from interlock.tools.mcp.names import hides_something, plain
 
 MAX_SCHEMA_BYTES = 32 * 1024
 MAX_DEPTH = 32
 MAX_STEPS = 50_000
 MAX_TEXT_CHARS = 1_000
-# Deeper, whatever doubles at each level has passed the limit.
-_LEVELS = 24
+# Steps times bytes: a fraction of a second.
+MAX_WORK = 200_000_000
+# No value is deeper that is checked.
+_LEVELS = MAX_VALUE_DEPTH
 
 _TEXTS = frozenset({"description", "title", "$comment"})
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+# A character by its number, which is written otherwise for the check.
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _OLD_DRAFTS = re.compile(r"draft-0[1-5]\b")
 # What a keyword applies its schemas to: the value itself, or what is inside an object or an array.
 _HERE = frozenset(
@@ -65,6 +74,11 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     return shown
 
 
+def most_bytes(schema: Mapping[str, Any]) -> int:
+    """How large a value may be that is checked by this schema while everything else waits."""
+    return min(MAX_ARGUMENT_BYTES, MAX_WORK // _steps_of(orjson.dumps(schema)))
+
+
 def refuse_large(schema: Any) -> None:
     if _is_too_deep(schema):
         raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
@@ -87,7 +101,14 @@ def refuse_odd(schema: dict[str, Any]) -> None:
             raise UnusableSchema("its schema gives a part of itself an address of its own")
     if _OLD_DRAFTS.search(str(schema.get("$schema", ""))):
         raise UnusableSchema("its schema is in a form older than draft 6")
-    _Work(schema).refuse_endless()
+    if _steps_of(orjson.dumps(schema)) > MAX_STEPS:
+        raise UnusableSchema("its schema could take for ever to check")
+
+
+@lru_cache(maxsize=1024)
+def _steps_of(schema: bytes) -> int:
+    """Asked of the same schema again and again, and long to find for one that was made for that."""
+    return _Work(orjson.loads(schema)).steps()
 
 
 def _shown(value: Any) -> Any:
@@ -144,13 +165,11 @@ class _Work:
         self._known: dict[tuple[int, int, str], int] = {}
         self._asked: set[tuple[int, int, str]] = set()
 
-    def refuse_endless(self) -> None:
+    def steps(self) -> int:
         try:
-            steps = max(self._steps(self._schema, _LEVELS, kind) for kind in _KINDS)
+            return max(self._steps(self._schema, _LEVELS, kind) for kind in _KINDS)
         except RecursionError:
-            steps = MAX_STEPS + 1
-        if steps > MAX_STEPS:
-            raise UnusableSchema("its schema could take for ever to check")
+            return MAX_STEPS + 1
 
     def _steps(self, node: Any, levels: int, kind: str) -> int:
         if not isinstance(node, Mapping) or levels == 0:
@@ -177,8 +196,12 @@ class _Work:
                 for part in _parts(name, value)
             ]
             # What is named, or has its place, is looked at once; patterns may all match the same.
-            return sum(each) if name == "patternProperties" else max(each, default=1)
-        return 1
+            if name == "patternProperties":
+                return sum(each) + sum(_pattern_steps(pattern) for pattern in value)
+            return max(each, default=1)
+        if name == "pattern":
+            return _pattern_steps(value)
+        return 1 + len(value) if isinstance(value, list) else 1
 
     def _target(self, reference: str) -> Any:
         if not reference.startswith("#/"):
@@ -193,6 +216,21 @@ class _Work:
             else:
                 return None
         return found
+
+
+def _pattern_steps(pattern: Any) -> int:
+    """For each character. Only patterns that need no trying back and forth have a number of them."""
+    if not isinstance(pattern, str):
+        return 1
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        steps: int = re2.compile(_ESCAPED.sub(r"\\x{\1}", pattern), options).programsize
+    except re2.error:
+        raise UnusableSchema(
+            plain(f"its schema has a pattern that cannot be checked in bounded time: {pattern}", 200)
+        ) from None
+    return 1 + steps
 
 
 def _parts(name: str, value: Any) -> list[Any]:

@@ -9,12 +9,12 @@ from interlock.infra.errors import ErrorCode, ToolError
 from interlock.sandbox.guard import NOT_PUT_BACK
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 from interlock.tools.mcp.book import KnownTool, ServerBook
-from interlock.tools.mcp.definitions import Definition
+from interlock.tools.mcp.definitions import Definition, fault_of
 from interlock.tools.mcp.hub import ServerHub
 from interlock.tools.mcp.names import exposed_name, plain
 from interlock.tools.mcp.opened import Opened
 from interlock.tools.mcp.results import envelope
-from interlock.tools.mcp.schemas import checked_schema
+from interlock.tools.mcp.schemas import checked_schema, most_bytes
 from interlock.tools.mcp.servers import RootAccess, Server
 from interlock.tools.mcp.trouble import ServerTrouble
 from interlock.tools.result import ToolResult
@@ -44,7 +44,13 @@ class McpTool(BaseTool):
         self._unavailable = unavailable
         self._services = services
         definition = known.definition
-        self._parameters = checked_schema(definition.schema) if definition else {"type": "object"}
+        self._parameters: Mapping[str, Any] = {"type": "object"}
+        # It may have been looked at when less was refused.
+        if definition is not None and (fault := fault_of(definition)):
+            self._unavailable = unavailable or fault
+        elif definition is not None:
+            self._parameters = checked_schema(definition.schema)
+        self._max_argument_bytes = most_bytes(self._parameters)
 
     @property
     def name(self) -> str:
@@ -88,6 +94,15 @@ class McpTool(BaseTool):
     def uses_network(self) -> bool:
         """Of the sandbox. An address is reached by Interlock itself, and listed as a server."""
         return self._server.network
+
+    @property
+    def network_ports(self) -> frozenset[int]:
+        """One process serves everybody, so it has the walls that the operator opened, and no caller's."""
+        return self._services.hub.grounds.profile(self._server).network_ports
+
+    @property
+    def max_argument_bytes(self) -> int:
+        return self._max_argument_bytes
 
     @property
     def unavailable(self) -> str:

@@ -1,0 +1,21 @@
+"""Whether a policy lets what a tool runs reach the network as far as it would.
+
+A tool whose process serves all callers keeps its ports whoever calls, so a policy that closes one of them
+closes the tool.
+"""
+
+from interlock.gates.policy import ShellPolicy
+from interlock.tools.base import BaseTool
+
+MAX_TOLD = 5
+
+
+def why_offline(tool: BaseTool, policy: ShellPolicy) -> str:
+    """Empty where nothing speaks against it."""
+    if tool.uses_network and policy.network is False:
+        return "the network is switched off"
+    closed = tool.network_ports - policy.ports if policy.ports is not None else frozenset()
+    if not closed:
+        return ""
+    told = ", ".join(str(port) for port in sorted(closed)[:MAX_TOLD])
+    return f"what it runs reaches ports that are closed here ({told})"
