@@ -8,7 +8,7 @@ from tests.integration.telegram.street import ADA, opened_street, script
 
 async def test_only_one_speaks_and_the_other_says_that_it_waits(tmp_path, monkeypatch, telegram):
     waiting, listening = [], []
-    given = {"MODEL": script({"msg": "the answer", "sleep_ms": 1500}), "SESSION_LEASE_SECONDS": "1"}
+    given = {"MODEL": script({"msg": "the answer", "sleep_ms": 1500}), "SESSION_LEASE_SECONDS": "3"}
     async with opened_street(tmp_path, monkeypatch, telegram, given, announce=listening.append):
         await telegram.say(ADA, "go")
         await telegram.until(lambda: telegram.sent("sendChatAction"))
@@ -19,7 +19,7 @@ async def test_only_one_speaks_and_the_other_says_that_it_waits(tmp_path, monkey
             await telegram.until_shown(ADA, "the answer")
             await second.delivered()
             # Longer than the lease, which is renewed.
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(3.5)
             assert telegram.texts(ADA) == ["the answer"]
             assert await second.query("SELECT count(*) FROM events WHERE kind = 'reply.sent'") == [(1,)]
             assert telegram.polls == polls

@@ -57,7 +57,11 @@ class Front:
 
     async def dismiss(self) -> None:
         """To be done before anybody works: nothing of those goes on who are not listed any more."""
-        await dismiss(self._records, self._admission, self._services)
+        try:
+            await dismiss(self._records, self._admission, self._services)
+        except StoreError as error:
+            # It is done again before the first poll.
+            _log.warning("telegram_not_dismissed", error=str(error))
 
     async def run(self) -> None:
         name = await until_reached(self._bot)
