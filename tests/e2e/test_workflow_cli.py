@@ -121,3 +121,35 @@ def test_a_run_is_not_gone_on_with_where_its_mode_is_not_open(desk):
     run_id = json.loads(waiting.stdout.splitlines()[-1])["run_id"]
     refused = desk.run("workflow", "resume", run_id, "--here", expect=3, **model)
     assert "is in coding mode, which is not open here: --mode coding" in refused.stderr
+
+
+def test_what_the_steps_said_and_what_was_refused_is_told_and_nothing_of_it_twice(desk):
+    desk.put("two", TWO, first="Ask.", second="Go.")
+    write = 'call:write_file {"path": "a.txt", "content": "x"}\n'
+    script = f"when:Step first\n{write}{ASKING}when:Step second\nmsg:All of it is done.\n"
+    (desk.home / "script.txt").write_text(script.replace("msg:done", "msg:The person agreed."))
+    model = {"MODEL": f"scripted:{desk.home}/script.txt"}
+    waiting = desk.run("workflow", "run", "two", expect=5, **model)
+    told, *how = waiting.stdout.splitlines()
+    assert told.startswith("waiting for an answer in first: Shall I?")
+    (question,) = json.loads(desk.run("questions", "list", "--json").stdout)
+    (run,) = json.loads(desk.run("workflow", "runs", "--json").stdout)
+    answer, go_on = f"questions answer {question['id']}", f"workflow resume {run['run_id']} --here"
+    assert how == [f"interlock {answer}", f"interlock {go_on}"]
+    desk.run("questions", "answer", question["id"], "--yes")
+    done = desk.run("workflow", "resume", run["run_id"], "--here", **model)
+    assert done.stdout.splitlines() == ["The person agreed.", "All of it is done.", "done: end"]
+    assert "  denied write_file: " in done.stderr
+    again = desk.run("workflow", "resume", run["run_id"], "--here", **model)
+    assert "active    first" not in done.stderr
+    assert "completed" not in again.stderr
+
+
+def test_the_output_in_the_documentation_is_what_is_printed(desk):
+    shutil.copytree(EXAMPLE, desk.home / "workspace" / "workflows" / EXAMPLE.name)
+    here = ("--mode", "coding", "--root", str(desk.home / "root"))
+    done = desk.run("workflow", "run", EXAMPLE.name, "greet by name", *here)
+    documented = (EXAMPLE.parents[2] / "docs" / "workflows.md").read_text().split("```\n")[3].splitlines()
+    assert [line for line in documented if line in done.stdout.splitlines()] == done.stdout.splitlines()
+    noted = [line for line in done.stderr.splitlines() if line.startswith("completed")]
+    assert [line for line in documented if line.startswith("completed")] == noted

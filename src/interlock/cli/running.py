@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from interlock.cli.chat import ask_line
 from interlock.cli.conversing import opened_desk, wanted
 from interlock.cli.exits import Exit
-from interlock.cli.output import note, print_json_line, print_line, print_text
+from interlock.cli.output import note, print_json_line, print_text
 from interlock.infra.errors import InvalidAnswer, ModeNotOpen
 
 if TYPE_CHECKING:
@@ -19,9 +21,16 @@ if TYPE_CHECKING:
     from interlock.cli.conversing import Desk
     from interlock.questions.rows import Question
     from interlock.worker.rows import Task
+    from interlock.worker.runs import Shown
     from interlock.workflow.rows import Visit
 
 LOOK_SECONDS = 0.2
+# Of what a step answered, and of the calls that were refused or failed.
+MAX_LINES, MAX_CALLS, MAX_CHARS = 6, 10, 300
+_REFUSED = """
+SELECT kind, payload FROM events WHERE stream = ? AND task = ? AND payload IS NOT NULL
+    AND kind IN ('tool_call.denied', 'tool_call.failed') ORDER BY seq
+"""
 
 
 async def run_new(
@@ -58,11 +67,13 @@ async def go_on_here(
                 await change(desk.office, what, run_id)
             return await _task(desk, run_id)
 
-        return await _Follower(desk, run_id, as_json=as_json).see_through(begin)
+        follower = _Follower(desk, run_id, as_json=as_json)
+        await follower.pass_over()
+        return await follower.see_through(begin)
 
 
 def _silence(_event: "AgentEvent") -> None:
-    """What the steps say and do is in the log; here the nodes are told."""
+    """What the steps said and what went wrong is told with their nodes, from the log."""
 
 
 async def _task(desk: "Desk", run_id: str) -> "Task":
@@ -79,6 +90,7 @@ class _Follower:
         self._run_id = run_id
         self._as_json = as_json
         self._told: dict[int, str] = {}
+        self._looking = asyncio.Lock()
 
     async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
         """Until it is done, stuck, or waits for somebody who is not here."""
@@ -120,20 +132,43 @@ class _Follower:
             await self._look()
             await asyncio.sleep(LOOK_SECONDS)
 
+    async def pass_over(self) -> None:
+        """What happened before is not told again."""
+        visits = (await self._desk.office.runs.book.standing(self._run_id)).visits
+        self._told |= {visit.number: visit.status.value for visit in visits}
+
     async def _look(self) -> None:
         """Tell what changed of the nodes since the last look."""
         from interlock.workflow.rows import RunNotFound
         from interlock.workflow.shown import visit_json
 
         with suppress(RunNotFound):
-            for visit in (await self._desk.office.runs.book.standing(self._run_id)).visits:
-                if self._told.get(visit.number) == visit.status.value:
-                    continue
-                self._told[visit.number] = visit.status.value
-                if self._as_json:
-                    print_json_line({"type": "node", **visit_json(visit)})
-                else:
+            async with self._looking:
+                for visit in (await self._desk.office.runs.book.standing(self._run_id)).visits:
+                    if self._told.get(visit.number) == visit.status.value:
+                        continue
+                    self._told[visit.number] = visit.status.value
+                    if self._as_json:
+                        print_json_line({"type": "node", **visit_json(visit)})
+                        continue
+                    await self._tell_work(visit)
                     note(_line(visit))
+
+    async def _tell_work(self, visit: "Visit") -> None:
+        """Of a step that ended: which calls were refused or failed, and what it answered."""
+        if visit.task_id is None or visit.ended_us is None:
+            return
+        place = (self._run_id, visit.task_id)
+        rows = await self._desk.office.runtime.database.read(lambda db: db.query(_REFUSED, place))
+        for kind, payload in rows[:MAX_CALLS]:
+            fields = orjson.loads(payload)
+            told = " ".join(f"{fields['tool_name']}: {fields['error']}".split())
+            note(f"  {kind.removeprefix('tool_call.')} {told[:MAX_CHARS]}")
+        if len(rows) > MAX_CALLS:
+            note(f"  and {len(rows) - MAX_CALLS} more calls that were denied or failed")
+        task = await self._desk.office.tasks.get(visit.task_id)
+        if answer := (await self._desk.answer_of(task)).strip():
+            print_text(_first_lines(answer))
 
     async def _end(self) -> int:
         from interlock.workflow.rows import RunStatus
@@ -147,13 +182,26 @@ class _Follower:
             told = {**run_json(run), "steps": shown.standing.steps, "is_waiting": shown.is_waiting}
             print_json_line({"type": "run", **told, "exit_code": code.value})
         else:
-            print_line(f"{run.status}{f': {run.outcome}' if run.outcome else ''}")
+            print_text(await self._last_line(shown))
         if run.reason:
             note(run.reason)
-        if shown.is_waiting and shown.task is not None:
-            note(f"it waits for an answer: interlock questions show {shown.task.question_id}")
         note(f"recorded  interlock workflow show {self._run_id}")
         return code
+
+    async def _last_line(self, shown: "Shown") -> str:
+        run, task = shown.standing.run, shown.task
+        if not shown.is_waiting or task is None or task.question_id is None:
+            return f"{run.status}{f': {run.outcome}' if run.outcome else ''}"
+        from interlock.questions.rendering import question_text
+
+        question = await self._desk.office.runtime.questions.get(task.question_id)
+        asked = " ".join(question_text(question.read_widget()).split())[:MAX_CHARS]
+        node = shown.standing.at.node if shown.standing.at else ""
+        return (
+            f"waiting for an answer in {node}: {asked}\n"
+            f"interlock questions answer {question.id}\n"
+            f"interlock workflow resume {self._run_id} --here"
+        )
 
 
 def _answer_to(question: "Question") -> Mapping[str, Any] | None:
@@ -173,3 +221,9 @@ def _line(visit: "Visit") -> str:
     said = visit.summary or visit.reason or ""
     outcome = f" {visit.outcome}" if visit.outcome and visit.status == "completed" else ""
     return f"{visit.status:<9} {visit.frame}{visit.node}{outcome}{f': {said}' if said else ''}"
+
+
+def _first_lines(text: str) -> str:
+    lines = text.splitlines()
+    cut = [line[:MAX_CHARS] + ("…" if len(line) > MAX_CHARS else "") for line in lines[:MAX_LINES]]
+    return "\n".join(cut + (["…"] if len(lines) > MAX_LINES else []))
