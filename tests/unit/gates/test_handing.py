@@ -7,7 +7,8 @@ it; a task that a model hands over is never wider than that model's own (S4-G1, 
 from dataclasses import replace
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
@@ -21,9 +22,32 @@ from interlock.gates.policy import (
     ShellPolicy,
     ToolPolicy,
 )
+from interlock.gates.verdict import Denied, Layer
+from interlock.tools.base import BaseTool, Effect, PolicySwitch
+from interlock.tools.result import ToolResult
 from interlock.wiring import build_registry
 
+
+class Foreign(BaseTool):
+    """A tool of an MCP server, whose name is the beginning of the tool's."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+
+    name = property(lambda self: f"{self._server}__look")
+    description = property(lambda _self: "foreign")
+    parameters = property(lambda _self: {"type": "object", "properties": {}})
+    allowed_modes = property(lambda _self: frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding}))
+    effect = property(lambda _self: Effect.read)
+    switches = property(lambda _self: frozenset({PolicySwitch.mcp}))
+    mcp_server = property(lambda self: self._server)
+
+    async def execute(self, _prepared, _context) -> ToolResult:
+        return ToolResult()
+
+
 REGISTRY = build_registry()
+REGISTRY.replace_foreign([Foreign("a"), Foreign("b")])
 NAMES = sorted(entry.tool.name for entry in REGISTRY)
 NEEDS = frozenset(need for entry in REGISTRY for need in entry.tool.needs)
 
@@ -74,6 +98,47 @@ def assert_within(inner: Authority, outer: Authority) -> None:
     )
 
 
+def least(values: list[float | None]) -> float:
+    return min((value for value in values if value is not None), default=float("inf"))
+
+
+def may_be_exposed(tool: BaseTool, mode: ToolMode, layers: list[ToolPolicy]) -> bool:
+    """Told from the policies alone, without anything that the gates reckon with."""
+    switches = {str(switch) for switch in tool.switches}
+    switches |= {"fs"} if "shell" in switches else set()
+    for layer in layers:
+        if {tool.name, *tool.aliases} & layer.denied_tools:
+            return False
+        if any(getattr(layer, switch).enabled is False for switch in switches):
+            return False
+        servers = layer.mcp.allowed_servers
+        if tool.mcp_server is not None and servers is not None and tool.mcp_server not in servers:
+            return False
+    # The first two are the system's: a server that neither lists is closed.
+    listed = [layer.mcp.allowed_servers for layer in layers[:2]]
+    is_listed = tool.mcp_server is None or any(servers is not None for servers in listed)
+    return mode in tool.allowed_modes and is_listed
+
+
+def assert_kept(authority: Authority, mode: ToolMode, layers: list[ToolPolicy]) -> None:
+    """Nothing that any of these layers forbids."""
+    tools = {entry.tool.name: entry.tool for entry in REGISTRY}
+    wrong = {name for name in authority.exposed if not may_be_exposed(tools[name], mode, layers)}
+    assert wrong == set()
+    limits = authority.limits
+    assert limits.max_read_bytes <= least([layer.fs.max_read_bytes for layer in layers])
+    assert limits.max_write_bytes <= least([layer.fs.max_write_bytes for layer in layers])
+    assert limits.max_timeout_seconds <= least([layer.max_timeout_seconds for layer in layers])
+    assert limits.max_image_bytes <= least([layer.image.max_bytes for layer in layers])
+    for layer in layers:
+        if layer.shell.network is False:
+            assert not authority.profile.network_ports
+        if layer.shell.ports is not None:
+            assert set(authority.profile.network_ports) <= layer.shell.ports
+
+
+# Without shrinking: what fails fails within seconds, and the example that is told is small enough to read.
+@hypothesis_settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(policies, policies, modes, st.frozensets(modes), steps)
 def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, settings, mode, opened, tree):
     here = Situation(
@@ -84,14 +149,37 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
         capabilities=Capabilities(present=NEEDS, roots=(Path("/work"),)),
     )
     ceiling = compile_authority(REGISTRY, here)
+    assert_kept(ceiling, mode, [environment, settings])
     for wanted, agent, node, children in tree:
-        parent = judged(here, to_step(mode, wanted, agent, node))
-        assert_within(parent, ceiling)
+        handed = to_step(mode, wanted, agent, node)
+        layers = [environment, settings, agent, node]
+        parent = judged(here, handed)
+        # Where the run's mode is not open nobody begins a step of it; if one did, the layers hold still.
+        is_open = mode in here.open_modes
+        assert_within(parent, ceiling if is_open else parent)
+        assert_kept(parent, handed.mode, layers)
         for child_agent in children:
+            layers.append(child_agent)
             child = judged(here, to_child(parent, child_agent))
             assert_within(child, parent)
-            assert_within(child, ceiling)
+            assert_within(child, ceiling if is_open else parent)
+            assert_kept(child, handed.mode, layers)
             parent = child
+
+
+def test_the_layer_that_does_not_list_a_server_is_the_one_that_is_named():
+    both = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"a", "b"})))
+    only_a = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"a"})))
+    for layer in (Layer.environment, Layer.settings, Layer.agent, Layer.node):
+        policies_of = dict.fromkeys(("environment", "settings", "agent", "node"), both)
+        here = Situation(
+            mode=ToolMode.coding, open_modes=frozenset(ToolMode), **policies_of | {layer.value: only_a}
+        )
+        authority = compile_authority(REGISTRY, here)
+        assert "a__look" in authority.exposed
+        verdict = authority.verdict("b__look")
+        assert isinstance(verdict, Denied)
+        assert verdict.layer is layer
 
 
 def test_a_step_may_be_wider_than_the_one_before_it():
