@@ -34,7 +34,8 @@ def next_steps(text: str) -> list[list[str]]:
 
 
 def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
-    done = shell("mcp", "add", "echoes", *COMMAND, "rug-pull", str(shell.home / "project" / "state"))
+    state = f"STATE={shell.home / 'project' / 'state'}"
+    done = shell("mcp", "add", "echoes", "--env", state, *COMMAND, "rug-pull")
     assert "chat, plan, coding" in done.stdout
     steps = next_steps(done.stderr)
     assert [step[:2] for step in steps] == [
@@ -46,7 +47,11 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
     denied = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
     assert "MODE_DENIED" in denied.stdout
     assert "interlock mcp allow echoes echo" in denied.stdout
-    allowed = shell("mcp", "allow", "echoes", "echo", "--effect", "read", "--modes", "chat,coding")
+    (digest,) = [each["hash"] for each in shell.json("mcp", "inspect", "echoes")["offered"]]
+    words = ("mcp", "allow", "echoes", "echo", "--effect", "read", "--modes", "chat,coding", "--hash")
+    assert "at least 12" in shell(*words, digest[:1], expect=2).stderr
+    allowed = shell(*words, digest[:12])
+    assert digest in allowed.stdout
     for step in next_steps(allowed.stderr):
         shell(*step)
     shell.variables["MODEL"] = script(shell.home, 'call:echoes__echo {"text": "from a model"}', "msg:Done.")
@@ -57,6 +62,9 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
     refused = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
     assert "no longer the one that was classed" in refused.stdout
     assert "CHANGED" in shell("mcp", "inspect", "echoes").stdout
+    listed = shell("mcp", "list").stdout
+    assert "CHANGED" in listed
+    assert " may be used" not in listed.replace("nothing of it may be used", "")
     (finding,) = [each for each in shell.json("doctor") if each["what"] == "mcp"]
     assert "1 of its tools changed" in finding["detail"]
     shell("mcp", "remove", "echoes")

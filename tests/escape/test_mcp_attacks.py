@@ -246,7 +246,7 @@ async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(stand: 
 async def test_a_server_that_hangs_one_call_and_answers_others_is_told_and_kept(stand: Stand, tmp_path):
     told = stand.root / "told"
     told.touch()
-    await stand.ready("hangs-but-answers", str(told), roots="write")
+    await stand.ready("hangs-but-answers", environment=(f"STATE={told}",), roots="write")
     result = await stand.call("bad__echo", seconds=1.0, text="x")
     assert result.failure.error_code is ErrorCode.TIMEOUT
     methods = [json.loads(line).get("method") for line in told.read_text().splitlines()]

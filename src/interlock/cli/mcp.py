@@ -107,7 +107,7 @@ async def list_servers(*, json: AsJson = False) -> int:
             each["id"],
             each["url"] or " ".join(each["command"]),
             ", ".join(f"{count} {state}" for state, count in each["tools"].items()) or "not looked at yet",
-            each["closed"] or each["unavailable"] or "may be used",
+            each["closed"] or each["unavailable"] or _use(each["tools"]),
         ]
         for each in told["servers"]
     ]
@@ -160,7 +160,7 @@ async def allow(
     effect: str,
     modes: str,
     group: str = "mcp",
-    hash: Annotated[str, Parameter(name="--hash")] = "",  # noqa: A002 - the word for it
+    hash: Annotated[str, Parameter(name="--hash")],  # noqa: A002 - the word for it
     vouch: Flag = False,
     json: AsJson = False,
 ) -> int:
@@ -179,7 +179,8 @@ async def allow(
     group
         What it is about, for display.
     hash
-        The beginning of the hash of what you looked at; it is refused where it is another one now.
+        The hash of what you looked at, as inspect shows it, or at least its first 12 characters. It is
+        refused where the tool is another one now.
     vouch
         Class it for a mode although no wall keeps its server to that mode, on your word.
     """
@@ -193,6 +194,7 @@ async def allow(
     if json:
         print_json(told)
         return Exit.ok
+    _print_tool(told["tool"])
     print_line(f"classed   {told['tool']['name']}: {_class_text(told['tool'])}")
     print_line(
         f"pinned    to its definition {told['tool']['hash'][:12]}; another one must be classed again"
@@ -229,6 +231,15 @@ def _class_text(tool: dict[str, Any]) -> str:
         vouched = ", vouched for" if given["vouched"] else ""
         return f"{given['effect']} in {', '.join(given['modes'])}{vouched}"
     return f"{_STATES[tool['state']]}{': ' + tool['problem'] if tool['problem'] else ''}"
+
+
+def _use(tools: dict[str, int]) -> str:
+    """By the states of its tools, where nothing speaks against the server itself."""
+    if tools.get("classed"):
+        return "may be used"
+    if tools.get("changed"):
+        return "nothing of it may be used: what was classed has CHANGED; look at it, and class it again"
+    return "nothing of it may be used: no tool is classed"
 
 
 def _brief(tool: dict[str, Any]) -> str:

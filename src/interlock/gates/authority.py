@@ -240,24 +240,22 @@ def _judge_mode(registry: ToolRegistry, tool: BaseTool, situation: Situation) ->
 
 
 def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) -> Denied | None:
-    names = {tool.name, *tool.aliases}
     from_server = tool.mcp_server is not None
     switches = tool.switches | ({PolicySwitch.mcp} if from_server else set())
     if PolicySwitch.shell in switches:
         # A command can do to files whatever the file tools can.
         switches |= {PolicySwitch.fs}
     for layer, policy in situation.policies:
-        if names & policy.denied_tools:
+        if {tool.name, *tool.aliases} & policy.denied_tools:
             return switched_off(tool.name, layer, "it is on the list of denied tools")
         for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:
                 return switched_off(tool.name, layer, f"{switch} tools are switched off")
         if closed := why_offline(tool, policy.shell):
             return switched_off(tool.name, layer, closed)
-        allowed_servers = policy.mcp.allowed_servers
-        if from_server and allowed_servers is not None and tool.mcp_server not in allowed_servers:
+        listed = policy.mcp.allowed_servers
+        if from_server and listed is not None and tool.mcp_server not in listed:
             return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
-    # What nobody opened is closed in the merged policy.
     if closed := why_offline(tool, merged.shell):
         return switched_off(tool.name, Layer.environment, closed)
     if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):

@@ -5,12 +5,14 @@ operator added, as far as the operator opened modes and the policy lists the ser
 since a command that somebody names from afar would be run here.
 """
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import Settings
 from interlock.events.log import EventLog
 from interlock.gates.authority import Situation
+from interlock.gates.policy import ToolPolicy, merge_tool_policies
 from interlock.infra.errors import BadUsage, InterlockError, PersonError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from interlock.wiring.runtime import Runtime
 
 __all__ = ["ClassWish", "Wish", "add", "allow", "inspect", "list_servers", "open_mcp", "remove"]
+
+# Of the tools that wait to be classed.
+MAX_STEPS_SHOWN = 3
 
 Json = dict[str, Any]
 
@@ -57,9 +62,16 @@ def open_mcp(
         readable_paths=here.readable_paths,
         network_ports=settings.tool.network_ports if settings.tool.shell_network else frozenset(),
         protected_names=here.protected_names,
+        own_folders=(settings.state_dir, settings.workspace_dir),
     )
     hub = ServerHub(grounds, walls, redactor, log)
     return McpDesk(ServerBook(database, log), hub, registry, redactor)
+
+
+def allowed_servers(situation: Situation, stored: ToolPolicy) -> frozenset[str]:
+    """Those that any agent could use. Who is not among them does not run on."""
+    merged = merge_tool_policies(situation.environment, stored).mcp
+    return frozenset() if merged.enabled is False else merged.allowed_servers or frozenset()
 
 
 # -- what people do --
@@ -178,7 +190,7 @@ async def _next_steps(runtime: "Runtime", known: KnownServer) -> list[str]:
     if not states:
         steps.append(f"interlock mcp inspect {server_id}")
     if "classed" not in states:
-        steps.append(f"interlock mcp allow {server_id} TOOL --effect read --modes coding")
+        steps += _classing_steps(known)
     stored = (await runtime.stored_settings.current()).settings.tools.mcp
     if stored.enabled is False:
         steps.append("interlock settings set tools.mcp.enabled true")
@@ -188,3 +200,13 @@ async def _next_steps(runtime: "Runtime", known: KnownServer) -> list[str]:
         listed = ", ".join(f'"{name}"' for name in sorted({*(stored.allowed_servers or ()), server_id}))
         steps.append(f"interlock settings set tools.mcp.allowed_servers '[{listed}]'")
     return steps
+
+
+def _classing_steps(known: KnownServer) -> list[str]:
+    """What a tool does is for the person to say: the server's own hint is not written down for them."""
+    waiting = [tool for tool in known.tools.values() if tool.state in {"unclassed", "changed"}]
+    named = [(shlex.quote(tool.name), tool.hash[:12]) for tool in waiting[:MAX_STEPS_SHOWN]]
+    return [
+        f"interlock mcp allow {known.server.id} {name} --effect EFFECT --modes coding --hash {digest}"
+        for name, digest in named or [("TOOL", "HASH")]
+    ]

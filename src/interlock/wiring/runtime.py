@@ -44,7 +44,7 @@ from interlock.tools.mcp.walls import Walls
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
-from interlock.wiring.foreign import open_mcp
+from interlock.wiring.foreign import allowed_servers, open_mcp
 from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
 from interlock.worker.local_wire import LocalWire
@@ -109,7 +109,7 @@ class Runtime:
         `offered` is what the task brings along that not every task has.
         """
         stored = await self.stored_settings.current()
-        await self.mcp.refresh()
+        await self.mcp.refresh(allowed_servers(self.situation, stored.settings.tools))
         asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered)
         known = self._compiled.get(asked)
         version = self.registry.version

@@ -1,6 +1,6 @@
 """A server that does one thing wrong, named by its first argument. It needs nothing, and starts fast.
 
-The second argument, if any, names a file: what it was told is noted there, one message a line.
+The variable STATE, if any, names a file: what it was told is noted there, one message a line.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "well"
-STATE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+STATE = Path(os.environ["STATE"]) if "STATE" in os.environ else None
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 CALLS = {}
 LISTS = {}

@@ -34,7 +34,7 @@ def served(server):
     """Three servers that the policy lists, and one that it does not."""
     state = server.root / "state"
     readable = ("--readable", str(DOUBLES))
-    quick = ("--", *QUICK, str(HOSTILE), "rug-pull", str(state))
+    quick = ("--env", f"STATE={state}", "--", *QUICK, str(HOSTILE), "rug-pull")
     official = ("--readable", str(Path(sys.prefix)), "--", sys.executable, str(OFFICIAL))
     commands = [
         ("mcp", "add", "echoes", *readable, *quick),

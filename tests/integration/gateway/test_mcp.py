@@ -9,9 +9,9 @@ async def mcp_house(open_house, tmp_path, behaviour: str = "well", **more: str):
     root = tmp_path / "root"
     root.mkdir()
     house = await open_house(**{"TOOL_ALLOWED_ROOTS": str(root), "SESSION_OPEN_MODES": "chat"} | more)
-    state = (str(root / "state"),) if behaviour == "rug-pull" else ()
-    command = (*QUICK, str(HOSTILE), behaviour, *state)
-    wish = foreign.Wish(id="echoes", command=command, readable=(DOUBLES,))
+    state = (f"STATE={root / 'state'}",) if behaviour == "rug-pull" else ()
+    command = (*QUICK, str(HOSTILE), behaviour)
+    wish = foreign.Wish(id="echoes", command=command, environment=state, readable=(DOUBLES,))
     await foreign.add(house.office.runtime, wish, who="local:operator")
     return house, await house.connect()
 

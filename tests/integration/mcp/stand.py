@@ -51,6 +51,8 @@ class Stand:
     async def allow(
         self, name: str, tool: str, effect: str = "read", modes: str = "coding", **more: Any
     ) -> None:
+        known = (await self.runtime.mcp.book.shelf()).servers[name].tools.get(tool)
+        more.setdefault("hash", known.hash if known is not None else "0" * 64)
         wish = foreign.ClassWish(effect=effect, modes=tuple(modes.split(",")), **more)
         await foreign.allow(self.runtime, name, tool, wish, who=WHO, is_operator=True)
 

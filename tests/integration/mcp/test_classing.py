@@ -1,6 +1,7 @@
 """A foreign tool has no mode until somebody classed it, and then exactly those that fit its server."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, McpPolicy, ShellPolicy, ToolPolicy
 from interlock.gates.runner import CallContext
 from interlock.infra.errors import BadUsage, ErrorCode, PersonError
+from interlock.tools.mcp import desk, hub
 from interlock.wiring import foreign
 from tests.integration.mcp.stand import HOSTILE, QUICK, WHO, Stand, opened_stand
 
@@ -80,7 +82,7 @@ async def test_an_agent_that_lists_no_server_or_no_network_has_none(stand: Stand
 @pytest.mark.parametrize(
     ("grants", "modes"),
     [
-        ({"roots": "none"}, {"chat_safe", "chat", "plan", "coding"}),
+        ({"roots": "none"}, {"chat", "plan", "coding"}),
         ({"roots": "read"}, {"chat", "plan", "coding"}),
         ({"roots": "write"}, {"coding"}),
         ({"roots": "none", "network": True}, {"coding"}),
@@ -202,3 +204,87 @@ async def test_two_processes_see_the_same_classes(stand: Stand, tmp_path, monkey
                 break
             await asyncio.sleep(0.02)
         assert not other.runtime.mcp._hub._lines
+
+
+async def test_only_a_server_that_reads_no_folder_at_all_fits_chat_safe(stand: Stand):
+    told = await stand.add("s", *QUICK, "-c", "", roots="none", readable=())
+    assert set(told["modes"]) == {"chat_safe", "chat", "plan", "coding"}
+
+
+async def test_a_server_that_was_given_folders_is_closed_with_the_files(stand: Stand):
+    await stand.ready("well", roots="none")
+    without_files = ToolPolicy(fs=FsPolicy(enabled=False))
+    assert "bad__echo" in (await stand.runtime.authority(ToolMode.coding)).exposed
+    assert "bad__echo" not in (await stand.runtime.authority(ToolMode.coding, agent=without_files)).exposed
+
+
+@pytest.mark.parametrize("place", ["root", "state", "workspace"])
+async def test_what_agents_could_rewrite_is_not_run(stand: Stand, place):
+    folder = stand.root.parent / place
+    folder.mkdir(exist_ok=True)
+    program = folder / "server.py"
+    program.write_text("")
+    link = stand.root.parent / "link.py"
+    link.symlink_to(program)
+    for words in ((str(program),), (str(link),), (f"--script={program}",), (str(folder),)):
+        with pytest.raises(BadUsage, match="must not be run"):
+            await stand.add("s", *QUICK, *words)
+    program.chmod(0o755)
+    with pytest.raises(BadUsage, match="must not be run"):
+        await stand.add("s", str(program))
+
+
+async def test_a_relative_name_in_the_folder_that_it_works_in_is_not_run(stand: Stand):
+    (stand.root / "server.py").write_text("")
+    with pytest.raises(BadUsage, match="must not be run"):
+        await stand.add("s", *QUICK, "server.py")
+
+
+async def test_a_folder_that_is_opened_later_closes_a_server_in_it(stand: Stand):
+    """The roots are settings; a server that was added before is looked at again when it is started."""
+    await stand.add_hostile("well")
+    servers = stand.runtime.mcp._hub
+    servers.grounds = replace(servers.grounds, roots=(HOSTILE.parent,))
+    with pytest.raises(PersonError, match="must not be run"):
+        await stand.inspect("bad")
+    (server,) = (await foreign.list_servers(stand.runtime))["servers"]
+    assert "must not be run" in server["unavailable"]
+
+
+@pytest.mark.parametrize("patch", [{"enabled": False}, {"allowed_servers": []}])
+async def test_a_server_that_may_not_be_used_any_more_does_not_run_on(stand: Stand, patch):
+    await stand.ready("well")
+    assert (await stand.call("bad__echo", text="x")).ok
+    assert stand.runtime.mcp._hub._alive
+    await stand.runtime.stored_settings.update({"tools": {"mcp": patch}}, who=WHO)
+    assert (await stand.call("bad__echo")).failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+    for _ in range(200):
+        if not stand.runtime.mcp._hub._alive:
+            break
+        await asyncio.sleep(0.02)
+    assert not stand.runtime.mcp._hub._alive
+
+
+async def test_what_a_server_says_by_itself_does_not_keep_it_open(stand: Stand, monkeypatch):
+    monkeypatch.setattr(hub, "IDLE_SECONDS", 0.6)
+    monkeypatch.setattr(desk, "LOOK_AGAIN_SECONDS", 0.1)
+    await stand.ready("well")
+    assert (await stand.call("bad__echo", text="x")).ok
+    for _ in range(15):
+        stand.runtime.mcp._look_again_soon("bad")
+        await asyncio.sleep(0.1)
+    assert not stand.runtime.mcp._hub._alive
+    assert len(await stand.events("mcp.server_started")) == 1
+
+
+@pytest.mark.parametrize("chars", [0, 1, 11])
+async def test_a_class_names_the_definition_that_was_looked_at(stand: Stand, chars):
+    await stand.add_hostile("well")
+    digest = (await stand.inspect("bad"))["echo"]["hash"]
+    with pytest.raises(BadUsage, match="at least 12"):
+        await stand.allow("bad", "echo", hash=digest[:chars])
+    (server,) = (await foreign.list_servers(stand.runtime))["servers"]
+    (step,) = [step for step in server["next"] if "mcp allow bad echo " in step]
+    assert f"--hash {digest[:12]}" in step
+    assert "--effect read" not in step
+    await stand.allow("bad", "echo", hash=digest[:12])

@@ -34,9 +34,9 @@ async def test_the_official_library_over_stdio(stand: Stand):
     await stand.add("official", sys.executable, str(OFFICIAL), roots="none")
     tools = await stand.inspect("official")
     assert set(tools) == {"add", "greet", "fail"}
-    await stand.allow("official", "greet", modes="chat_safe,coding")
+    await stand.allow("official", "greet", modes="chat,coding")
     await stand.switch_on("official")
-    result = await stand.call("official__greet", ToolMode.chat_safe, name="Ann")
+    result = await stand.call("official__greet", ToolMode.chat, name="Ann")
     assert result.ok
     assert "Hello, Ann!" in result.stdout
     assert (await stand.call("official__greet", name=7)).failure.error_code is ErrorCode.INVALID_ARGS

@@ -8,7 +8,7 @@ from tests.integration.mcp.stand import Stand
 
 async def pulled(stand: Stand) -> None:
     state = stand.root / "state"
-    await stand.ready("rug-pull", str(state))
+    await stand.ready("rug-pull", environment=(f"STATE={state}",))
     assert (await stand.call("bad__echo", text="before")).stdout == "before"
     state.write_text("pulled")
 

@@ -95,7 +95,10 @@ def _why(server: Server) -> str:
         return f"{server.id} is reached over the network"
     if server.roots is RootAccess.write:
         return f"{server.id} may write to the opened folders"
-    return f"{server.id} may use the network" if server.network else f"{server.id} reads the opened folders"
+    if server.network:
+        return f"{server.id} may use the network"
+    opened = "the opened folders" if server.roots is RootAccess.read else "the folders that it was given"
+    return f"{server.id} reads {opened}"
 
 
 def _names(modes: frozenset[ToolMode]) -> str:

@@ -26,6 +26,8 @@ from interlock.tools.registry import ToolRegistry
 
 # A server that says again and again that something changed is asked about it this often.
 LOOK_AGAIN_SECONDS = 5.0
+# Of a hash, so that nobody classes by chance what they did not look at.
+MIN_HASH_CHARS = 12
 
 _log = structlog.get_logger(__name__)
 
@@ -41,17 +43,19 @@ class McpDesk:
         self._services = ForeignServices(book, hub, self._take_in)
         self._made: dict[tuple[str, str], tuple[tuple[Server, KnownTool, str], McpTool]] = {}
         self._version = 0
+        self._allowed: frozenset[str] | None = None
         self._looking: dict[str, asyncio.TimerHandle] = {}
         self._looks: set[asyncio.Task[None]] = set()
         hub.on_listing_changed = self._look_again_soon
 
     # -- the registry --
 
-    async def refresh(self) -> None:
-        """Bring the registry to what is stored."""
+    async def refresh(self, allowed: frozenset[str] | None = None) -> None:
+        """Bring the registry to what is stored, and end who is not `allowed` (None: whoever is there)."""
         shelf = await self.book.shelf()
-        if shelf.version == self._version:
+        if shelf.version == self._version and allowed == self._allowed:
             return
+        self._allowed = allowed
         tools = [
             await self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
             for known in shelf.servers.values()
@@ -61,7 +65,8 @@ class McpDesk:
         self._made = {key: made for key, made in self._made.items() if made[1] in tools}
         for name, fault in self._registry.replace_foreign(tools).items():
             _log.error("mcp_tool_not_registered", tool_name=name, fault=fault)
-        self._hub.keep_only({name: known.server for name, known in shelf.servers.items()})
+        kept = {name: known.server for name, known in shelf.servers.items()}
+        self._hub.keep_only({name: kept[name] for name in kept if allowed is None or name in allowed})
         self._version = shelf.version
 
     async def _tool(self, server: Server, known: KnownTool, unavailable: str) -> McpTool:
@@ -136,6 +141,8 @@ class McpDesk:
     async def add(self, wish: Wish, *, who: str) -> tuple[Server, str]:
         """The server, and what it will be missing, if anything can be told beforehand."""
         server = server_of(wish, self._redactor)
+        if reason := self._hub.grounds.why_not_its_own(server):
+            raise BadUsage(reason)
         missing = unreadable(server, self._hub.grounds) if server.is_local else None
         await self.book.add(server, who=who)
         return server, str(missing) if missing is not None else ""
@@ -161,6 +168,11 @@ class McpDesk:
         if found.problem or not found.is_listed:
             reason = found.problem or "the server does not offer it any more"
             raise BadUsage(f"{found.name} cannot be used: {reason}")
+        if len(wish.hash) < MIN_HASH_CHARS:
+            raise BadUsage(
+                f"say which definition you looked at: --hash with at least {MIN_HASH_CHARS} characters of "
+                f"what interlock mcp inspect {server_id} shows"
+            )
         if not found.hash.startswith(wish.hash):
             raise DefinitionChanged(
                 f"{found.name} is not what was looked at; look again: interlock mcp inspect {server_id}"

@@ -70,6 +70,11 @@ class Server:
     def target(self) -> str:
         return " ".join(self.command) if self.is_local else self.url
 
+    @property
+    def reads_folders(self) -> bool:
+        """Of whoever's files: the opened ones, or those that it was given."""
+        return self.roots is not RootAccess.none or bool(self.readable)
+
     def fitting_modes(self) -> frozenset[ToolMode]:
         """The modes whose own walls are no narrower than this server's.
 
@@ -77,7 +82,7 @@ class Server:
         """
         if not self.is_local or self.network or self.roots is RootAccess.write:
             return frozenset({ToolMode.coding})
-        if self.roots is RootAccess.read:
+        if self.reads_folders:
             return frozenset({ToolMode.chat, ToolMode.plan, ToolMode.coding})
         return frozenset(ToolMode)
 

@@ -15,7 +15,7 @@ from interlock.tools.mcp.names import exposed_name, plain
 from interlock.tools.mcp.opened import Opened
 from interlock.tools.mcp.results import envelope
 from interlock.tools.mcp.schemas import checked_schema, most_bytes
-from interlock.tools.mcp.servers import RootAccess, Server
+from interlock.tools.mcp.servers import Server
 from interlock.tools.mcp.trouble import ServerTrouble
 from interlock.tools.result import ToolResult
 
@@ -87,7 +87,7 @@ class McpTool(BaseTool):
 
     @property
     def switches(self) -> frozenset[PolicySwitch]:
-        files = {PolicySwitch.fs} if self._server.roots is not RootAccess.none else set()
+        files = {PolicySwitch.fs} if self._server.reads_folders else set()
         return frozenset({PolicySwitch.mcp, *files})
 
     @property
