@@ -288,3 +288,11 @@ async def test_a_class_names_the_definition_that_was_looked_at(stand: Stand, cha
     assert f"--hash {digest[:12]}" in step
     assert "--effect read" not in step
     await stand.allow("bad", "echo", hash=digest[:12])
+
+
+async def test_turns_that_begin_at_once_know_the_same_tools(stand: Stand):
+    await stand.ready("well")
+    runtime = stand.runtime
+    made = await asyncio.gather(*(runtime.authority(mode) for mode in [*ToolMode] * 3))
+    for authority in made:
+        assert authority.entries["bad__echo"] is runtime.registry.get("bad__echo")

@@ -13,7 +13,14 @@ import structlog
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, StoreError
 from interlock.redaction.redactor import Redactor
-from interlock.tools.mcp.book import DefinitionChanged, KnownServer, KnownTool, ServerBook, ToolNotListed
+from interlock.tools.mcp.book import (
+    DefinitionChanged,
+    KnownServer,
+    KnownTool,
+    ServerBook,
+    Shelf,
+    ToolNotListed,
+)
 from interlock.tools.mcp.classes import ClassWish, class_of
 from interlock.tools.mcp.definitions import NAME_CLASH, Definition, listed_tools
 from interlock.tools.mcp.hub import ServerHub, library_missing
@@ -44,6 +51,7 @@ class McpDesk:
         self._made: dict[tuple[str, str], tuple[tuple[Server, KnownTool, str], McpTool]] = {}
         self._version = 0
         self._allowed: frozenset[str] | None = None
+        self._refreshing = asyncio.Lock()
         self._looking: dict[str, asyncio.TimerHandle] = {}
         self._looks: set[asyncio.Task[None]] = set()
         hub.on_listing_changed = self._look_again_soon
@@ -55,6 +63,11 @@ class McpDesk:
         shelf = await self.book.shelf()
         if shelf.version == self._version and allowed == self._allowed:
             return
+        # One at a time: two would make two objects of one tool, and an Authority knows its tools by them.
+        async with self._refreshing:
+            await self._bring_to(await self.book.shelf(), allowed)
+
+    async def _bring_to(self, shelf: Shelf, allowed: frozenset[str] | None) -> None:
         self._allowed = allowed
         tools = [
             await self._tool(known.server, tool, await self._why_unavailable(known.server, tool))
