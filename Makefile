@@ -74,8 +74,9 @@ mcp-servers:
 	    $(MCP_PACKAGES) $$node >/dev/null 2>&1 && echo '$(MCP_PACKAGES) $(MCP_NODE)' > $(MCP_NPM)/.installed; } || \
 	  echo "npm is missing or could not install the MCP servers: their tests are skipped"
 
-# One process more than there are cores, because many tests wait for others; a file's tests in one of them.
-SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 1))) --maxprocesses 4 --dist loadfile
+# One process more than there are cores, because many tests wait for others. A file's tests run in one
+# of them, in the order of the folders: the long ones come first.
+SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 1))) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: setup-dev bubblewrap chromium mcp-servers ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from interlock.gateway import hub as hub_module
+from interlock.following import hub as hub_module
 from interlock.gateway import wire as wire_module
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
 from interlock.infra.errors import StoreError

@@ -153,9 +153,11 @@ class NatsWire:
             no_echo=True,
         )
         try:
+            await self._subscribe(client)
+            # The server has it all before anybody is told that this process listens.
+            await client.flush(CONNECT_SECONDS)
             self._client = client
             self._connected()
-            await self._subscribe(client)
             await _first_of(self._say(client), self._take(client, has_room), closed.wait())
         finally:
             self._client = None

@@ -36,7 +36,8 @@ class Mischief:
     async def run(self) -> None:
         """Until it is over. Each deed has its turn before one comes again."""
         waiting = self.dice.sample(self.deeds, k=len(self.deeds))
-        while not self.is_over:
+        # What is left when all is done happens too, to processes that have nothing to do.
+        while not self.is_over or waiting:
             deed = waiting.pop() if waiting else self.dice.choice(self.deeds)
             if deed == self.wipe_nats and self.wipe_nats.__name__ in self.done:
                 continue

@@ -75,7 +75,9 @@ async def test_it_takes_one_commit_and_no_thread(workbench: Workbench, monkeypat
     log = workbench.store.log
     submitted = []
     submit = log._writer.submit
-    monkeypatch.setattr(log._writer, "submit", lambda unit: (submitted.append(unit), submit(unit))[1])
+    monkeypatch.setattr(
+        log._writer, "submit", lambda unit, **how: (submitted.append(unit), submit(unit, **how))[1]
+    )
     monkeypatch.setattr(Territory, "find", lambda *_a, **_o: pytest.fail("it was looked for on a thread"))
     await workbench.ok("read_file", path="a.txt")
     assert [[draft.kind for draft in unit.drafts] for unit in submitted] == [

@@ -208,10 +208,14 @@ async def test_a_watch_lasts_through_a_restart_and_asks_again(server):
         await until(lambda: not page.wire.is_connected and not worker.wire.is_connected)
         page.wire.watch("s_2")
         server.start()
-        await until(lambda: {"s_1", "s_2"} <= {w.session_id for w in worker.of(Wanted)[1:]}, seconds=20)
-        for session in ("s_1", "s_2"):
-            worker.wire.send(Piece(session, "t", 1, 0, "again"))
-        await until(lambda: len(page.of(Piece)) == 2)
+        await until(lambda: page.wire.is_connected and worker.wire.is_connected, seconds=20)
+
+        def is_heard():
+            for session in ("s_1", "s_2"):
+                worker.wire.send(Piece(session, "t", 1, 0, "again"))
+            return {piece.session_id for piece in page.of(Piece)} == {"s_1", "s_2"}
+
+        await until(is_heard, seconds=20)
 
 
 async def test_an_answer_beyond_a_messages_size_comes_in_parts(server):
