@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures test test-full lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures test test-full mutations lint format bench lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,8 +81,12 @@ SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 1))) --maxprocesses 
 test: setup-dev bubblewrap chromium mcp-servers ## the whole test suite
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
 
-test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite and the long matrix
+test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite, the long matrix and the mutations
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
+	@$(BIN)/python -m tests.mutations
+
+mutations: setup-dev ## break the code in one place at a time; the tests named in docs/EVIDENCE.md must notice
+	@$(BIN)/python -m tests.mutations
 
 lint: setup-dev ## ruff, mypy, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
