@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures test test-full mutations lint format bench lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures test test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +101,10 @@ pictures: setup-dev chromium ## take the README's pictures of the page anew
 
 bench: setup-dev ## measure, beside plain code in the same run
 	@$(BIN)/python -m bench
+
+MINUTES ?= 60
+soak: setup-dev ## one process under mixed load for an hour (MINUTES=5): does anything grow?
+	@$(BIN)/python -m bench.soak --minutes $(MINUTES)
 
 LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --upgrade pyproject.toml
 

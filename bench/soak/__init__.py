@@ -1,0 +1,1 @@
+"""`python -m bench.soak --minutes 60`: one process under mixed load, and whether anything grows."""
