@@ -20,7 +20,7 @@ _NOT_COPIED = shutil.ignore_patterns("__pycache__")
 # What breaks like this broke because the mutation is no valid code, not because somebody looked.
 _NO_ASSERTION = ("ImportError", "ModuleNotFoundError", "SyntaxError", "NameError", "UnboundLocalError")
 _NOT_PASSED = ("failure", "error", "skipped")
-_TIMEOUT_SECONDS = 240
+_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class Bench:
         )
         return folder / "bin" / "python"
 
-    def run(self, test: str) -> Outcome:
+    def run(self, *tests: str) -> Outcome:
         self._report.unlink(missing_ok=True)
         options = ("-p", "no:cacheprovider", f"--junitxml={self._report}")
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         try:
             done = subprocess.run(
-                [self._python, "-m", "pytest", *options, test],
+                [self._python, "-m", "pytest", *options, *tests],
                 cwd=self.copy,
-                env=variables | {"PYTHONDONTWRITEBYTECODE": "1"},
+                env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -92,11 +92,18 @@ class Bench:
     def run_broken(self, mutation: Mutation) -> Outcome:
         path = self.copy / "src" / "interlock" / mutation.file
         whole = path.read_text()
-        path.write_text(mutation.applied_to(whole))
+        _put(path, mutation.applied_to(whole))
         try:
             return self.run(mutation.test)
         finally:
-            path.write_text(whole)
+            _put(path, whole)
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a module. What was compiled of it goes: its size and second could be the same as before."""
+    path.write_text(text)
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        compiled.unlink()
 
 
 def _outcome(report: Path, text: str) -> Outcome:
