@@ -346,10 +346,10 @@ class Settings(SettingsGroup):
         return f"sqlite:///{self.state_dir / 'interlock.db'}"
 
 
-def load_settings() -> Settings:
+def load_settings(*, state_dir: Path | None = None) -> Settings:
     """The settings of this process, or one clear sentence for each variable that is wrong."""
     try:
-        return Settings()
+        return Settings() if state_dir is None else Settings(state_dir=state_dir)
     except ValidationError as error:
         raise ConfigurationError("; ".join(_sentences(error))) from None
     except ValueError as error:

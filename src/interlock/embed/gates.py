@@ -1,0 +1,136 @@
+"""The gates, opened for one program."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from interlock.config.modes import ToolMode, parse_mode
+from interlock.config.settings import load_settings
+from interlock.events.chain import new_id
+from interlock.events.verify import Report, verify
+from interlock.gates.authority import Authority
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
+from interlock.infra.errors import ConfigurationError
+from interlock.tools.base import BaseTool
+from interlock.tools.result import ToolResult
+from interlock.wiring import (
+    NO_SANDBOX,
+    Runtime,
+    UndoReport,
+    chosen_sandbox,
+    local_person,
+    open_runtime,
+    record_probes,
+)
+
+OPENED_BY = "embed"
+
+
+@asynccontextmanager
+async def open_gates(
+    *,
+    modes: Iterable[str] = (),
+    roots: Iterable[Path | str] = (),
+    tools: Iterable[BaseTool] = (),
+    state_dir: Path | str | None = None,
+) -> "AsyncIterator[Gates]":
+    """Open the gates for this process, and close them at the end.
+
+    modes: opened besides `chat_safe` and those of SESSION_OPEN_MODES.
+    roots: the folders that tools may work in, instead of TOOL_ALLOWED_ROOTS.
+    tools: your own, beside the built-in ones.
+    state_dir: where the log is kept, instead of INTERLOCK_STATE_DIR.
+
+    Every other setting of the environment holds here as it does for `interlock`, as a ceiling.
+    """
+    settings = load_settings(state_dir=None if state_dir is None else Path(state_dir))
+    opened = [parse_mode(name) for name in modes]
+    folders = tuple(dict.fromkeys(_folder(root) for root in roots)) or None
+    has_roots = bool(folders or settings.tool.allowed_roots)
+    sandbox = await chosen_sandbox(settings) if has_roots else NO_SANDBOX
+    try:
+        runtime = open_runtime(settings, opened=opened, roots=folders, sandbox=sandbox)
+    except BaseException:
+        if sandbox.backend is not None:
+            await sandbox.backend.close()
+        raise
+    try:
+        for tool in tools:
+            runtime.registry.register(tool)
+        await record_probes(runtime)
+        yield Gates(runtime)
+    finally:
+        await runtime.close()
+
+
+def _folder(root: Path | str) -> Path:
+    resolved = Path(root).resolve()
+    if not resolved.is_dir():
+        raise ConfigurationError(f"{root}: there is no such folder")
+    return resolved
+
+
+class Gates:
+    """What `open_gates` gives. Calls are made in sessions, as everything in the log is."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def session(self, mode: str = "chat_safe", *, title: str = "") -> "GatedSession":
+        """A new session. A mode that was not opened is refused with `ModeNotOpen`."""
+        made = await self._runtime.sessions.create(opened_by=OPENED_BY, title=title, mode=parse_mode(mode))
+        return GatedSession(self._runtime, made.id)
+
+    async def resume(self, session_id: str) -> "GatedSession":
+        """A session of before, of this program or any other on the same store."""
+        return GatedSession(self._runtime, (await self._runtime.sessions.get(session_id)).id)
+
+    async def verify(self) -> Report:
+        """Check every hash of the log: `report.ok`, `report.events`, `report.faults`."""
+        return await self._runtime.database.read(verify)
+
+
+class GatedSession:
+    """One session. Its mode decides; what is called in it stands in the log under its `id`."""
+
+    def __init__(self, runtime: Runtime, session_id: str) -> None:
+        self._runtime = runtime
+        self.id = session_id
+
+    async def mode(self) -> ToolMode:
+        return await self._runtime.sessions.get_mode(self.id)
+
+    async def switch(self, mode: str) -> None:
+        """Only your program may do this on a person's word: no tool and no model can."""
+        await self._runtime.mode_switch.switch(self.id, parse_mode(mode), who=local_person())
+
+    async def authority(self) -> Authority:
+        """What may be done now: the verdict on every tool, frozen, and named by its digest."""
+        return await self._runtime.authority(await self.mode(), someone_can_answer=False)
+
+    async def offered(self) -> list[dict[str, Any]]:
+        """The first gate: the tools to offer to a model now, as function schemas."""
+        schemas: list[dict[str, Any]] = orjson.loads((await self.authority()).schemas)
+        return schemas
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> ToolResult:
+        """The second gate, and the call. Arguments may be the JSON text that a model wrote.
+
+        Nothing is raised for a refusal or a failure: `result.ok` is false, and `result.failure` says why.
+        """
+        call = ToolCall(f"call_{new_id()[-12:]}", name, arguments or {}, timeout_seconds)
+        return await self._runtime.runner.call(call, await self.authority(), CallContext(self.id))
+
+    async def undo(self) -> UndoReport:
+        """Take back what this session did to files. What was changed since is left, with the reason."""
+        return await self._runtime.undo.take_back(self.id, who=local_person())

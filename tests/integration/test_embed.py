@@ -1,0 +1,230 @@
+"""Interlock within another program: the same gates, and functions as tools."""
+
+import threading
+import time
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from interlock import embed
+from interlock.embed import ErrorCode, ToolError, ToolResult, open_gates, tool
+from interlock.infra.errors import ConfigurationError, ModeNotOpen
+
+
+@tool(modes=["chat", "coding"], effect="read")
+def days_until(day: date, today: Annotated[date, Field(description="Instead of today.")]) -> str:
+    """Tell how many days there are until a day."""
+    assert isinstance(day, date)
+    return str((day - today).days)
+
+
+@tool(modes=["coding"], effect="write", switches=["fs"])
+async def publish(text: str, times: int = 1) -> dict[str, int]:
+    """Publish a text."""
+    return {"published": len(text) * times}
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch, tmp_path):
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("WORKSPACE_DIR", str(tmp_path / "workspace"))
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    path = tmp_path / "project"
+    path.mkdir()
+    (path / "notes.txt").write_text("buy milk\n")
+    return path
+
+
+def gates(folder: Path, *modes: str, tools=(days_until, publish)):
+    return open_gates(modes=modes, roots=[folder], tools=tools)
+
+
+def test_the_public_surface_is_this_and_no_more():
+    assert sorted(embed.__all__) == [
+        *("Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates", "InterlockError"),
+        *("PolicySwitch", "Report", "ToolContext", "ToolError", "ToolFailure", "ToolMode", "ToolResult"),
+        *("UndoReport", "open_gates", "tool"),
+    ]
+    assert all(hasattr(embed, name) for name in embed.__all__)
+
+
+async def test_a_function_is_called_with_the_types_of_its_signature(folder):
+    async with gates(folder, "chat") as opened:
+        session = await opened.session("chat")
+        result = await session.call("days_until", {"day": "2026-12-24", "today": "2026-12-20"})
+        assert (result.ok, result.stdout) == (True, "4")
+        # As a model writes it.
+        result = await session.call("days_until", '{"day": "2026-12-24", "today": "2026-12-23"}')
+        assert result.stdout == "1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"day": "2026-12-24"}, '"today" is a required property'),
+        ({"day": 5, "today": "2026-12-20"}, "day"),
+        ({"day": "not a day", "today": "2026-12-20"}, "day"),
+        ({"day": "2026-12-24", "today": "2026-12-20", "more": 1}, "more"),
+        ("{", "not valid JSON"),
+    ],
+)
+async def test_arguments_that_do_not_fit_the_signature_never_reach_the_function(folder, arguments, said):
+    async with gates(folder, "chat") as opened:
+        result = await (await opened.session("chat")).call("days_until", arguments)
+    assert result.failure.error_code is ErrorCode.INVALID_ARGS
+    assert said in result.failure.message
+
+
+async def test_what_a_mode_does_not_allow_is_neither_offered_nor_run(folder):
+    async with gates(folder, "chat", "coding") as opened:
+        session = await opened.session("chat")
+        names = [entry["function"]["name"] for entry in await session.offered()]
+        assert "days_until" in names
+        assert "publish" not in names
+        refused = await session.call("publish", {"text": "x"})
+        assert refused.failure.error_code is ErrorCode.MODE_DENIED
+        await session.switch("coding")
+        assert await session.mode() == "coding"
+        assert (await session.call("publish", {"text": "abc", "times": 2})).stdout == '{"published":6}'
+        report = await opened.verify()
+        assert report.ok
+        assert report.events >= 5
+
+
+async def test_a_mode_that_was_not_opened_is_refused(folder):
+    async with gates(folder, "chat") as opened:
+        with pytest.raises(ModeNotOpen):
+            await opened.session("coding")
+        with pytest.raises(ModeNotOpen):
+            await (await opened.session("chat")).switch("coding")
+
+
+async def test_the_operators_environment_is_the_ceiling(folder, monkeypatch):
+    monkeypatch.setenv("TOOL_FS_ENABLED", "false")
+    async with gates(folder, "coding") as opened:
+        result = await (await opened.session("coding")).call("publish", {"text": "x"})
+    assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+
+
+async def test_a_session_goes_on_in_the_next_process_and_can_be_undone(folder):
+    async with gates(folder, "coding") as opened:
+        session = await opened.session("coding")
+        await session.call("read_file", {"path": "notes.txt"})
+    async with gates(folder, "coding") as opened:
+        again = await opened.resume(session.id)
+        await again.call("edit_file", {"path": "notes.txt", "find": "milk", "replace": "bread"})
+        assert (folder / "notes.txt").read_text() == "buy bread\n"
+        report = await again.undo()
+    assert [outcome.reason for outcome in report.outcomes] == [None]
+    assert (folder / "notes.txt").read_text() == "buy milk\n"
+
+
+async def test_the_log_is_kept_where_the_program_says(folder, tmp_path):
+    async with open_gates(state_dir=tmp_path / "elsewhere") as opened:
+        await opened.session()
+    assert (tmp_path / "elsewhere" / "interlock.db").exists()
+    assert not (tmp_path / "state").exists()
+
+
+async def test_the_state_folder_is_not_opened_to_tools_here_either(folder):
+    with pytest.raises(ConfigurationError, match="state folder"):
+        async with open_gates(roots=[folder], state_dir=folder / "state"):
+            pass
+
+
+async def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigurationError, match="there is no such folder"):
+        async with open_gates(roots=[tmp_path / "nowhere"]):
+            pass
+
+
+async def test_what_a_function_raises_is_told_without_internals(folder):
+    @tool(modes=["chat"], effect="read")
+    def says_why() -> str:
+        """Say why."""
+        raise ToolError(ErrorCode.EXECUTION_ERROR, "the printer is off", "Switch it on.")
+
+    @tool(modes=["chat"], effect="read")
+    def breaks() -> str:
+        """Break."""
+        raise RuntimeError("internal detail")
+
+    async with gates(folder, "chat", tools=[says_why, breaks]) as opened:
+        session = await opened.session("chat")
+        told = await session.call("says_why")
+        broken = await session.call("breaks")
+    assert told.failure.message == "the printer is off"
+    assert "internal detail" not in str(broken.as_dict())
+    assert broken.failure.error_code is ErrorCode.EXECUTION_ERROR
+
+
+async def test_a_function_that_blocks_runs_beside_the_loop_and_ends_with_its_time(folder):
+    where, may_end = [], threading.Event()
+
+    @tool(modes=["chat"], effect="read")
+    def waits() -> str:
+        """Wait."""
+        where.append(threading.current_thread())
+        may_end.wait(20)
+        return "late"
+
+    async with gates(folder, "chat", tools=[waits]) as opened:
+        began = time.monotonic()
+        result = await (await opened.session("chat")).call("waits", timeout_seconds=0.2)
+        took = time.monotonic() - began
+    may_end.set()
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert took < 15
+    assert where[0] is not threading.main_thread()
+
+
+async def test_a_function_may_give_a_whole_result(folder):
+    @tool(modes=["chat"], effect="read")
+    async def whole() -> ToolResult:
+        """Give a whole result."""
+        return ToolResult(stdout="seen", meta={"pages": 2})
+
+    async with gates(folder, "chat", tools=[whole]) as opened:
+        result = await (await opened.session("chat")).call("whole")
+    assert result.as_dict()["meta"] == {"pages": 2}
+
+
+def test_a_function_must_say_what_it_is():
+    with pytest.raises(TypeError, match="docstring"):
+
+        @tool(modes=["chat"], effect="read")
+        def silent() -> None: ...
+
+    with pytest.raises(TypeError, match="name its parameters"):
+
+        @tool(modes=["chat"], effect="read")
+        def anything(**given: str) -> None:
+            """Take anything."""
+
+    with pytest.raises(ValueError, match="is not a mode"):
+
+        @tool(modes=["everywhere"], effect="read")
+        def lost() -> None:
+            """Name a mode that is none."""
+
+    with pytest.raises(TypeError, match="lists of names"):
+
+        @tool(modes="chat", effect="read")
+        def one() -> None:
+            """Name one mode as a text."""
+
+
+async def test_what_changes_things_must_name_a_switch(folder):
+    @tool(modes=["coding"], effect="write")
+    def writes() -> None:
+        """Write."""
+
+    with pytest.raises(ValueError, match="must name a policy switch"):
+        async with gates(folder, "coding", tools=[writes]):
+            pass
