@@ -1,13 +1,14 @@
 """Stored settings on both databases: field by field, versioned, told (S4-D, S4-E2, S4-K, S4-T7, S4-UX4)."""
 
 import asyncio
+import json
 
 import pytest
 
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.feed import read_stream
 from interlock.infra.errors import InvalidSettings
-from interlock.session.settings_store import field_paths, patch_for
+from interlock.session.settings_store import StoredSettings, field_paths, patch_for
 from tests.conftest import open_store
 
 
@@ -99,6 +100,30 @@ async def test_an_old_row_without_a_field_gets_its_default(store):
     assert current.settings.tools.fs.enabled is False
     assert current.settings.tools.fs.max_read_bytes == 524288
     assert current.settings.tools.memory.enabled is True
+
+
+@pytest.mark.parametrize("document", ["{}", '{"theme": "dark"}', '{"tools": null}', '{"tools": {}}'])
+async def test_settings_from_before_there_were_tools_have_the_defaults(store, document):
+    """S4-E2."""
+    store.execute(
+        "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (1, ?, 'x', 0)",
+        document,
+    )
+    assert (await store.settings.current()).settings == StoredSettings()
+
+
+async def test_a_change_drops_nothing_that_it_does_not_name(store):
+    """S4-K2: also what this version knows nothing of."""
+    store.execute(
+        "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (1, ?, 'x', 0)",
+        '{"tools": {"fs": {"max_read_bytes": 77}, "later": {"a": 1}}, "theme": "dark"}',
+    )
+    await update(store, "tools.mcp.enabled", True)
+    newest = store.query("SELECT document FROM settings_versions ORDER BY version DESC LIMIT 1")
+    document = json.loads(newest[0][0])
+    assert document["theme"] == "dark"
+    assert document["tools"]["later"] == {"a": 1}
+    assert (document["tools"]["fs"]["max_read_bytes"], document["tools"]["mcp"]["enabled"]) == (77, True)
 
 
 async def test_changes_made_at_once_all_count(store):

@@ -138,3 +138,14 @@ async def test_a_slow_model_uses_up_the_time_of_its_task(place):
     assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
     assert "it may work for 0.5 seconds" in ran.stderr
     place.assert_sound()
+
+
+async def test_a_slow_tool_uses_up_the_time_of_its_task(place):
+    """S3-7.2.2."""
+    place.variables["CONTROL_MAX_WALL_SECONDS"] = "1"
+    place.follows('call:bash {"cmd": "sleep 1.5; echo slept"}', "msg:too late")
+    ran = await place.execute("sleep", expect=4)
+    assert ran.stdout == ""
+    assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
+    assert len(place.events("turn.started")) == 1
+    place.assert_sound()

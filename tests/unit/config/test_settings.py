@@ -1,13 +1,15 @@
 """Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
 
 import os
+from pathlib import Path
 
 import pytest
 
-from interlock.config.describe import MASK, describe, secrets_of, unknown_variables
+from interlock.config.describe import MASK, describe, secrets_of, setting_names, unknown_variables
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
 from interlock.infra.errors import ConfigurationError
+from interlock.session.settings_store import field_paths
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -124,10 +126,28 @@ def test_chat_safe_is_open_whatever_is_listed(monkeypatch):
     assert load_settings().session.open_modes == {ToolMode.chat_safe, ToolMode.plan, ToolMode.coding}
 
 
-def test_every_name_of_the_specifications_works_and_is_told(monkeypatch):
-    monkeypatch.setenv("AUTONOUS_TOOL_TIMEOUT_SECONDS", "12")
-    assert row("TOOL_TIMEOUT_SECONDS") == ("12.0", "AUTONOUS_TOOL_TIMEOUT_SECONDS")
-    assert row("TOOL_MAX_OUTPUT_LINES") == ("2000", "default")
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("TOOL_TIMEOUT_SECONDS", "12", 12.0),
+        ("TOOL_MAX_OUTPUT_LINES", "70", 70),
+        ("TOOL_MAX_OUTPUT_BYTES", "900", 900),
+        ("TOOL_BASH_DENYLIST", "curl, git push", ("curl", "git push")),
+        ("TOOL_ALLOWED_ROOTS", "/usr", (Path("/usr"),)),
+    ],
+)
+def test_every_name_of_the_specifications_works_and_is_told(monkeypatch, name, given, value):
+    assert row(name)[1] == "default"
+    monkeypatch.setenv(f"AUTONOUS_{name}", given)
+    assert getattr(load_settings().tool, name.removeprefix("TOOL_").lower()) == value
+    assert row(name)[1] == f"AUTONOUS_{name}"
+
+
+def test_no_single_setting_switches_all_tools_off_and_none_changes_the_roots_while_it_runs():
+    """S3-9.7, S3-9.9: there are policies and the operator's list, and that list is read at the start."""
+    switches = {name for name in setting_names() if name.endswith("_ENABLED")}
+    assert switches == {f"TOOL_{part}_ENABLED" for part in ("FS", "SHELL", "MCP", "MEMORY", "IMAGE")}
+    assert not [path for path in field_paths() if "root" in path or path in {"tools.enabled", "enabled"}]
 
 
 def test_two_names_that_differ_are_refused(monkeypatch):

@@ -1,0 +1,56 @@
+"""A model without function calling at work: one JSON object a turn, through loop and gates (S3-5.4)."""
+
+import json
+
+from interlock.agent.events import TaskEnded, TextDelta, ToolResultInfo
+from interlock.agent.limits import ControlLimits
+from interlock.models.json_protocol import JsonProtocol
+from interlock.session.models import Role
+from tests.integration.agent.test_loop import of
+from tests.unit.models.asking import Saying
+
+
+def turn(*calls: tuple[str, dict], answer: str = "") -> str:
+    asked = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    return json.dumps({"tool_calls": asked, "final_answer": answer})
+
+
+def shown(events: list) -> str:
+    return "".join(delta.text for delta in of(TextDelta, events))
+
+
+async def test_calls_run_their_results_are_told_and_the_answer_ends_the_task(desk):
+    (desk.root / "a.txt").write_text("the milk\n")
+    session = await desk.session()
+    model = Saying(turn(("read", {"path": "a.txt"})), turn(answer="It is about milk."))
+    events = await desk.say(session, "what is in it?", JsonProtocol(model))
+    assert [result.result["stdout"] for result in of(ToolResultInfo, events)] == ["the milk\n"]
+    assert shown(events) == "It is about milk."
+    assert events[-1] == TaskEnded("done")
+    told = json.loads(json.loads(model.requests[1].messages[-1])["content"])
+    assert told["tool_results"][0]["result"]["stdout"] == "the milk\n"
+    (stored,) = [m for m in await desk.runtime.sessions.transcript(session) if m.role is Role.tool]
+    assert json.loads(stored.content)["ok"] is True
+    assert len(desk.events(session, "tool_call.started", "tool_call.completed")) == 2
+
+
+async def test_of_calls_and_an_answer_in_one_turn_the_calls_run_and_the_answer_is_dropped(desk):
+    session = await desk.session()
+    both = turn(("write_file", {"path": "made", "content": "x"}), answer="All done already.")
+    events = await desk.say(session, "make it", JsonProtocol(Saying(both, turn(answer="Made."))))
+    assert (desk.root / "made").read_text() == "x"
+    assert shown(events) == "Made."
+    assert "All done already." not in repr(await desk.runtime.sessions.transcript(session))
+
+
+async def test_neither_calls_nor_an_answer_fail_the_task_after_one_repair(desk):
+    desk.limits = ControlLimits(max_retries=0)
+    session = await desk.session()
+    model = Saying(turn(), turn())
+    events = await desk.say(session, "go", JsonProtocol(model))
+    assert events[-1].status == "failed"
+    assert "tool_calls and final_answer are both empty" in events[-1].sentence
+    assert len(model.requests) == 2
+    (failed,) = desk.events(session, "agent.failed")
+    assert json.loads(failed[4])["error_class"] == "protocol"
+    assert not desk.events(session, "tool_call.started")
