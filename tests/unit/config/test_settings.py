@@ -195,6 +195,19 @@ def test_a_mistyped_variable_is_pointed_out():
     }
 
 
+def test_a_variable_that_is_not_ours_does_not_stop_the_start(monkeypatch):
+    for name in ("SESSION_X", "TOOL_SOMETHING_ELSE", "GATEWAY_OF_ANOTHER_PROGRAM"):
+        monkeypatch.setenv(name, "x")
+    assert load_settings().session.default_mode == "chat_safe"
+
+
+def test_no_setting_holds_the_words_of_a_refusal():
+    words = ("message", "next_action", "text", "sentence", "hint")
+    names = [*map(str.lower, setting_names()), *field_paths()]
+    assert len(names) > 50
+    assert [name for name in names if any(word in name.split("_") for word in words)] == []
+
+
 def test_settings_cannot_be_changed_after_the_start():
     settings = load_settings()
     with pytest.raises(Exception, match="frozen"):

@@ -21,7 +21,7 @@ from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.policy import FsPolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode
-from interlock.tools.base import Effect, PolicySwitch
+from interlock.tools.base import Effect, PolicySwitch, ToolGroup
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, UndeclaredTool, file_reader, judged
 from tests.unit.gates.test_policy import policies
@@ -218,6 +218,17 @@ def test_the_first_layer_that_denies_decides(registry, name, situation, layer, c
     assert (denied.layer, denied.error_code) == (layer, code)
     assert denied.message
     assert denied.next_action
+
+
+@pytest.mark.parametrize("group", ToolGroup)
+@pytest.mark.parametrize("mode", ToolMode)
+def test_a_group_never_grants_anything(group, mode):
+    registry = ToolRegistry()
+    registry.register(DeclaredTool("open", group=group))
+    registry.register(DeclaredTool("closed", group=group, modes=frozenset()))
+    assert isinstance(verdict(registry, "open", mode), Allowed)
+    assert verdict(registry, "closed", mode).error_code is ErrorCode.MODE_DENIED
+    assert not registry.check_mode("closed", mode)
 
 
 def test_an_override_is_named_as_the_layer_that_decided(registry):

@@ -99,6 +99,24 @@ def test_an_override_of_an_unknown_tool_is_an_error(registry):
         registry.set_mode_override("nothing", frozenset())
 
 
+def test_an_override_is_kept_beside_what_the_tool_declares(registry):
+    registry.set_mode_override("clock", frozenset({ToolMode.plan}))
+    assert registry._mode_overrides == {"clock": {ToolMode.plan}}
+    assert set(registry._tools) == set(ADMISSION)
+    assert registry.entry("clock").tool.allowed_modes == ALL_MODES
+    assert registry.get_effective_modes("reader") == ADMISSION["reader"]
+
+
+def test_schemas_come_from_the_list_of_tools(registry, monkeypatch):
+    """One filter: what the list leaves out has no schema either, whatever its modes are."""
+    [clock, *_] = registry.list_tools(ToolMode.coding)
+    asked = []
+    monkeypatch.setattr(registry, "list_tools", lambda mode: asked.append(mode) or [clock])
+    [item] = registry.get_tools_schema(ToolMode.coding)
+    assert item["function"]["name"] == "clock"
+    assert asked == [ToolMode.coding]
+
+
 def test_the_last_override_wins(registry):
     registry.set_mode_override("clock", frozenset())
     registry.set_mode_override("clock", frozenset({ToolMode.plan}))

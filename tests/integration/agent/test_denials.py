@@ -1,0 +1,91 @@
+"""What a mode refuses, as the model meets it: not offered, not run, told, and told again (S0-3, S0-4)."""
+
+import json
+
+import pytest
+
+from interlock.agent.events import ToolDenied, ToolResultInfo, TurnCompleted
+from interlock.config.modes import ToolMode
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
+from interlock.session.mode_switch import ModeSwitch
+from tests.integration.agent.test_loop import call, of
+from tests.integration.agent.test_offers import Listening
+
+SIX = {"ok", "error_code", "tool_name", "mode", "message", "next_action"}
+
+
+def tool_messages(request) -> list[dict]:
+    messages = [json.loads(message) for message in request.messages]
+    return [message for message in messages if message["role"] == "tool"]
+
+
+@pytest.mark.parametrize("mode", ToolMode)
+async def test_a_model_is_offered_exactly_the_tools_of_the_mode(desk, mode):
+    model = Listening(call("current_time"), "msg:done")
+    await desk.say(await desk.session(mode), "go", model)
+    authority = await desk.runtime.authority(mode)
+    allowed = set(desk.runtime.registry.allowed_tool_names(mode))
+    assert model.offered == [set(authority.exposed)] * 2
+    assert model.offered[0] <= allowed
+    # What the mode allows and is not offered cannot work on this machine, and says so.
+    for name in allowed - model.offered[0]:
+        assert authority.verdict(name).layer.value in {"capability", "environment", "settings"}
+    assert ("read_file" in model.offered[0]) is (mode is not ToolMode.chat_safe)
+    assert ("write_file" in model.offered[0]) is (mode is ToolMode.coding)
+
+
+@pytest.mark.parametrize("name", ["read_file", "read", "fs.read", "write_file", "bash"])
+async def test_the_loop_s_own_way_to_a_tool_leads_through_the_gate(desk, name):
+    """Called past everything that stands before it, `_execute_tool` still refuses."""
+    (desk.root / "a.txt").write_text("never read")
+    session = await desk.session(ToolMode.chat_safe)
+    authority = await desk.runtime.authority(ToolMode.chat_safe)
+    loop = desk.loop("msg:never")
+    asked = ToolCall("c", name, json.dumps({"path": "a.txt"}))
+    told = (await loop._execute_tool(asked, authority, CallContext(session))).as_dict()
+    assert set(told) == SIX
+    assert (told["ok"], told["error_code"], told["mode"]) == (False, "MODE_DENIED", "chat_safe")
+    assert not desk.events(session, "tool_call.started")
+    assert (desk.root / "a.txt").read_text() == "never read"
+
+
+async def test_a_refusal_is_the_tool_message_that_the_model_reads_next(desk):
+    model = Listening(call("read_file", path="a"), "msg:I may not read files here.")
+    events = await desk.say(await desk.session(ToolMode.chat_safe), "read it", model)
+    [denied] = of(ToolDenied, events)
+    assert not of(ToolResultInfo, events)
+    [message] = tool_messages(model.asked[1])
+    assert message["tool_call_id"] == denied.call_id
+    told = json.loads(message["content"])
+    assert set(told) == SIX
+    assert told["ok"] is False
+    assert {name: getattr(denied, name) for name in SIX - {"ok"}} == {
+        name: told[name] for name in SIX - {"ok"}
+    }
+
+
+async def test_an_earlier_refusal_is_told_again_with_the_next_message(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    model = Listening(call("read_file", path="a"), "msg:I may not.", "msg:Because of the mode.")
+    await desk.say(session, "read it", model)
+    await desk.say(session, "why not?", model)
+    [told] = tool_messages(model.asked[1])
+    assert tool_messages(model.asked[2]) == [told]
+
+
+async def test_a_task_keeps_the_mode_it_began_with(desk):
+    """A switch in the middle opens nothing to the task that runs; the next one has it."""
+    session = await desk.session(ToolMode.chat_safe)
+    switch = ModeSwitch(desk.runtime.log, open_modes=frozenset(ToolMode))
+    writes = [call("write_file", path=f"{name}.txt", content="x") for name in "abc"]
+    model = Listening(*writes[:2], "msg:done", writes[2], "msg:done")
+    modes = []
+    async for event in desk.loop(model).handle_message(session, "go"):
+        if isinstance(event, TurnCompleted) and event.turn == 1:
+            await switch.switch(session, ToolMode.coding, who="test")
+        modes += [denied.mode for denied in of(ToolDenied, [event])]
+    assert modes == ["chat_safe", "chat_safe"]
+    assert model.offered[0] == model.offered[1]
+    await desk.say(session, "now", model)
+    assert [path.name for path in desk.root.iterdir()] == ["c.txt"]
