@@ -5,6 +5,7 @@ contestant is a process of its own and says what it used; the server is another 
 """
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.duties import Duty
 from bench.environments import ROOT, python_with
 from bench.rows import Row, interleaved
 
@@ -23,6 +25,7 @@ SESSIONS_AT_ONCE = 50
 AT_ONCE = 100
 CALLS, PIECES, MANY_CALLS = 8, 200, 256
 
+OURS = {"bare loop, aiohttp (the floor)": "bare", "Interlock": "interlock_agent"}
 PEERS = {
     "openai SDK loop": ("openai_sdk", "openai", ("openai",)),
     "pydantic-ai": ("pydantic_ai_agent", "pydantic-ai", ("pydantic-ai-slim[openai]",)),
@@ -76,7 +79,7 @@ class Place:
 def rows() -> list[Row]:
     with _place() as place:
         sessions = [_session(place, at_once) for at_once in (1, SESSIONS_AT_ONCE)]
-        return [*sessions, _growth(place), _memory(place), *_peers(place)]
+        return [*sessions, _growth(place), _memory(place)]
 
 
 def _session(place: Place, at_once: int) -> Row:
@@ -87,7 +90,7 @@ def _session(place: Place, at_once: int) -> Row:
     )
     how = "alone" if at_once == 1 else f"one of {at_once} at once"
     what = f"a session of {CALLS} calls and {PIECES} pieces, {how}"
-    return Row(what, governed, bare, "ms CPU", "bare aiohttp loop", 2.0)
+    return Row(what, governed, bare, "ms CPU", "bare aiohttp loop", 2.0, duty=Duty.session)
 
 
 def _growth(place: Place) -> Row:
@@ -95,23 +98,61 @@ def _growth(place: Place) -> Row:
         return place.cpu_ms("interlock_agent", calls=calls, pieces=1, sessions=sessions) / calls
 
     many, few = interleaved(3, lambda: per_step(MANY_CALLS, 2), lambda: per_step(CALLS, SESSIONS))
-    return Row(f"a step of {MANY_CALLS}", many, few, "ms CPU", f"a step of {CALLS}", 1.5)
+    what = f"a step of {MANY_CALLS}"
+    return Row(what, many, few, "ms CPU", f"a step of {CALLS}", 1.5, duty=Duty.growth)
 
 
 def _memory(place: Place) -> Row:
     governed, bare = interleaved(3, lambda: place.kb("interlock_agent"), lambda: place.kb("bare"))
-    return Row(
-        f"memory of one of {AT_ONCE} sessions at once", governed, bare, "KB", "bare aiohttp loop", 2.0
+    what = f"memory of one of {AT_ONCE} sessions at once"
+    return Row(what, governed, bare, "KB", "bare aiohttp loop", 2.0, duty=Duty.memory)
+
+
+# -- beside others --
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """What one of them took for the same work, each figure beside those of the others in one run."""
+
+    name: str
+    session_ms: float
+    step_ms: float
+    piece_us: float
+    growth: float
+    import_s: float
+    rss_mb: float
+    kb_at_once: float
+
+
+def contestants() -> list[Contestant]:
+    with _place() as place:
+        found = [_measured(place, name, program, sys.executable) for name, program in OURS.items()]
+        for name, (program, environment, packages) in PEERS.items():
+            found.append(_measured(place, name, program, python_with(environment, *packages)))
+        return found
+
+
+def _measured(place: Place, name: str, program: str, python: Path | str) -> Contestant:
+    def cpu_ms(calls: int, pieces: int, sessions: int) -> float:
+        told = [place.run(program, python, calls=calls, pieces=pieces, sessions=sessions) for _ in range(3)]
+        return statistics.median(each["cpu_ms"] for each in told)
+
+    print(f"measuring {name}", file=sys.stderr, flush=True)
+    few, some = cpu_ms(CALLS, 1, 5), cpu_ms(3 * CALLS, 1, 5)
+    short, long = cpu_ms(0, 1, 10), cpu_ms(0, 1 + 5 * PIECES, 10)
+    many = place.run(program, python, calls=MANY_CALLS, pieces=1, sessions=1)["cpu_ms"]
+    at_once = place.run(program, python, sessions=AT_ONCE, at_once=AT_ONCE)
+    return Contestant(
+        name,
+        session_ms=cpu_ms(CALLS, PIECES, 10),
+        step_ms=(some - few) / (2 * CALLS),
+        piece_us=(long - short) / (5 * PIECES) * 1000,
+        growth=(many / MANY_CALLS) / (few / CALLS),
+        import_s=at_once["import_s"],
+        rss_mb=at_once["rss_mb"],
+        kb_at_once=at_once["kb_at_once"],
     )
-
-
-def _peers(place: Place) -> Iterator[Row]:
-    """What others take for the same session, beside the bare loop."""
-    bare = place.cpu_ms("bare")
-    for name, (contestant, environment, packages) in PEERS.items():
-        python = python_with(environment, *packages)
-        taken = place.run(contestant, python, sessions=5)["cpu_ms"]
-        yield Row(f"the same session: {name}", taken, bare, "ms CPU", "bare aiohttp loop")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.duties import Duty
 from bench.log import EVENT, BareGroupCommit, Plain, folder
 from bench.rows import Row, interleaved
 from interlock.config.modes import ToolMode
@@ -193,13 +194,17 @@ def rows() -> list[Row]:
         desk.close()
     beside = "µs open().read() and one durable commit"
     return [
-        Row("search of 20 000 files, CPU", ours_cpu / 1000, rg_cpu / 1000, "ms", "ms rg itself", 1.15),
+        Row(
+            "search of 20 000 files, CPU",
+            *(ours_cpu / 1000, rg_cpu / 1000, "ms", "ms rg itself", 1.15),
+            duty=Duty.search,
+        ),
         Row("search of 20 000 files, wall", ours_wall / 1000, rg_wall / 1000, "ms", "ms rg itself"),
-        Row("read_file of a small file, CPU", read_cpu, plain_cpu, "µs", beside, 1.5),
+        Row("read_file of a small file, CPU", read_cpu, plain_cpu, "µs", beside, 1.5, duty=Duty.read),
         Row("  of that, two events in one commit", log_cpu, plain_cpu, "µs", beside),
         Row("  beside it, the least off the loop", off_cpu, plain_cpu, "µs", beside),
         Row("read_file of a small file, wall", read_wall, plain_wall, "µs", beside),
         Row("  of that, two events in one commit", log_wall, plain_wall, "µs", beside),
         Row("  beside it, the least off the loop", off_wall, plain_wall, "µs", beside),
-        Row("a page of 1 GB, CPU", big_page, small_page, "µs", "µs a page of 1 MB", 1.15),
+        Row("a page of 1 GB, CPU", big_page, small_page, "µs", "µs a page of 1 MB", 1.15, duty=Duty.page),
     ]

@@ -2,6 +2,7 @@
 
 from tests.doubles import DeclaredTool, judged
 
+from bench.duties import Duty
 from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.authority import Situation, compile_authority
@@ -29,7 +30,7 @@ def rows() -> list[Row]:
     )
     beside = "µs dict look-up"
     return [
-        Row("gate: decide about a tool (alias resolved)", verdict, look_up, "µs", beside, 20),
-        Row("gate: refuse a call, with its message", refused, look_up, "µs", beside, 20),
+        Row("gate: decide about a tool, by alias", verdict, look_up, "µs", beside, 20, duty=Duty.gate),
+        Row("gate: refuse a call, with its message", refused, look_up, "µs", beside, 20, duty=Duty.gate),
         Row("gate: clear a call, arguments decoded and validated", cleared, look_up, "µs", beside),
     ]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import orjson
 
+from bench.duties import Duty
 from bench.rows import Row, interleaved
 from interlock.events.catalog import ToolCallCompleted
 from interlock.events.ledger import NO_SCOPE, Draft, Ledger
@@ -239,7 +240,11 @@ def rows() -> list[Row]:
     plain_cpu, ours_cpu, group_cpu, grouped_cpu, together_cpu = cpu
     per_second = 1e6 / together
     return [
-        Row("log: a durable event alone, awaited on the loop", ours, plain, "µs", "µs plain sqlite3", 1.3),
+        Row(
+            "log: a durable event alone, awaited on the loop",
+            *(ours, plain, "µs", "µs plain sqlite3", 1.3),
+            duty=Duty.event,
+        ),
         Row("log:   of that, its transaction", direct, plain, "µs", "µs plain sqlite3"),
         Row("log:   beside plain sqlite3 kept off the loop", ours, threaded, "µs", "µs by to_thread"),
         Row("log:   the same, CPU", ours_cpu, plain_cpu, "µs", "µs plain sqlite3"),
@@ -251,8 +256,13 @@ def rows() -> list[Row]:
             "(absolute)",
             15_000,
             higher_is_better=True,
+            duty=Duty.events,
         ),
-        Row("log: 50 writers, CPU per event", together_cpu, 1.0, "µs", "µs (absolute)", 30),
+        Row(
+            "log: 50 writers, CPU per event",
+            *(together_cpu, 1.0, "µs", "µs (absolute)", 30),
+            duty=Duty.events,
+        ),
         Row("log:   beside a bare group commit", together_cpu, grouped_cpu, "µs", "µs"),
         Row("log:   beside plain sqlite3, 50 rows a commit", together_cpu, group_cpu, "µs", "µs"),
         Row("log:   events/s beside a bare group commit", per_second, 1e6 / grouped, "/s", "/s"),

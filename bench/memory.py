@@ -51,7 +51,7 @@ class Desk:
     """Notes of about two kilobytes, with words as often as languages have them."""
 
     def __init__(self, path: Path) -> None:
-        self.chance = random.Random(7)  # noqa: S311 - the same notes in every run
+        self.chance = random.Random(7)
         self.folder = path / "memory"
         self.folder.mkdir()
         self.vocabulary = [

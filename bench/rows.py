@@ -2,13 +2,18 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+from bench.duties import Duty
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`value` over `beside`, against `target`; a row without a target only informs."""
+    """`value` over `beside`, against `target`; a row without a target only informs.
+
+    `duty` is what the row is the figure of; the least of its rows is the verdict on it.
+    """
 
     what: str
     value: float
@@ -17,6 +22,7 @@ class Row:
     beside_what: str
     target: float | None = None
     higher_is_better: bool = False
+    duty: Duty | None = None
 
     @property
     def ratio(self) -> float:
@@ -28,6 +34,13 @@ class Row:
             return ""
         met = self.ratio >= self.target if self.higher_is_better else self.ratio <= self.target
         return "met" if met else "MISSED"
+
+    @property
+    def strain(self) -> float:
+        """How much of what is allowed it takes: 1 is just met, 2 is twice too much."""
+        if self.target is None:
+            return 0.0
+        return self.target / self.ratio if self.higher_is_better else self.ratio / self.target
 
     @property
     def bound(self) -> str:
@@ -65,6 +78,10 @@ def print_table(rows: list[Row]) -> None:
         )
         for row in rows
     ]
+    print_lines(head, lines)
+
+
+def print_lines(head: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
-    for line in [head, tuple("-" * width for width in widths), *lines]:
+    for line in [head, ["-" * width for width in widths], *lines]:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import orjson
 
+from bench.duties import Duty
 from bench.rows import Row, interleaved
 from interlock.sandbox.jobs import Job
 from interlock.sandbox.landlock_backend import LandlockBackend
@@ -99,6 +100,7 @@ def rows() -> list[Row]:
             "ms",
             "ms plain asyncio",
             TARGET,
+            duty=Duty.child,
         )
         for name, (beside, *sides) in orjson.loads(done.stdout).items()
         for what, ours in zip(("reads", "writes"), sides, strict=True)

@@ -1,0 +1,27 @@
+"""What Interlock must cost: every duty that has a figure, in the order of the page that shows them."""
+
+from enum import Enum
+
+
+class Duty(Enum):
+    """A duty, as the page names it, and below which bound it cannot be."""
+
+    session = "a governed session: gates, write-ahead log, redaction", "the bare loop"
+    growth = "CPU per step, 256 steps beside 8", "1.0"
+    gate = "a gate decision", "a dict look-up"
+    event = "a durable event, alone", "one fdatasync"
+    events = "durable events, 50 sessions at once", "a bare group commit"
+    child = "a sandboxed child and the supervisor of its tree", "a plain asyncio spawn"
+    search = "search of 20 000 files", "rg itself"
+    read = "read_file of a small file, recorded", "open().read() and a commit"
+    page = "a page of a file of 1 GB", "the same of 1 MB"
+    frame = "a WebSocket frame to 200 sockets", "one write each"
+    redaction = "redaction with all rules", "the rules in turn by re"
+    delta = "redaction of a streamed delta", "a copy"
+    start = "interlock --help, cold", "importing the CLI library"
+    server = "memory of a warm server", "the interpreter"
+    memory = "memory of one of 100 sessions at once", "the bare loop"
+
+    def __init__(self, what: str, limit: str) -> None:
+        self.what = what
+        self.limit = limit
