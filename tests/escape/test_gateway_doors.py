@@ -7,7 +7,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from interlock.gateway import auth
+from interlock.gateway import tries
 from interlock.gateway import wire as wire_module
 from interlock.gateway.credentials import Kind, new_secret
 from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
@@ -41,6 +41,13 @@ OTHER_HOSTS = (
 
 def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 async def as_socket(house, headers: dict[str, str]) -> int:
@@ -101,6 +108,29 @@ async def wrong_secrets(house) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_page_on_another_port_asks_for_nothing_with_this_browsers_cookie(house, site):
+    """Cookies know no ports, and what an image or a link asks for has no Origin."""
+    session = await house.gateway.credentials.redeem_code(
+        await house.gateway.credentials.issue_code(who="ann"), browser_days=1
+    )
+    given = {"Cookie": f"{house.gateway._cookie}={session.secret}", "Sec-Fetch-Mode": "no-cors"}
+    for path in ("/export/events.jsonl", "/metrics", "/whoami", "/static/app.js", "/healthz"):
+        assert (await get(house.port, path, given | {"Sec-Fetch-Site": site}))[0] == 403, path
+        assert (await get(house.port, path, given | {"Sec-Fetch-Site": "same-origin"}))[0] == 200, path
+        assert (await get(house.port, path, given | {"Sec-Fetch-Site": "none"}))[0] == 200, path
+    # A link to the page may stand anywhere.
+    assert (await get(house.port, "/", {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}))[0] == 200
+
+
+async def test_a_request_has_one_length(house):
+    """Behind a proxy that believes the other one, the rest would be somebody else's request."""
+    given = {"Origin": house.url, "Content-Length": "5", "Transfer-Encoding": "chunked"}
+    hidden = b"0\r\n\r\n" + head("/healthz", house.port)
+    status, said = await exchange(house.port, head("/login", house.port, given, method="POST") + hidden)
+    assert (status, said.count(b"HTTP/1.1 ")) == (400, 1)
+
+
 async def test_without_a_secret_or_with_a_wrong_one_nobody_gets_in(house):
     cookie = f"interlock_{house.port}"
     secrets = await wrong_secrets(house)
@@ -151,14 +181,29 @@ async def test_what_is_no_code_is_refused_as_a_wrong_one_is(house):
         assert b"Traceback" not in said
 
 
-async def test_guessing_codes_ends_soon(house):
-    guesses = [await post(house.port, "/login", {"code": new_secret(Kind.code)}) for _ in range(15)]
-    statuses = [status for status, _ in guesses]
-    assert statuses == [401] * auth.MAX_LOGIN_FAILURES + [429] * (15 - auth.MAX_LOGIN_FAILURES)
-    assert b"retry-after:" in guesses[-1][1].lower()
-    # Not even the right one is looked at then.
+async def test_wrong_codes_keep_nobody_out_who_has_a_right_one(house):
+    """Another account of this machine, or whoever shares a proxy, comes from the same address."""
+    for _ in range(15):
+        assert (await post(house.port, "/login", {"code": new_secret(Kind.code)}))[0] == 401
     code = await house.gateway.credentials.issue_code(who="ann")
-    assert (await post(house.port, "/login", {"code": code}))[0] == 429
+    assert (await post(house.port, "/login", {"code": code}))[0] == 204
+
+
+async def test_a_flood_of_codes_is_slowed_down_and_over_when_it_ends(house, monkeypatch):
+    monkeypatch.setattr(house.gateway, "_logins", tries.LoginTries(clock := Clock()))
+    most = int(2 * tries.TRIES_PER_SECOND_OF_ONE)
+    given = {"Origin": house.url, "Content-Length": "2"}
+    guesses = (head("/login", house.port, given, method="POST") + b"{}") * most
+    status, said = await exchange(
+        house.port, guesses + head("/healthz", house.port, {"Connection": "close"})
+    )
+    assert (status, said.count(b"HTTP/1.1 401")) == (401, most)
+    code = await house.gateway.credentials.issue_code(who="ann")
+    status, said = await post(house.port, "/login", {"code": code})
+    assert (status, b"retry-after: 1" in said.lower()) == (429, True)
+    clock.now += 1
+    # It was not looked at, and so not used up.
+    assert (await post(house.port, "/login", {"code": code}))[0] == 204
 
 
 async def test_whoever_is_let_in_no_more_is_sent_away(house):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -92,6 +93,41 @@ async def test_silent_connections_keep_nobody_out(house):
         gone += wire.reader.at_eof() or wire.reader.exception() is not None
         await wire.close()
     assert gone >= len(silent) - wire_module.MORE_CONNECTIONS - 3
+
+
+@pytest.mark.parametrize("kind", ["answers nobody reads", "bodies that do not come"])
+async def test_half_done_requests_of_strangers_keep_nobody_out(narrow_house, kind):
+    """They are answered and take nothing, or are asked and say no more: still the oldest of them go."""
+    house = await narrow_house()
+    given = {"Content-Length": "60000", "Origin": house.url}
+    asked = {
+        "answers nobody reads": head("/static/views.css", house.port) * 8,
+        "bodies that do not come": head("/login", house.port, given, method="POST") + b"{",
+    }[kind]
+    async with AsyncExitStack() as held:
+        for _ in range(wire_module.MORE_CONNECTIONS + 20):
+            wire = await Wire.open(house.port, window=4096)
+            held.push_async_callback(wire.close)
+            await wire.send(asked)
+        assert (await get(house.port, "/healthz"))[0] == 200
+        assert (await (await house.connect()).ask("server.info"))["who"]
+
+
+async def test_a_download_outlasts_any_number_of_strangers(narrow_house):
+    house = await narrow_house()
+    client = await house.connect()
+    session = (await client.ask("session.create", title="long"))["session"]["id"]
+    for _ in range(30):
+        await house.runtime.sessions.append_message(session, Role.user, "x" * 50_000)
+    async with AsyncExitStack() as held:
+        wire = await Wire.open(house.port, window=4096)
+        held.push_async_callback(wire.close)
+        given = {"Authorization": f"Bearer {await house.token('reader')}", "Connection": "close"}
+        await wire.send(head(f"/export/session/{session}.jsonl", house.port, given))
+        await wire.reader.readline()
+        for _ in range(wire_module.MORE_CONNECTIONS + 20):
+            held.push_async_callback((await Wire.open(house.port)).close)
+        assert len(await wire.rest()) > 1_500_000
 
 
 async def test_a_download_that_nobody_reads_is_cut_off(narrow_house, impatient):
@@ -227,3 +263,25 @@ async def test_a_store_that_fails_for_a_moment_is_not_the_end_of_a_channel(house
     await client.until(lambda frame: frame["data"].get("kind") == "session.renamed")
     assert not faults
     assert [frame["seq"] for frame in client.frames if frame["seq"] is not None] == [1, 2]
+
+
+async def test_what_strangers_say_badly_does_not_fill_the_log(house, caplog):
+    """Each of these was a line, or a page of one, for every time that somebody sent it."""
+    given = {"Content-Length": "100", "Origin": house.url}
+    upgrade = {"Upgrade": "h2c", "Connection": "Upgrade"}
+    for sent in (
+        b"\x16\x03\x01 this is not HTTP\r\n\r\n",
+        head("/healthz", house.port, upgrade),
+        head("/login", house.port, given, method="POST") + b"{",
+    ):
+        for _ in range(12):
+            wire = await Wire.open(house.port)
+            await wire.send(sent)
+            if b"Content-Length" not in sent:
+                await wire.reader.readline()
+            await wire.close()
+    assert (await get(house.port, "/healthz"))[0] == 200
+    await asyncio.sleep(0.1)
+    told = [record for record in caplog.records if record.name == "uvicorn.error"]
+    assert len(told) <= 10
+    assert not any(record.exc_info for record in told)

@@ -12,17 +12,19 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.responses import PlainTextResponse, StreamingResponse
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.routing import WebSocketRoute
 from starlette.staticfiles import StaticFiles
 
 from interlock.events.export import export_events
-from interlock.gateway.auth import Credentials, LoginLimiter, LoginRefused, Who
+from interlock.gateway.auth import Credentials, LoginRefused, Who
 from interlock.gateway.connection import Connection, SocketLimits
 from interlock.gateway.methods import Dispatcher
 from interlock.gateway.metrics import Metrics
 from interlock.gateway.services import Services
 from interlock.gateway.sockets import Sockets
+from interlock.gateway.tries import LoginTries
+from interlock.gateway.wire import LET_IN
 from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
 from interlock.infra.text import storable
 from interlock.session.export import export_lines
@@ -67,7 +69,7 @@ class Gateway:
         self._browser_days = browser_days
         self._limits = limits
         self._is_ready = is_ready
-        self._logins = LoginLimiter()
+        self._logins = LoginTries()
         # One at a time: each reads much of the store.
         self._exporting = asyncio.Lock()
 
@@ -98,18 +100,15 @@ class Gateway:
         return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
 
     async def login(self, request: Request) -> Response:
-        seconds = self._logins.try_one()
-        if seconds:
-            self.metrics.login("too_many")
-            wait = str(int(seconds) + 1)
-            return PlainTextResponse("too many tries; wait a moment", 429, {"Retry-After": wait})
         code = await _code_in(request)
+        if not self._logins.take(request.client.host if request.client else ""):
+            self.metrics.login("too_many")
+            return PlainTextResponse("too many tries at once; try again", 429, {"Retry-After": "1"})
         try:
             session = await self.credentials.redeem_code(code, browser_days=self._browser_days)
         except LoginRefused as error:
             self.metrics.login("refused")
             return PlainTextResponse(str(error), 401)
-        self._logins.succeeded()
         self.metrics.login("ok")
         response = Response(status_code=204)
         response.set_cookie(
@@ -140,6 +139,12 @@ class Gateway:
         return Response(orjson.dumps({"who": who.name if who else None}), media_type=JSON)
 
     async def _who(self, connection: HTTPConnection) -> Who | None:
+        who = await self._bearer_of(connection)
+        # The server below keeps their connections before those of strangers.
+        connection.scope[LET_IN] = who is not None
+        return who
+
+    async def _bearer_of(self, connection: HTTPConnection) -> Who | None:
         """By the token where one is given, else by the cookie."""
         given = connection.headers.get("authorization")
         if given is not None:
@@ -261,7 +266,7 @@ async def _code_in(request: Request) -> str:
     try:
         async with asyncio.timeout(BODY_SECONDS):
             given = orjson.loads(await request.body())
-    except (TimeoutError, orjson.JSONDecodeError):
+    except (TimeoutError, ClientDisconnect, orjson.JSONDecodeError):
         return ""
     code = given.get("code") if isinstance(given, dict) else None
     return code if isinstance(code, str) else ""

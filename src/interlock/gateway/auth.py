@@ -8,7 +8,6 @@ import asyncio
 import hmac
 import re
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from interlock.gateway.credentials import (
     new_id,
     new_secret,
 )
+from interlock.gateway.tries import FewAMinute
 from interlock.infra.errors import PersonError, StoreError
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
@@ -54,8 +54,6 @@ ODD_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
 
 CODE_SECONDS = 600
 MAX_WHO = 200
-MAX_LOGIN_FAILURES = 10
-LOGIN_WINDOW_SECONDS = 60.0
 # A socket that asks at least once a second is closed within two seconds of the revocation.
 CHECKED_SECONDS = 0.5
 MAX_CHECKED = 4096
@@ -100,36 +98,6 @@ class BrowserSession:
     who: Who
 
 
-class LoginLimiter:
-    """So many tries that did not succeed in a minute, of all who try together, and no more."""
-
-    def __init__(
-        self,
-        *,
-        max_failures: int = MAX_LOGIN_FAILURES,
-        window_seconds: float = LOGIN_WINDOW_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._max_failures = max_failures
-        self._window_seconds = window_seconds
-        self._clock = clock
-        self._tries: deque[float] = deque()
-
-    def try_one(self) -> float:
-        """0 if it may be tried, else for how many seconds not. It counts as failed unless `succeeded`."""
-        now = self._clock()
-        while self._tries and now - self._tries[0] >= self._window_seconds:
-            self._tries.popleft()
-        if len(self._tries) >= self._max_failures:
-            return self._tries[0] + self._window_seconds - now
-        self._tries.append(now)
-        return 0.0
-
-    def succeeded(self) -> None:
-        if self._tries:
-            self._tries.pop()
-
-
 class Credentials:
     """All of them are facts of the `system` stream, so that two changes never cross."""
 
@@ -145,7 +113,7 @@ class Credentials:
         self._events = log
         self._redactor = redactor
         self._clock = clock
-        self._recordable = LoginLimiter(clock=clock)
+        self._recordable = FewAMinute(clock=clock)
         self._unrecorded = 0
         self._checked: dict[str, tuple[float, bool]] = {}
         self._checking = asyncio.Lock()
@@ -215,7 +183,8 @@ class Credentials:
             )
             return BrowserSession(secret, identity, Who(used.name, identity, Kind.browser))
 
-        if has_form(code, Kind.code):
+        # A wrong one is found out by reading: guesses must not keep the writer busy.
+        if await self.is_live_code(code):
             session = await self._events.transact(SYSTEM_STREAM, work)
             if session is not None:
                 return session
@@ -223,6 +192,13 @@ class Credentials:
         raise LoginRefused("the code is wrong, was used already, or is too old; get a new link")
 
     # -- asking --
+
+    async def is_live_code(self, code: str) -> bool:
+        if not has_form(code, Kind.code):
+            return False
+        rows = await self._database.glance(BY_HASH, (hash_of(code),))
+        found = credential_of(rows[0]) if rows else None
+        return found is not None and found.kind is Kind.code and found.is_live(now_us())
 
     async def check_bearer(self, secret: str) -> Who | None:
         return await self._check(secret, Kind.token)
@@ -318,7 +294,7 @@ class Credentials:
 
     async def _record_refusal(self, digest: bytes) -> None:
         """A few a minute are written down; somebody who only makes noise does not fill the log."""
-        if self._recordable.try_one():
+        if not self._recordable.take():
             self._unrecorded += 1
             return
         unrecorded, self._unrecorded = self._unrecorded, 0

@@ -30,6 +30,7 @@ from interlock.gateway.protocol import (
     read_request,
     told_error,
 )
+from interlock.gateway.tries import Bucket
 from interlock.infra.turns import Turns
 
 _log = structlog.get_logger(__name__)
@@ -272,30 +273,6 @@ class Connection:
 
 
 Handle = Callable[[Connection, Request], Awaitable[object]]
-
-
-class Bucket:
-    """So many a second, and twice as many at once after a rest."""
-
-    def __init__(self, per_second: float) -> None:
-        self._per_second = per_second
-        self._most = max(1.0, 2 * per_second)
-        self._left = self._most
-        self._at = time.monotonic()
-        self.refused = 0
-
-    def take(self, cost: int = 1) -> bool:
-        now = time.monotonic()
-        self._left = min(self._most, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        cost = min(cost, int(self._most))
-        if self._left < cost:
-            self.refused += cost
-            return False
-        self._left -= cost
-        if self._left > self._most / 2 or self._most < 2:
-            self.refused = 0
-        return True
 
 
 def _report(request: Request, error: Exception) -> None:

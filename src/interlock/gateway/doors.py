@@ -27,6 +27,8 @@ WRONG_HOST = (403, "This server does not answer under that name; GATEWAY_ALLOWED
 WRONG_ORIGIN = (403, "A page of another site may not use this server.")
 NO_ORIGIN = (403, "The request does not say which site it comes from.")
 WRONG_METHOD = (403, "Only GET, HEAD and POST are answered here.")
+OTHER_SITE = (403, "What a page of another site asks for is not answered here.")
+TWO_LENGTHS = (400, "A request has one length: Content-Length or Transfer-Encoding.")
 TOO_LARGE = (413, f"A request may have at most {MAX_BODY_BYTES} bytes.")
 POLICY_VIOLATION = 1008
 
@@ -41,6 +43,11 @@ FIXED_HEADERS: Headers = [
 ]
 
 Refusal = tuple[int, str]
+
+# What browsers say of a request that another site began; another port of the same machine is such a site,
+# and is sent this one's cookies all the same. A link to the page may stand anywhere.
+OTHER_SITES = frozenset({"cross-site", "same-site"})
+OPEN_TO_LINKS = "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +124,12 @@ class Doors:
         is_socket = scope["type"] == "websocket"
         if not is_socket and scope["method"] not in METHODS:
             return WRONG_METHOD
+        # An origin that was given was judged. Many requests of other sites come without one.
+        if not origins and scope["path"] != OPEN_TO_LINKS and _is_of_another_site(scope):
+            return OTHER_SITE
+        # A server in front might believe the other one, and take for a request what is this one's body.
+        if _values(scope, b"content-length") and _values(scope, b"transfer-encoding"):
+            return TWO_LENGTHS
         has_cookie = bool(_values(scope, b"cookie"))
         has_bearer = any(value[:7].lower() == "bearer " for value in _values(scope, b"authorization"))
         # No browser sends a token by itself; a cookie it does.
@@ -205,6 +218,10 @@ class _Exchange:
 
 def _values(scope: Scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
+
+
+def _is_of_another_site(scope: Scope) -> bool:
+    return any(site.lower() in OTHER_SITES for site in _values(scope, b"sec-fetch-site"))
 
 
 def _is_too_long(content_length: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import resource
 import socket
 import ssl
@@ -14,6 +15,7 @@ import structlog
 import uvicorn
 
 from interlock.gateway.app import Gateway
+from interlock.gateway.tries import FewAMinute
 from interlock.gateway.wire import (
     MORE_CONNECTIONS,
     REQUEST_SECONDS,
@@ -100,6 +102,8 @@ class Server:
     ) -> None:
         """Until `stop` is set. If something beside it ends by itself, so does all of it, with its fault."""
         allow_open_files(self._open_files)
+        told, faults = logging.getLogger("uvicorn.error"), _ClientFaults()
+        told.addFilter(faults)
         tasks = [asyncio.ensure_future(run()) for run in beside]
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[listening]))
         stopping = asyncio.create_task(stop.wait())
@@ -111,6 +115,7 @@ class Server:
             for task in done - {stopping}:
                 task.result()
         finally:
+            told.removeFilter(faults)
             stopping.cancel()
             for task in (serving, *tasks):
                 task.cancel()
@@ -125,6 +130,19 @@ def allow_open_files(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     if most < wanted:
         _log.warning("few_open_files", wanted=wanted, allowed=most)
+
+
+class _ClientFaults(logging.Filter):
+    """Of what uvicorn says about clients, a few lines a minute: anybody could fill the log with it."""
+
+    WORDS = ("Invalid HTTP request", "Unsupported upgrade", "Exceeded concurrency", "Invalid UTF-8")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = FewAMinute()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith(self.WORDS) or self._told.take()
 
 
 class _Quiet(uvicorn.Server):

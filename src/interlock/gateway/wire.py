@@ -11,7 +11,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from interlock.gateway.connection import WRITE_NOW, Bucket
+from interlock.gateway.connection import WRITE_NOW
+from interlock.gateway.tries import Bucket
+
+# Set in a request's scope once it is known that it comes from somebody who may come in.
+LET_IN = "interlock.let_in"
 
 # Somebody who has not got on with a request for so long is sent away.
 REQUEST_SECONDS = 10.0
@@ -54,12 +58,19 @@ class ImpatientProtocol(H11Protocol):
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
+    @property
+    def is_let_in(self) -> bool:
+        """Somebody who may come in is being answered: with a download, say."""
+        return self.is_answering and bool(self.cycle.scope.get(LET_IN))
+
     def _make_room(self) -> None:
-        """Of too many the one goes that was there longest and has asked for nothing."""
+        """Of too many the one goes that was there longest. A stranger who has asked for something by half, or
+        does not read the answer, goes as well: it would keep out everybody else.
+        """
         waiting = [each for each in self.connections if isinstance(each, ImpatientProtocol)]
         staying = [each for each in waiting if not each.transport.is_closing()]
         if len(staying) > MORE_CONNECTIONS:
-            min(staying, key=lambda each: (each.is_answering, each.since)).transport.abort()
+            min(staying, key=lambda each: (each.is_let_in, each.since)).transport.abort()
 
     def _look(self) -> None:
         if self.transport.get_protocol() is not self:

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.events.feed import whole_stream
 from interlock.gateway import auth
-from interlock.gateway.auth import Credentials, Kind, LoginLimiter, LoginRefused, Who
+from interlock.gateway.auth import Credentials, Kind, LoginRefused, Who
 from interlock.infra.errors import PersonError, StoreFull
 from interlock.redaction.redactor import Redactor
 from interlock.store.tables import metadata
@@ -358,28 +358,22 @@ async def test_refused_logins_are_written_down_and_not_without_end(store):
     }
 
 
-def test_ten_failures_a_minute_and_then_a_while_nothing():
-    clock = Clock()
-    limiter = LoginLimiter(clock=clock)
-    for _ in range(10):
-        assert limiter.try_one() == 0
-        clock.now += 1
-    assert limiter.try_one() == pytest.approx(50)
-    clock.now += 49
-    assert limiter.try_one() == pytest.approx(1)
-    clock.now += 1
-    assert limiter.try_one() == 0
-    assert limiter.try_one() > 0
+async def test_wrong_codes_are_found_out_without_the_writer(credentials, store, monkeypatch):
+    """Whoever guesses must not hold up what others write."""
+    used = await credentials.issue_code(who="x")
+    await credentials.redeem_code(used, browser_days=1)
+    transactions = []
+    transact = store.log.transact
 
+    async def counted(stream, work):
+        transactions.append(stream)
+        return await transact(stream, work)
 
-def test_a_login_that_succeeds_does_not_count():
-    limiter = LoginLimiter(clock=Clock())
-    for _ in range(100):
-        assert limiter.try_one() == 0
-        limiter.succeeded()
-    for _ in range(10):
-        assert limiter.try_one() == 0
-    assert limiter.try_one() > 0
+    monkeypatch.setattr(store.log, "transact", counted)
+    for code in ("ilc_" + "x" * 43, used, "nonsense"):
+        with pytest.raises(LoginRefused):
+            await credentials.redeem_code(code, browser_days=1)
+    assert transactions == []
 
 
 # -- secrets --
