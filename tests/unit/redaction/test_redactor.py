@@ -56,3 +56,20 @@ def test_a_secret_that_contains_another_is_taken_out_whole():
 def test_without_secrets_nothing_changes():
     assert Redactor([]).text("anything") == "anything"
     assert Redactor(["abc"]).text("abc") == "abc"
+
+
+@pytest.mark.parametrize(
+    ("before", "secret", "after"),
+    [
+        ("OPENAI_API_KEY=", "sk-" + "proj-A8s7Dk2Lq0Zx9Vb3Nm5T", "\n"),
+        ("Authorization: Bearer ", "mF9" + "-4c7QkTz8PbL2xWv6", "\r\n"),
+        ("GITHUB_TOKEN=", "q7TkCc" + "w6GJIHrjHrVysEHx", "\n"),
+        ("export CLIENT_SECRET='", "EePsVI" + "mhZXY4HekS0tkTg", "'\n"),
+        ("DB_PASSWORD: ", "kQ7" + "-yAGNjsPCe", "\n"),
+        ('{"api_key": "', "Zk3Vq8" + "Lw1Xn5Tb7Rm9Py2", '"}'),
+    ],
+)
+def test_the_least_that_must_be_found_is_replaced_by_the_mark(before, secret, after):
+    """S3-6.3.5, S3-6.3.6: keys, bearer tokens, and values under names that end like a secret's."""
+    assert MARK == "***REDACTED***"
+    assert Redactor().text(f"a\n{before}{secret}{after}b") == f"a\n{before}{MARK}{after}b"
