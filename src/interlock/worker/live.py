@@ -16,6 +16,8 @@ from interlock.worker.wire import Grown, Piece, Ring, Signal, Silence, Stir, Wan
 
 # How many pieces may wait for one watcher.
 MAX_WAITING = 4096
+# Of one answer that another process gives: no model is let say more, but who is on a wire may.
+MAX_HEARD_CHARS = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Live:
         elif known is None or known.place != (piece.task_id, piece.turn) or known.chars < piece.offset:
             self._ask_for_whole(piece.session_id)
             return
-        if known.chars > piece.offset:
+        if known.chars > piece.offset or not piece.text or known.chars + len(piece.text) > MAX_HEARD_CHARS:
             return
         known.add(piece.text)
         self._tell_of_more(piece.session_id)

@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
@@ -54,12 +54,16 @@ class LocalWire:
 
     async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:  # noqa: ARG002 - all hear all
         self._hear = hear
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             try:
-                if not await self._join() and not await self._host():
-                    await asyncio.sleep(RETRY_SECONDS)
+                if not await self._join():
+                    await self._host()
             except OSError as error:
                 _log.warning("wire_broken", error=str(error))
+            # Not so soon again; a switchboard that goes after a while is looked for at once.
+            if loop.time() - began < RETRY_SECONDS:
                 await asyncio.sleep(RETRY_SECONDS)
 
     # -- as one of many --
@@ -80,18 +84,16 @@ class LocalWire:
 
     # -- as the switchboard --
 
-    async def _host(self) -> bool:
-        """Until it is cancelled; False if somebody else is about to."""
-        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    async def _host(self) -> None:
+        """Until it is cancelled; or not at all, if somebody else is about to."""
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        lock = os.open(self._folder / LOCK, flags, 0o600)
         try:
-            try:
+            with suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
-            await self._serve()
+                await self._serve()
         finally:
             os.close(lock)
-        return True
 
     async def _serve(self) -> None:
         listening = self._listening()
@@ -146,7 +148,7 @@ class _End(asyncio.Protocol):
 
     def __init__(self, wire: LocalWire) -> None:
         self._wire = wire
-        self._rest = b""
+        self._rest = bytearray()
         self._transport: asyncio.Transport | None = None
         self.closed = asyncio.Event()
 
@@ -163,9 +165,13 @@ class _End(asyncio.Protocol):
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._wire.heard(line, self)
+        # A line that comes byte by byte is not looked through each time.
+        self._rest += data
+        if b"\n" in data:
+            *lines, rest = bytes(self._rest).split(b"\n")
+            self._rest = bytearray(rest)
+            for line in lines:
+                self._wire.heard(line, self)
         if len(self._rest) > MAX_LINE_BYTES:
             self.close()
 

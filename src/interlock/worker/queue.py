@@ -57,14 +57,20 @@ class InProcessBell:
             self._ears.discard(ear)
 
 
+# What rings are for can be found by looking.
+MAX_HEARD = 20_000
+
+
 class _Ear:
-    """What one listener has not come to yet: each once, so that it never grows without bound."""
+    """What one listener has not come to yet: each once, and of too many the oldest is forgotten."""
 
     def __init__(self) -> None:
         self._heard: dict[Ring | Stir, None] = {}
         self._some = asyncio.Event()
 
     def hear(self, signal: Ring | Stir) -> None:
+        if len(self._heard) >= MAX_HEARD:
+            del self._heard[next(iter(self._heard))]
         self._heard[signal] = None
         self._some.set()
 

@@ -5,6 +5,7 @@ was said stand in the store, and whoever hears nothing looks by itself every sec
 (one process, or PostgreSQL alone) everything works, only later.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -71,7 +72,9 @@ _KINDS: dict[str, type[Signal]] = {
     "grown": Grown,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_FIELDS = {"offset": int, "turn": int}
+_NUMBERS = frozenset({"offset", "turn"})
+# No id that is given out has anything else in it. What a wire brings may come from anybody who is on it.
+_IDENTITY = re.compile("[!-~]{1,64}")
 
 
 def encoded(signal: Signal) -> bytes:
@@ -87,8 +90,13 @@ def decoded(line: bytes) -> Signal | None:
         signal = kind(*fields)
     except (ValueError, TypeError, KeyError):
         return None
-    fits = (type(getattr(signal, field)) is _FIELDS.get(field, str) for field in kind.__slots__)
-    return signal if all(fits) else None
+    return signal if all(_fits(field, getattr(signal, field)) for field in kind.__slots__) else None
+
+
+def _fits(field: str, value: object) -> bool:
+    if field in _NUMBERS:
+        return type(value) is int and value >= 0
+    return isinstance(value, str) and (field == "text" or _IDENTITY.fullmatch(value) is not None)
 
 
 class Wire(Protocol):

@@ -4,11 +4,12 @@ import asyncio
 import stat
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 
 import pytest
 
-from interlock.worker.local_wire import SOCKET, LocalWire
+from interlock.worker.local_wire import LOCK, MAX_LINE_BYTES, RETRY_SECONDS, SOCKET, LocalWire, _End
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
 from tests.integration.worker.shop import until
 
@@ -104,6 +105,14 @@ async def test_a_folder_that_lies_deep_is_no_trouble(tmp_path):
         b'["ring", 1]\n',
         b'["piece", "s", "t", "1", 0, "x"]\n',
         b"\xff\n",
+        b'["ring", ""]\n',
+        b'["ring", "s\\u0000"]\n',
+        b'["ring", "' + b"s" * 65 + b'"]\n',
+        b'["ring", "s s"]\n',
+        b'["silence", "s", "t\\u202e"]\n',
+        b'["piece", "s", "t", 1, -1, "x"]\n',
+        b'["piece", "s", "t", true, 0, "x"]\n',
+        pytest.param(b"[" * 100_000 + b"\n", id="deep"),
     ],
 )
 async def test_what_is_no_signal_is_passed_over(tmp_path, garbage):
@@ -127,6 +136,53 @@ async def test_a_line_without_an_end_is_cut_off(tmp_path, monkeypatch):
         one.wire.send(Ring("again"))
         await until(lambda: bool(host.heard))
         assert host.heard == [Ring("again")]
+
+
+async def test_a_line_that_comes_byte_by_byte_keeps_nobody_waiting(tmp_path):
+    """Looking through what is there for each byte would take minutes, of everything this process does."""
+    wire = LocalWire(tmp_path)
+    heard = []
+    wire._hear = heard.append
+    end = _End(wire)
+    began = time.process_time()
+    for _ in range(MAX_LINE_BYTES // 16):
+        end.data_received(b"x")
+    assert time.process_time() - began < 3
+    end.data_received(b'\n["ring", "s"]\n["ri')
+    end.data_received(b'ng", "t"]\n')
+    assert heard == [Ring("s"), Ring("t")]
+
+
+async def test_a_switchboard_that_sends_everybody_away_is_not_asked_without_a_pause(tmp_path):
+    came = 0
+
+    def send_away(_reader, writer):
+        nonlocal came
+        came += 1
+        writer.close()
+
+    server = await asyncio.start_unix_server(send_away, tmp_path / SOCKET)
+    running = asyncio.create_task(LocalWire(tmp_path).run(lambda _signal: None, lambda: True))
+    await asyncio.sleep(1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    server.close()
+    await server.wait_closed()
+    assert 1 <= came <= 2 / RETRY_SECONDS
+
+
+async def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / LOCK).symlink_to(tmp_path / "elsewhere")
+    running = asyncio.create_task((wire := LocalWire(folder)).run(lambda _signal: None, lambda: True))
+    await asyncio.sleep(0.3)
+    assert not wire.is_connected
+    assert not (tmp_path / "elsewhere").exists()
+    (folder / LOCK).unlink()
+    await until(lambda: wire.is_host)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_when_the_host_is_killed_another_takes_its_place(tmp_path):

@@ -237,3 +237,19 @@ async def test_a_text_that_is_given_here_is_not_overwritten_from_elsewhere():
     zombie.publish(task(), TaskEnded("done"))
     passed_on(other, here)
     assert here.running_text("s_1").text == "mine"
+
+
+async def test_nobody_on_the_wire_makes_a_text_grow_without_end(monkeypatch):
+    monkeypatch.setattr("interlock.worker.live.MAX_HEARD_CHARS", 1000)
+    there, waker = Live(Line()), Waker()
+    there.attach("s_1", waker)
+    there.hear_signal(Piece("s_1", "t_1", 1, 0, "x" * 900))
+    for _ in range(100):
+        there.hear_signal(Piece("s_1", "t_1", 1, 900, ""))
+        there.hear_signal(Piece("s_1", "t_1", 1, 900, "y" * 101))
+    pieces = there.running_pieces("s_1")
+    assert (pieces.chars, len(pieces.pieces)) == (900, 1)
+    there.hear_signal(Piece("s_1", "t_1", 1, 900, "y" * 100))
+    assert pieces.chars == 1000
+    there.hear_signal(Piece("s_1", "t_1", 1, 0, "z" * 2000))
+    assert there.running_text("s_1").text == ""

@@ -56,3 +56,15 @@ async def test_a_stir_of_another_process_is_told_apart_from_a_ring():
     bell.hear(Ring("s1"))
     assert [await first, await anext(rings)] == [Stir("s1"), Ring("s1")]
     await rings.aclose()
+
+
+async def test_rings_that_nobody_comes_to_are_forgotten_beyond_some(monkeypatch):
+    """Whoever is on a wire can ring for any number of sessions."""
+    monkeypatch.setattr("interlock.worker.queue.MAX_HEARD", 10)
+    bell = InProcessBell()
+    rings, first = await listening(bell)
+    for number in range(100):
+        bell.hear(Ring(f"s{number}"))
+    assert await first == Ring("s90")
+    assert [await anext(rings) for _ in range(9)] == [Ring(f"s{number}") for number in range(91, 100)]
+    await rings.aclose()
