@@ -143,20 +143,22 @@ class _Source:
         self._file = file
         self._whole = file.read(0, file.size) if file.size <= limits.max_read_bytes else None
         self.head = (self._whole if self._whole is not None else file.read(0, HEAD_BYTES))[:HEAD_BYTES]
-        self._window = (0, b"")
+        self._window: tuple[int, bytes] | None = None
 
     def read(self, offset: int, count: int) -> bytes:
         if self._whole is not None:
             return self._whole[offset : offset + count]
-        # Kept, so that what is hashed is what was shown.
-        self._window = (offset, self._file.read(offset, count))
-        return self._window[1]
+        found = self._file.read(offset, count)
+        if self._window is None:
+            # Kept, so that what is hashed is what was shown. What is read after it is only looked at.
+            self._window = (offset, found)
+        return found
 
     def touch(self, path: str, page: Page, form: TextForm) -> FileTouch:
         seen_from = 0 if page.start <= len(form.mark) else page.start
         data, hashed = self._whole, (0, len(self._whole or b""))
         if data is None:
-            left, window = self._window
+            left, window = self._window or (0, b"")
             mark = b"" if seen_from else form.mark
             data, hashed = mark + window[page.start - left : page.end - left], (seen_from, page.end)
         return FileTouch(

@@ -8,7 +8,7 @@ from interlock.infra.errors import ToolError
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.files import OpenFile, opened_in
 from interlock.sandbox.names import OtherNames
-from interlock.tools.files.page import MARGIN_BYTES
+from interlock.tools.files.page import MARGIN_BYTES, opening_before
 from interlock.tools.files.text import TextForm, text_form
 
 MAX_LINE_CHARS = 500
@@ -131,6 +131,7 @@ class LineReader:
             form.decode(data[begin - left : end - left])
             for begin, end in ((left, first), (first, at), (at, left + len(data)))
         )
+        before = opening_before(file.read, left, form, before or within + behind) + before
         length = len(within) + len(behind.split("\n", 1)[0])
         shown, column = self._masked(before, within + behind, length, len(within))
         return _cut(shown.rstrip("\r"), column, was_cut=first > start)

@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from interlock.infra.text import storable
+from interlock.redaction.blocks import LONGEST_OPENING, may_be_inside, opening_of
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.files.text import TextForm
 
 # A secret that begins before a page, or ends behind it, is recognised within this many bytes.
 MARGIN_BYTES = 16 * 1024
+# The block of a private key may have begun earlier, and is looked for as far back as this.
+MAX_LOOK_BACK_BYTES = 4 * 1024 * 1024
+_LOOK_BACK_STEP = 64 * 1024
 
 ReadBytes = Callable[[int, int], bytes]
 
@@ -98,7 +102,8 @@ class _Window:
         at = min(form.boundary(data, first - left), max(len(data), first - left))
         self.start, self.end = left + at, left + max(len(data), at)
         self.reaches_end = len(data) < wanted or self.end >= size
-        self.before, self.text = form.decode(data[:at]), form.decode(data[at:])
+        before, self.text = form.decode(data[:at]), form.decode(data[at:])
+        self.before = opening_before(read, left, form, before or self.text) + before
 
     def secrets(self, redactor: Redactor) -> Iterator[tuple[int, int]]:
         """Where in the text they are; of one that began before it, the rest."""
@@ -106,6 +111,20 @@ class _Window:
         for begin, end in redactor.spans(self.before + self.text):
             if end > first:
                 yield max(begin - first, 0), end - first
+
+
+def opening_before(read: ReadBytes, at: int, form: TextForm, behind: str) -> str:
+    """The first line of a private key's block that begins before a place and is still open behind it."""
+    farthest, place = max(len(form.mark), at - MAX_LOOK_BACK_BYTES), at
+    while at > farthest and may_be_inside(behind[LONGEST_OPENING:]):
+        begin = max(farthest, at - _LOOK_BACK_STEP)
+        piece = form.decode(read(begin, at - begin))
+        # With a little of what follows, for the line itself may be cut here.
+        behind = piece + behind[:LONGEST_OPENING]
+        if opening := opening_of(behind, len(piece) if at == place else None):
+            return opening
+        at = begin
+    return ""
 
 
 class _Sheet:

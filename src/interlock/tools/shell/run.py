@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.redaction.blocks import LONGEST_OPENING, opening_of
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
 from interlock.sandbox.jobs import Output as Pipe
@@ -115,17 +116,29 @@ class Teller:
         self._loop = asyncio.get_running_loop()
         self._next = self._loop.time() + TELL_SECONDS
         self._last: dict[int, bytes] = {}
+        # Of a private key's block that began before it.
+        self._openings: dict[int, str] = {}
 
     def heard(self, stream: Stream, data: bytes) -> None:
-        last = (self._last.get(stream.descriptor, b"") + data)[-_CONTEXT_BYTES:]
-        self._last[stream.descriptor] = last
+        last = self._remember(stream.descriptor, data)
         # A secret may come in two pieces, so a line is told when it has ended; and what a line is can
         # depend on those before it, as in the block of a private key.
         whole, end, _ = last.rpartition(b"\n")
         if not end or self._loop.time() < self._next:
             return
         self._next = self._loop.time() + TELL_SECONDS
-        lines = self._redactor.text(whole.decode("utf-8", "replace")).strip().splitlines()
+        opening = self._openings.get(stream.descriptor, "")
+        lines = self._redactor.text(opening + whole.decode("utf-8", "replace")).strip().splitlines()
         is_cut = len(last) == _CONTEXT_BYTES and len(lines) == 1
         if lines and not is_cut:
             self._report(lines[-1][:200])
+
+    def _remember(self, descriptor: int, data: bytes) -> bytes:
+        """The end of what was written, as much as lines are judged by."""
+        whole = self._last.get(descriptor, b"") + data
+        last = self._last[descriptor] = whole[-_CONTEXT_BYTES:]
+        if (cut := len(whole) - len(last)) > 0:
+            opening = self._openings.get(descriptor, "")
+            passed = opening + whole[: cut + LONGEST_OPENING].decode("latin-1")
+            self._openings[descriptor] = opening_of(passed, len(opening) + cut)
+        return last

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.files.page import MARGIN_BYTES, PageRequest, read_page
+from interlock.tools.files.page import MARGIN_BYTES, MAX_LOOK_BACK_BYTES, PageRequest, read_page
 from interlock.tools.files.text import TextForm, text_form
 
 SECRET = "sk-Known-Secret"
@@ -163,10 +163,24 @@ def test_only_the_page_and_its_margins_are_read():
 
     def read(offset, count):
         asked.append((offset, count))
-        return b"x" * count
+        return b"x_" * (count // 2)
 
     read_page(read, 2**40, TextForm(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
     assert asked == [(2**39 - MARGIN_BYTES, 1000 + 2 * MARGIN_BYTES)]
+
+
+def test_where_a_key_might_have_begun_earlier_it_is_looked_for_within_bounds():
+    asked = []
+
+    def read(offset, count):
+        asked.append((offset, count))
+        return b"x" * count
+
+    read_page(read, 2**40, TextForm(), PageRequest(2**39, 1000, 10, whole_lines=False), REDACTOR)
+    page, *earlier = asked
+    assert page == (2**39 - MARGIN_BYTES, 1000 + 2 * MARGIN_BYTES)
+    assert sum(count for _, count in earlier) == MAX_LOOK_BACK_BYTES
+    assert min(offset for offset, _ in earlier) == page[0] - MAX_LOOK_BACK_BYTES
 
 
 def test_a_file_that_became_shorter_ends_where_it_ends():
