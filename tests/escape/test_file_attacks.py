@@ -228,7 +228,7 @@ asyncio.run(main())
     _, ran, cause = done.stdout.splitlines()[-1].split()
     # Either the intent was refused (nothing ran) or the outcome was (then the intent is on disk).
     assert int(ran) in {0, 1}
-    assert cause in {"StoreFull", "StoreError"}
+    assert cause in {"StoreFull", "StoreAway"}
     again = open_store(StoreConfig(f"sqlite:///{tmp_path}/state/interlock.db"))
     assert faults(again) == []
     again.close()

@@ -1,17 +1,22 @@
 """`interlock`: finds the command, runs it, and turns every known failure into one line."""
 
+import errno
 import os
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 from interlock import __version__
 from interlock.cli.exits import Exit
+from interlock.infra.lossy import Lossy
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
     from rich.panel import Panel
+
+# What a disk says that takes no more.
+_NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 _GROUPS = {
     "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
@@ -89,10 +94,14 @@ def run(tokens: list[str] | None = None) -> int:
 
 
 def _open_missing_streams() -> None:
-    """A caller may have closed stdout or stderr; what would go there is dropped."""
+    """A caller may have closed stdout or stderr; what would go there is dropped.
+
+    So is what stderr does not take, because its disk is full: the work itself goes on.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - it lives as long as we do
+    sys.stderr = cast("TextIO", Lossy(sys.stderr))
 
 
 def _tell_stray_faults_safely() -> None:
@@ -150,6 +159,9 @@ def _fail(error: Exception) -> int:
     from interlock.infra.errors import BadUsage, InterlockError, ModeNotOpen
 
     sentence = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, OSError) and error.errno in _NOT_WRITTEN and not error.filename:
+        # What is about a file names it; this is our own output.
+        sentence = f"what was to be printed cannot be written: {error.strerror}"
     if not isinstance(error, InterlockError | OSError):
         sentence = f"an unexpected fault ({type(error).__name__}): {sentence}"
         if os.environ.get("LOG_LEVEL") == "debug":

@@ -28,7 +28,7 @@
     └── StopsProcess             told to the operator, in one line, with a non-zero exit
         ├── ConfigurationError
         └── StoreError
-            ├── StoreAway        the connection is lost; it may be back in a moment
+            ├── StoreAway        the connection is lost, or the disk fails; it may be back in a moment
             ├── StoreUnwritable  ├── StoreLocked  ├── StoreFull
             ├── StoreCorrupt     ├── StoreForeign ├── StoreTooNew
             └── StatementRefused the fault of one request, not of the store
@@ -216,6 +216,6 @@ class StoreTooNew(StoreError):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the store is away, busy or handed over, so that the same may go well in a moment."""
+    """Whether the store is away, busy, full or handed over, so that the same may go well in a moment."""
     cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
-    return isinstance(cause, StoreAway | StoreLocked | StoreUnwritable)
+    return isinstance(cause, StoreAway | StoreFull | StoreLocked | StoreUnwritable)

@@ -3,10 +3,11 @@
 import logging
 import sys
 from collections.abc import Callable, MutableMapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 
+from interlock.infra.lossy import Lossy
 from interlock.infra.text import json_value, visible
 
 Redact = Callable[[Any], Any]
@@ -35,6 +36,7 @@ def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
         safe = redact(json_value(dict(event)))
         return {visible(str(key)): _harmless(value) for key, value in safe.items()}
 
+    stderr = cast("TextIO", Lossy(sys.stderr))
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if as_json
@@ -50,10 +52,10 @@ def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file=stderr),
         cache_logger_on_first_use=False,
     )
     # What libraries log, the event loop among them, where nobody set up anything else for it.
-    logging.lastResort = logging.StreamHandler(sys.stderr)
+    logging.lastResort = logging.StreamHandler(stderr)
     logging.lastResort.setLevel(logging.WARNING)
     logging.lastResort.setFormatter(_RedactedLines(redact))

@@ -5,6 +5,7 @@ earlier content. It is on disk before the change is made, so a change that a cra
 undone as well.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
+
+from interlock.infra.errors import ErrorCode, ToolError
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024
@@ -40,6 +43,22 @@ _PART_SECONDS = 3600
 _PLAIN_ID = re.compile(r"(?!_[0-9A-Fa-f]{64}$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 UNDO_PREFIX = "undo_"
+
+_NO_ROOM = {
+    errno.ENOSPC: "is full",
+    errno.EDQUOT: "has no quota left",
+    errno.EROFS: "is read-only",
+}
+
+
+def state_refused(error: OSError, consequence: str) -> ToolError:
+    """The system does not let us write to the state folder: its disk is another one than the model's."""
+    reason = _NO_ROOM.get(error.errno or 0, f"refuses to write ({error.strerror})")
+    return ToolError(
+        ErrorCode.EXECUTION_ERROR,
+        f"the disk of the state folder {reason}, so {consequence}",
+        "Tell the person: somebody has to look after that disk.",
+    )
 
 
 class Action(StrEnum):
@@ -143,6 +162,15 @@ class KeptVersions:
         """Write an entry; it is durable when this returns. None where nothing is kept at all."""
         if not self.is_on:
             return None
+        try:
+            return self._kept(change, pieces)
+        except OSError as error:
+            # Reading the earlier content fails in other ways: this is the state folder's disk.
+            if error.errno not in _NO_ROOM:
+                raise
+            raise state_refused(error, "what is there now cannot be kept; nothing was changed") from error
+
+    def _kept(self, change: Change, pieces: Iterable[bytes]) -> KeptEntry:
         folder = self._folder_of(change.session_id)
         _make_folder(self._folder)
         _make_folder(folder)

@@ -80,6 +80,9 @@ def back_up(database: Database, target: Path) -> list[TableEntry]:
             file.flush()
             os.fsync(file.fileno())
         part.rename(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise PersonError(f"{target} cannot be written: {error.strerror}") from None
     except BaseException:
         part.unlink(missing_ok=True)
         raise

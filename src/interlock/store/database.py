@@ -1,6 +1,7 @@
 """Opens the store: finds out what is there, refuses what it does not know, lends connections."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import queue
@@ -24,7 +25,14 @@ from interlock.infra.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
-from interlock.store.driver import Connection, Parameters, PostgresConnection, Row, SqliteConnection
+from interlock.store.driver import (
+    Connection,
+    Parameters,
+    PostgresConnection,
+    Row,
+    SqliteConnection,
+    file_refused,
+)
 
 Result = TypeVar("Result")
 
@@ -151,9 +159,11 @@ class StoreHold:
     """A lock beside an SQLite file: shared by all who use it, alone for one who replaces it."""
 
     def __init__(self, path: Path, *, alone: bool, patience_seconds: float) -> None:
-        self._descriptor: int | None = os.open(
-            path.with_name(f"{path.name}.in-use"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
-        )
+        lock = path.with_name(f"{path.name}.in-use")
+        try:
+            self._descriptor: int | None = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise file_refused(error, lock) from None
         deadline = time.monotonic() + patience_seconds
         kind = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
         while True:
@@ -216,6 +226,8 @@ def prepare_folder(path: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise file_refused(error, folder) from None
         raise StoreUnwritable(f"the state folder {folder} cannot be made: {error.strerror}") from None
     if not os.access(folder, os.W_OK | os.X_OK) or not _can_create_in(folder):
         raise StoreUnwritable(f"the state folder {folder} is not writable")
@@ -223,7 +235,7 @@ def prepare_folder(path: Path) -> None:
         if not path.exists():
             path.touch(mode=0o600)
     except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be made: {error.strerror}") from None
+        raise file_refused(error, path) from None
 
 
 def _can_create_in(folder: Path) -> bool:
@@ -265,7 +277,7 @@ def _refuse_other_files(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(len(SQLITE_HEADER))
     except OSError as error:
-        raise StoreUnwritable(f"{path} cannot be read: {error.strerror}") from None
+        raise file_refused(error, path) from None
     if header not in {b"", SQLITE_HEADER}:
         raise StoreForeign(f"{path} is not an Interlock database; it was left untouched")
 

@@ -5,6 +5,8 @@ database's own clock) and the row locks `{FOR_UPDATE}` and `{FOR_SHARE}`, which 
 one writer holds the whole file.
 """
 
+import errno
+import os
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -194,7 +196,6 @@ _SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
     sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again when it has finished"),
     sqlite3.SQLITE_FULL: (StoreFull, "has no space left to grow; nothing was written"),
     sqlite3.SQLITE_READONLY: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
-    sqlite3.SQLITE_CANTOPEN: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
     sqlite3.SQLITE_PERM: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
     sqlite3.SQLITE_NOTADB: (StoreForeign, "is not an Interlock database; it was left untouched"),
     sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup with `interlock restore`"),
@@ -210,6 +211,10 @@ def sqlite_error(error: Exception, path: Path) -> InterlockError:
     if not isinstance(error, sqlite3.Error):
         return StatementRefused(f"{path}: a value cannot be stored: {error}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return _why_not_opened(path)
+    if code == sqlite3.SQLITE_IOERR:
+        return _why_not_written(path)
     if code in _SQLITE_ERRORS:
         known, sentence = _SQLITE_ERRORS[code]
         return known(f"{path} {sentence}")
@@ -218,6 +223,35 @@ def sqlite_error(error: Exception, path: Path) -> InterlockError:
     if code in _SQLITE_REQUEST_FAULTS:
         return StatementRefused(f"{path}: {error}")
     return StoreError(f"{path}: {error}")
+
+
+def _why_not_opened(path: Path) -> StoreError:
+    """SQLite does not tell the system's reason, so the system is asked once more."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return file_refused(error, path)
+    return StoreUnwritable(f"{path} cannot be opened for writing; check its folder's rights")
+
+
+def _why_not_written(path: Path) -> StoreError:
+    """On a full disk SQLite calls it a failure of the disk where its shared memory cannot grow."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError as error:
+        return file_refused(error, path)
+    if not disk.f_bavail or (disk.f_files and not disk.f_favail):
+        return StoreFull(f"{path} has no space left to grow; nothing was written")
+    return StoreAway(f"{path}: the disk refuses to read or write it; see the system's own log")
+
+
+def file_refused(error: OSError, path: Path) -> StoreError:
+    """A file of the store that the system does not open."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return StoreFull(f"{path} cannot be made: there is no space left on its disk")
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return StoreAway(f"{path} cannot be opened: too many files are open; raise the limit (ulimit -n)")
+    return StoreUnwritable(f"{path} cannot be opened for writing: {error.strerror}")
 
 
 # -- PostgreSQL --------------------------------------------------------------------------------------

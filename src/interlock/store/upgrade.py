@@ -11,9 +11,9 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 
-from interlock.infra.errors import StoreError, StoreUnwritable
+from interlock.infra.errors import StoreError
 from interlock.store.database import SCHEMA_REVISION, StoreConfig, prepare_folder, stored_revision
-from interlock.store.driver import SqliteConnection, postgres_error, sqlite_error
+from interlock.store.driver import SqliteConnection, file_refused, postgres_error, sqlite_error
 
 ADOPT = """
 UPDATE events SET txid = 0
@@ -106,7 +106,7 @@ def _only_one(config: StoreConfig) -> Iterator[None]:
     try:
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnwritable(f"{lock} cannot be opened: {error.strerror}") from None
+        raise file_refused(error, lock) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -115,18 +115,24 @@ def _only_one(config: StoreConfig) -> Iterator[None]:
 
 
 def _keep_copy(config: StoreConfig, revision: str) -> Path:
+    """It appears whole or not at all, so that what is half copied never takes the place of an older one."""
     folder = config.path.parent / "backups"
-    folder.mkdir(mode=0o700, exist_ok=True)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder / f"{config.path.stem}-schema{revision}-{stamp}.db"
     connection = config.connect()
     if not isinstance(connection, SqliteConnection):
         raise StoreError("only the embedded store is copied before an upgrade")
+    part = target.with_suffix(".part")
     try:
-        target.touch(mode=0o600)
-        connection.copy_into(target)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        part.touch(mode=0o600)
+        connection.copy_into(part)
+        part.rename(target)
+    except OSError as error:
+        raise file_refused(error, target) from None
     finally:
         connection.close()
+        part.unlink(missing_ok=True)
     for old in sorted(folder.glob(f"{config.path.stem}-schema*.db"))[:-KEPT_COPIES]:
         old.unlink()
     return target

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from interlock.events.catalog import ToolCallStarted
-from interlock.infra.errors import SessionFenced, StoreAway, StoreFull, StoreLocked
+from interlock.infra.errors import SessionFenced, StoreAway, StoreCorrupt, StoreLocked
 from interlock.session.lease import SessionLeases
 from interlock.worker import session_work
 from interlock.worker import worker as worker_module
@@ -163,20 +163,20 @@ async def test_a_deleted_session_stops_its_worker(store):
     assert shop.faults() == []
 
 
-async def test_a_store_that_is_full_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
+async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
     session, give_back = await shop.session(), shop.leases.give_back
-    full = [StoreFull("there is no space left")]
+    damage = [StoreCorrupt("it is damaged")]
 
     async def refused(lease):
-        if full:
-            raise full.pop()
+        if damage:
+            raise damage.pop()
         await give_back(lease)
 
     monkeypatch.setattr(shop.leases, "give_back", refused)
     with capture_logs() as logs:
         async with shop.working(Handler()):
             await shop.ended((await shop.put(session)).id)
-            await until(lambda: not full and logs)
+            await until(lambda: not damage and logs)
     assert [(line["event"], line["log_level"]) for line in logs] == [("session_lost", "warning")]
 
 

@@ -10,6 +10,7 @@ from interlock.infra.errors import (
     SessionFenced,
     SessionNotFound,
     StoreAway,
+    StoreCorrupt,
     StoreFull,
     StoreLocked,
 )
@@ -96,8 +97,10 @@ async def test_what_the_handler_says_counts(outcome):
     [
         (SessionFenced("gone"), Lost()),
         (SessionNotFound("gone"), Lost()),
-        (StoreFull("no space left"), Failed("no space left")),
-        (caused(StoreFull("no space left")), Failed("it could not be recorded")),
+        (StoreCorrupt("it is damaged"), Failed("it is damaged")),
+        (caused(StoreCorrupt("it is damaged")), Failed("it could not be recorded")),
+        (StoreFull("no space left"), LeftOff()),
+        (caused(StoreFull("no space left")), LeftOff()),
         (StoreLocked("the store is locked"), LeftOff()),
         (StoreAway("the connection is lost"), LeftOff()),
         (caused(StoreAway("the connection is lost")), LeftOff()),

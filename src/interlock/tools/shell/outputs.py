@@ -8,10 +8,12 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from interlock.sandbox.kept import state_refused
 
 # Of each stream; what a command writes beyond it is read and thrown away.
 MAX_STREAM_BYTES = 16 * 1024 * 1024
@@ -20,17 +22,25 @@ STREAMS = ("out", "err")
 
 @dataclass(slots=True)
 class Stream:
-    """One stream of one command. `size` is what is kept, `total` what was written."""
+    """One stream of one command. `size` is what is kept, `total` what was written.
+
+    Where the disk takes no more, the rest is thrown away: the command has run, and goes on.
+    """
 
     descriptor: int
     size: int = 0
     total: int = 0
+    limit: int = MAX_STREAM_BYTES
 
     def write(self, data: bytes) -> None:
         self.total += len(data)
-        room = data[: MAX_STREAM_BYTES - self.size]
+        room = data[: self.limit - self.size]
         while room:
-            written = os.write(self.descriptor, room)
+            try:
+                written = os.write(self.descriptor, room)
+            except OSError:
+                self.limit = self.size
+                return
             self.size += written
             room = room[written:]
 
@@ -64,14 +74,25 @@ class KeptOutputs:
         self._lock = threading.Lock()
 
     def begin(self, session_id: str) -> Output:
+        try:
+            return self._begun(session_id)
+        except OSError as error:
+            raise state_refused(error, "its output cannot be kept; it was not run") from error
+
+    def _begun(self, session_id: str) -> Output:
         folder = self._folder_of(session_id)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock:
             self._forget_oldest()
         name = secrets.token_hex(8)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        out, err = (Stream(os.open(folder / f"{name}.{end}", flags, 0o600)) for end in STREAMS)
-        return Output(name, out, err)
+        with ExitStack() as opened:
+            descriptors = []
+            for end in STREAMS:
+                descriptors.append(os.open(folder / f"{name}.{end}", flags, 0o600))
+                opened.callback(os.close, descriptors[-1])
+            opened.pop_all()
+        return Output(name, *map(Stream, descriptors))
 
     def find(self, session_id: str, name: str) -> Output | None:
         """What a command of this session wrote; None where it is not kept any more."""

@@ -1,0 +1,128 @@
+"""Whole processes whose state folder, standard output or log lie on a full disk."""
+
+import asyncio
+import shutil
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import structlog
+
+from interlock.infra.logging import configure_logging
+from tests.doubles.openai_answers import called, said
+from tests.doubles.openai_server import OpenAIServer
+from tests.e2e.agent.place import Place
+from tests.faults.disks import mounting, small_disk
+
+FULL = Path("/dev/full")
+
+
+@mounting
+@pytest.mark.parametrize("moment", ["asked", "answered"])
+async def test_a_task_goes_on_when_there_is_space_again(tmp_path, new_state, sqlite_template, moment):
+    """Full before a call's intent can be written, or before its answer can: nothing runs unrecorded."""
+    home = tmp_path / "home"
+    home.mkdir()
+    with small_disk(home / "state", size="8m", inodes=2000) as disk:
+        place = _furnished(home, new_state, sqlite_template)
+        filled: list[bool] = []
+        seen: list[bool] = []
+
+        def decide(asked):
+            seen.append((place.root / "made.txt").exists())
+            answers = sum(message["role"] == "tool" for message in asked.messages)
+            if not filled and answers == (moment == "answered"):
+                filled.append(True)
+                disk.fill()
+                asyncio.get_running_loop().call_later(1.0, disk.free)
+            if not answers:
+                return called(("write_file", {"path": "made.txt", "content": "once\n"}))
+            return said("It is written.")
+
+        async with OpenAIServer(decide) as server:
+            place.asks(server)
+            ran = await place.execute("make a file")
+            assert server.faults == []
+        assert filled
+        assert ran.stdout == "It is written.\n"
+        assert (place.root / "made.txt").read_text() == "once\n"
+        if moment == "asked":
+            assert seen[:2] == [False, False], "the call ran though its intent could not be written"
+        assert len(place.events("tool_call.completed")) == 1
+        (finished,) = place.events("task.finished")
+        assert finished.fields["status"] == "done"
+        place.assert_sound()
+
+
+def _furnished(home: Path, new_state: Path, template: Path) -> Place:
+    """As for the other places, in a state folder that is there already because it is a disk."""
+    made = Place(home, {"CONTROL_RETRY_SECONDS": "0.05"})
+    made.root.mkdir()
+    shutil.copytree(new_state, made.state, dirs_exist_ok=True)
+    shutil.copy(template, made.state / "interlock.db")
+    return made
+
+
+@mounting
+async def test_a_command_on_a_full_disk_is_one_sentence_and_exit_1(tmp_path, new_state, sqlite_template):
+    with small_disk(tmp_path / "state", size="8m", inodes=2000) as disk:
+        place = _furnished(tmp_path, new_state, sqlite_template)
+        place.variables["MODEL"] = 'scripted:["ok"]'
+        disk.fill()
+        ran = await place.run("exec", "hello", expect=1)
+        (sentence,) = ran.stderr.splitlines()
+        assert "has no space left to grow; nothing was written" in sentence
+        assert ran.stdout == ""
+        disk.free()
+        assert (await place.run("exec", "hello")).stdout == "ok\n"
+
+
+async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(place):
+    place.variables["MODEL"] = 'scripted:["ok"]'
+    await place.run("exec", "hello")
+    for words in (
+        ("sessions", "export", place.session),
+        ("sessions", "list"),
+        ("events", "tree", place.session),
+    ):
+        code, told = await _into(place, FULL, 1, *words)
+        (sentence,) = told.splitlines()
+        assert code == 1, words
+        assert sentence == "interlock: what was to be printed cannot be written: No space left on device"
+
+
+async def test_a_process_whose_log_cannot_be_written_works_on(place):
+    place.variables |= {"MODEL": 'scripted:["call:current_time {}", "ok"]', "LOG_LEVEL": "debug"}
+    code, printed = await _into(place, FULL, 2, "exec", "hello")
+    assert (code, printed) == (0, "ok\n")
+    place.assert_sound()
+
+
+async def _into(place: Place, target: Path, stream: int, *words: str) -> tuple[int, str]:
+    """Run a command with one of its streams in that file; what it says on the other one."""
+    with target.open("wb") as file:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "interlock", *words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=file if stream == 1 else asyncio.subprocess.PIPE,
+            stderr=file if stream == 2 else asyncio.subprocess.PIPE,
+            cwd=place.home,
+            env=place.environment,
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 60)
+    return process.returncode, (err if stream == 1 else out).decode()
+
+
+def test_a_log_on_a_full_disk_loses_its_lines_and_nothing_else(monkeypatch):
+    """Whatever logs does so in the middle of something else, often of a failure."""
+    told: list[str] = []
+    # What is left in its buffer cannot be written when it is closed either.
+    with suppress(OSError), FULL.open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        configure_logging("info", redact=lambda value: value, as_json=True)
+        log = structlog.get_logger("faults")
+        for number in range(200):
+            log.warning("lost", number=number, text="x" * 100)
+        told.append("all of it")
+    assert told == ["all of it"]
