@@ -18,6 +18,8 @@ app = App(
 )
 
 POLL_SECONDS = 0.25
+# What was decided by the rules that held then.
+_JUDGED = {"tool_call.started", "tool_call.denied"}
 
 
 @app.command
@@ -261,6 +263,9 @@ def _summary(event: Any) -> str:
         for name, value in (told.items() if isinstance(told, dict) else [("payload", told)])
         if name not in hidden and value not in (None, "", [], {})
     )
+    if event.header.kind in _JUDGED and isinstance(told, dict):
+        # Enough of it for `interlock policy show`.
+        facts += f" authority={told.get('authority_digest', '')[:12]}"
     return f"{when}  {event.header.kind}  {facts}"
 
 
