@@ -19,6 +19,8 @@ _FINISHED = {
 MAX_CALLS = 128
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 _MAX_ID = 128
+# No answer costs more; a server that says so has not counted.
+_MAX_TOKENS = 10**12
 
 
 class _Call:
@@ -75,7 +77,8 @@ class Assembly:
 
     def _add_choice(self, choice: dict[str, Any]) -> str:
         if reason := choice.get("finish_reason"):
-            self._finish = str(reason)
+            # In whatever form it is said, it is the end.
+            self._finish = reason if isinstance(reason, str) else "stop"
         # Servers that do not stream send the whole message at once.
         delta = choice.get("delta") or choice.get("message")
         if not delta:
@@ -204,6 +207,8 @@ def _usage(usage: Any) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     taken, given = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if type(taken) is not int or type(given) is not int or min(taken, given) < 0:
+    if type(taken) is not int or type(given) is not int:
+        return None
+    if not (0 <= taken <= _MAX_TOKENS and 0 <= given <= _MAX_TOKENS):
         return None
     return Usage(taken, given)

@@ -52,7 +52,7 @@ def refusal(
 ) -> ModelError:
     """A status that is no success. `where` names the model and its address."""
     said = error_text(error, secret)
-    signs = f"{said} {error.get('code') or error.get('type') if isinstance(error, dict) else ''}".lower()
+    signs = f"{said} {_code(error, 'code') or _code(error, 'type')}".lower()
     fault, what = _judged(status, signs, where)
     told = f"the model's server says: {said}" if said else "the model's server gives no reason"
     return ModelError(fault, f"{what}; {told}", retry_after_seconds=retry_after_seconds)
@@ -78,12 +78,18 @@ def _judged(status: int, signs: str, where: str) -> tuple[ModelFault, str]:
 
 def broken_off(error: Any, secret: str = "") -> ModelError:
     """An error that comes in the stream itself. Some servers name the status that it would have had."""
-    code = str(error.get("code")) if isinstance(error, dict) else ""
+    code = _code(error, "code")
     status = int(code) if code.isdecimal() and len(code) == 3 else 0
     if status >= 400:
         return refusal(status, error, where="such model", secret=secret)
     said = error_text(error, secret)
     return ModelError(ModelFault.server, f"the model's server broke off: {said or 'it gives no reason'}")
+
+
+def _code(error: Any, key: str) -> str:
+    """A word or a number. Anything else is no code, and could be nested without end."""
+    code = error.get(key) if isinstance(error, dict) else None
+    return str(code) if isinstance(code, str | int) else ""
 
 
 def unreadable(reason: str) -> ModelError:

@@ -5,13 +5,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from interlock.infra.text import storable
+from interlock.infra.text import quotable, storable
 from interlock.models.assembling import MAX_CALLS
 
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
-_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
 _BEGINNING = re.compile(r'\{\s*"(?:tool_calls|final_answer)"\s*:')
 _KEYS = {"tool_calls", "final_answer"}
+_LONGEST_KEY = 60
 
 
 class InvalidReply(ValueError):
@@ -34,7 +35,9 @@ def read_reply(text: str) -> JsonReply:
     """Strict about the object, tolerant about what stands around it: thoughts, a fence, some words."""
     document = _document(_THOUGHTS.sub("", text).strip())
     if unknown := sorted(document.keys() - _KEYS):
-        raise InvalidReply(f"the key '{unknown[0]}' is not allowed; use only tool_calls and final_answer")
+        raise InvalidReply(
+            f"the key '{_shown(unknown[0])}' is not allowed; use only tool_calls and final_answer"
+        )
     calls, answer = document.get("tool_calls", []), document.get("final_answer", "")
     if not isinstance(answer, str):
         raise InvalidReply("final_answer must be a string")
@@ -51,8 +54,7 @@ def read_reply(text: str) -> JsonReply:
 
 
 def _document(text: str) -> dict[str, Any]:
-    if fenced := _FENCE.match(text):
-        text = fenced[1].strip()
+    text = _unfenced(text)
     if text.startswith("{") and text.endswith("}"):
         try:
             return _object(json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant))
@@ -74,6 +76,16 @@ def _document(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise InvalidReply("it is nested too deeply, or has a number that is too long") from None
     return _object(document)
+
+
+def _unfenced(text: str) -> str:
+    first, _, rest = text.partition("\n")
+    is_fenced = first.rstrip().lower() in {_FENCE, f"{_FENCE}json"} and rest.endswith(_FENCE)
+    return rest.removesuffix(_FENCE).strip() if is_fenced else text
+
+
+def _shown(key: str) -> str:
+    return quotable(storable(key), _LONGEST_KEY)
 
 
 def _object(document: Any) -> dict[str, Any]:
@@ -98,7 +110,9 @@ def _call(number: int, call: Any) -> JsonCall:
     if not isinstance(call, dict):
         raise InvalidReply(f"{where} must be an object with name and arguments")
     if unknown := sorted(call.keys() - {"name", "arguments"}):
-        raise InvalidReply(f"{where}: the key '{unknown[0]}' is not allowed; use name and arguments")
+        raise InvalidReply(
+            f"{where}: the key '{_shown(unknown[0])}' is not allowed; use name and arguments"
+        )
     name, arguments = call.get("name"), call.get("arguments", {})
     if not isinstance(name, str) or not name:
         raise InvalidReply(f"{where}.name must be the name of a tool")
@@ -114,8 +128,9 @@ _ANSWER_BEGINS = re.compile(
     re.IGNORECASE,
 )
 _SPECIAL = re.compile(r'["\\]')
-_ANSWER_ENDS = re.compile(r'"\s*,?\s*\}')
-_MAY_STILL_END = re.compile(r'"\s*,?\s*\Z')
+# What follows a quote can be blank for very long: it is looked at once.
+_ANSWER_ENDS = re.compile(r'"\s*+(?:,\s*+)?\}')
+_MAY_STILL_END = re.compile(r'"\s*+(?:,\s*+)?\Z')
 _LONGEST_BEGINNING = 200
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\": "\\", "/": "/"}
 
@@ -130,6 +145,9 @@ class AnswerInSight:
 
     def __init__(self) -> None:
         self._rest = ""
+        # A quote in `_rest` may be the end; what is blank decides nothing, and waits here.
+        self._is_undecided = False
+        self._blank: list[str] = []
         self._high = ""
         self.text: list[str] = []
         self.has_begun = False
@@ -140,7 +158,11 @@ class AnswerInSight:
         """The text that can be shown now."""
         if self.has_ended or self._is_hopeless:
             return ""
-        self._rest += piece
+        if self._is_undecided and piece.isspace():
+            self._blank.append(piece)
+            return ""
+        self._rest = "".join([self._rest, *self._blank, piece])
+        self._blank.clear()
         if not self.has_begun:
             begins = _ANSWER_BEGINS.match(self._rest)
             if begins is None:
@@ -152,6 +174,8 @@ class AnswerInSight:
 
     def finish(self) -> str:
         """What was held back, when no more can come."""
+        self._rest = "".join([self._rest, *self._blank])
+        self._blank.clear()
         return self._shown(self._decoded(is_last=True)) if self.has_begun and not self.has_ended else ""
 
     def _shown(self, text: str) -> str:
@@ -164,6 +188,7 @@ class AnswerInSight:
 
     def _decoded(self, *, is_last: bool) -> str:
         text, rest, at = [], self._rest, 0
+        self._is_undecided = False
         while at < len(rest):
             special = _SPECIAL.search(rest, at)
             stop = special.start() if special else len(rest)
@@ -177,6 +202,7 @@ class AnswerInSight:
                     at = len(rest)
                 elif _MAY_STILL_END.match(rest, at):
                     if not is_last:
+                        self._is_undecided = True
                         break
                     at = len(rest)
                 else:

@@ -13,37 +13,33 @@ class EventReader:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_event_bytes = max_event_bytes
-        # Pieces of a line that has not ended: joined once, however many there are.
-        self._held: list[bytes] = []
+        # A line that has not ended: it grows in place, however small the pieces are.
+        self._held = bytearray()
         self._data: list[bytes] = []
-        self._size = 0
+        # Of the lines in `_data` as they were sent: without anything in them they take room as well.
+        self._data_bytes = 0
         self._is_first = True
 
     def feed(self, piece: bytes) -> list[bytes]:
         if b"\n" not in piece:
-            self._held.append(piece)
-            self._count(len(piece))
+            self._held += piece
+            self._bound()
             return []
         if self._held:
-            self._held.append(piece)
-            piece = b"".join(self._held)
-            self._held = []
+            piece = bytes(self._held) + piece
         lines = piece.split(b"\n")
-        if rest := lines.pop():
-            self._held = [rest]
+        self._held = bytearray(lines.pop())
         events = self._events(lines)
-        self._size = sum(map(len, self._data))
-        self._count(len(rest))
+        self._bound()
         return events
 
     def finish(self) -> list[bytes]:
         """What a server leaves that closes without the empty line."""
-        lines, self._held = [b"".join(self._held), b""], []
+        lines, self._held = [bytes(self._held), b""], bytearray()
         return self._events(lines)
 
-    def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > self._max_event_bytes:
+    def _bound(self) -> None:
+        if self._data_bytes + len(self._held) > self._max_event_bytes:
             raise TooLong
 
     def _events(self, lines: list[bytes]) -> list[bytes]:
@@ -58,7 +54,9 @@ class EventReader:
                 if data:
                     events.append(data[0] if len(data) == 1 else b"\n".join(data))
                     data.clear()
+                    self._data_bytes = 0
             elif line.startswith(b"data:"):
                 data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+                self._data_bytes += len(line)
             # Comments keep a connection alive; other fields mean nothing here.
         return events
