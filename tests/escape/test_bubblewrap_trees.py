@@ -19,6 +19,7 @@ from tests.escape.test_launcher_trees import (  # noqa: F401
     test_threads_count_as_processes,
     test_what_a_program_leaves_has_a_moment_to_finish_its_output,
     test_what_a_program_leaves_running_ends_with_it,
+    test_what_the_kernel_needs_to_map_much_that_is_empty_counts,
 )
 from tests.escape.wrapped import wrapped
 

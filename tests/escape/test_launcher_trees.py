@@ -104,6 +104,23 @@ TREES = {
 UNBOUNDED = JobLimits(processes=None, memory_bytes=None)
 
 
+# Reading what was never written takes no page, but a table of pages for every two megabytes.
+TABLES = """
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+GIB, NO_PLACE = 1 << 30, (1 << 64) - 1
+for _ in range(150):
+    at = libc.mmap(None, ctypes.c_size_t(GIB), 1, 0x4022, -1, ctypes.c_long(0))
+    if at in (None, NO_PLACE):
+        raise SystemExit(print("refused"))
+    libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(GIB), 15)
+    for offset in range(0, GIB, 1 << 21):
+        ctypes.c_char.from_address(at + offset).value
+time.sleep(10)
+"""
+
+
 @pytest.mark.parametrize("name", TREES)
 async def test_a_tree_is_dead_within_a_second_of_being_stopped(world, name):
     """In one of three tries: in the others somebody else may have had the processors."""
@@ -171,6 +188,13 @@ async def test_threads_count_as_processes(world):
 
 async def test_a_memory_hog_ends_itself_by_its_size(world):
     done = await world.python(HOG, limits=JobLimits(memory_bytes=200 * 2**20))
+    assert done.ended.reason is EndReason.too_much_memory
+
+
+async def test_what_the_kernel_needs_to_map_much_that_is_empty_counts(world):
+    done = await world.python(TABLES, limits=JobLimits(memory_bytes=128 * 2**20))
+    if "refused" in done.out:
+        pytest.skip("this kernel promises no more memory than it has")
     assert done.ended.reason is EndReason.too_much_memory
 
 

@@ -100,13 +100,17 @@ def count_tasks(limit: int | None, memory_bytes: int | None) -> tuple[int, int]:
     return tasks, used
 
 
+# What is never shared: the tables by which memory is found, and pages that are set aside by their size.
+_ALWAYS_OWN = (b"VmPTE:", b"HugetlbPages:")
+
+
 def _own_bytes(pid: int) -> int:
-    return _kilobytes(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:")) * 1024
+    return _kilobytes(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:", *_ALWAYS_OWN)) * 1024
 
 
 def _exact_bytes(pid: int) -> int:
-    exact = _kilobytes(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) * 1024
-    return exact or _own_bytes(pid)
+    exact = _kilobytes(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    return (exact + _kilobytes(f"/proc/{pid}/status", _ALWAYS_OWN)) * 1024 if exact else _own_bytes(pid)
 
 
 def _kilobytes(path: str, names: tuple[bytes, ...]) -> int:
