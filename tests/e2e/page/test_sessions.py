@@ -171,3 +171,21 @@ def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
     is_done(say(page, model.plays("And who are you now?", said("The first."))))
     assert model.server.asked[-1].document["model"] == "double-1"
     expect(composer(page)).to_be_editable()
+
+
+def test_a_chat_shows_no_agent_and_the_session_of_one_shows_its_name(server, page, model):
+    """S4-UX9."""
+    folder = server.home / "workspace" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "reviewer.md").write_text("---\ndescription: Looks twice.\n---\nYou look twice.\n")
+    page.reload()
+    is_done(begin(page, model.plays("Talk with nobody in particular", said("Gladly."))))
+    head = page.locator(".chat-title")
+    expect(head).to_contain_text("Talk with nobody in particular")
+    expect(head.get_by_text("reviewer")).to_have_count(0)
+    new_chat(page)
+    page.get_by_role("combobox", name="Agent").select_option("reviewer")
+    is_done(say(page, model.plays("Talk with the reviewer", said("Looked."))))
+    expect(head.get_by_text("reviewer", exact=True)).to_be_visible()
+    stored = server.rows("SELECT title, kind, agent FROM sessions WHERE title LIKE 'Talk with%' ORDER BY 1")
+    assert [row[1:] for row in stored] == [("chat", None), ("agent", "reviewer")]

@@ -43,6 +43,23 @@ def _reads(page, model):
     return done.get_by_role("article").last
 
 
+def test_a_new_installation_shows_the_defaults_and_what_switching_off_means(page):
+    """S4-UX1 to S4-UX7."""
+    go(page, "Settings")
+    files = page.get_by_role("checkbox", name="Enable filesystem tools (fs.*)")
+    expect(files).to_be_checked()
+    expect(files).to_have_accessible_description(
+        re.compile(
+            "stops file access in chat, agent and run sessions.* Questions to the person stay possible"
+        )
+    )
+    expect(page.get_by_role("textbox", name="Max read bytes")).to_have_value("524288")
+    expect(page.get_by_role("textbox", name="Max write bytes")).to_have_value("2097152")
+    expect(page.get_by_role("checkbox", name="Enable MCP tools")).not_to_be_checked()
+    expect(page.get_by_role("textbox", name=re.compile("server", re.IGNORECASE))).to_have_count(0)
+    expect(page.get_by_role("group", name=re.compile("server", re.IGNORECASE))).to_have_count(0)
+
+
 def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, model, watch):
     is_done(begin(page, model.plays("Begin to read", said("Begun."))))
     switch_mode(page, "chat_safe", "chat")
