@@ -89,6 +89,13 @@ async def test_a_linked_repository_is_guarded_where_it_is(shell: Workbench):
     assert (shell.root / "real/config").read_text() == "[core]\n"
 
 
+async def test_a_repository_inside_is_guarded_though_the_command_ran_above_it(shell: Workbench):
+    shell.write("lib/inner/.git/config", "[core]\n")
+    result = await python(shell, "open('lib/inner/.git/config', 'a').write('fsmonitor = evil')")
+    assert result.meta["restored"] == ["lib/inner/.git/config"]
+    assert evil_files(shell.root / "lib/inner") == []
+
+
 async def test_a_new_match_of_a_pattern_is_removed(shell: Workbench):
     shell.write(".git/modules/sub/HEAD", "ref\n")
     code = (

@@ -1,8 +1,9 @@
 """Puts protected names back as they were, after a command that the kernel let write beside them.
 
 Landlock opens whole folders; it cannot leave a file in them out. So what is protected is remembered before
-a command runs, where such names usually are: in each root, and from the working folder up. The folders
-above a protected name are watched too: another `.git`, or a link in its place, brings other hooks.
+a command runs, where such names usually are: in each root, from the working folder up, and in the
+repositories that lie inside. The folders above a protected name are watched too: another `.git`, or a link
+in its place, brings other hooks.
 
 Commands that run at the same time share one memory: what one of them changed must not be remembered by the
 next as the state to be kept.
@@ -27,6 +28,7 @@ from interlock.sandbox.guarded import (
     snapshot_of,
     thing_at,
 )
+from interlock.sandbox.nested import folders_with
 from interlock.sandbox.paths import Access, Parent, Place, Territory
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.removal import remove_entry
@@ -72,11 +74,15 @@ _MEMORY = _Memory()
 
 @dataclass(slots=True)
 class _Remembered:
-    """By place: the folders above protected names, the protected themselves, and what patterns found."""
+    """By place: the folders above protected names, the protected themselves, and what patterns found.
+
+    `tops` are the repositories inside. With one that was removed, its protected names may go.
+    """
 
     above: dict[Place, Snapshot | None] = field(default_factory=dict)
     protected: dict[Place, Snapshot | None] = field(default_factory=dict)
     scans: list[_Scan] = field(default_factory=list)
+    tops: list[Place] = field(default_factory=list)
     keys: list[object] = field(default_factory=list)
 
 
@@ -89,6 +95,7 @@ class ProtectedGuard:
         self._territory = Territory(SandboxProfile(roots, roots))
         names = [each for name in profile.protected_names for each in expand_braces(name)]
         self._names = [Path(name).parts for name in names]
+        self._roots = roots
         self._bases = list(dict.fromkeys(_bases(roots, workdir)))
         self._before = _Remembered()
         self._found: dict[str, Place | None] = {}
@@ -103,6 +110,8 @@ class ProtectedGuard:
             for base in self._bases:
                 for parts in self._names:
                     self._remember_name(base, parts)
+            for root in self._roots:
+                self._remember_nested(root)
 
     def restore(self) -> list[str]:
         """The paths that had to be put back; one that could not be is marked so."""
@@ -110,6 +119,10 @@ class ProtectedGuard:
             self._is_over = True
             before, self._before = self._before, _Remembered()
             told: dict[str, None] = {}
+            gone = [top.path for top in before.tops if _is_missing(top)]
+            for places in (before.above, before.protected) if gone else ():
+                for place in [one for one in places if any(map(one.path.is_relative_to, gone))]:
+                    del places[place]
             try:
                 for place, above in before.above.items():
                     self._try(told, place, above, _restore_above)
@@ -142,6 +155,19 @@ class ProtectedGuard:
         self._before.scans.append(scan)
         for found in scan.found or ():
             self._take(self._before.protected, "protected", found)
+
+    def _remember_nested(self, root: Path) -> None:
+        """In the repositories inside. Names without a folder of their own are trusted only further up."""
+        firsts = {parts[0] for parts in self._names if len(parts) > 1 and not _PATTERNED & set(parts[0])}
+        known = {base.path for base in self._bases}
+        for folder, first in folders_with(root, firsts):
+            base = _place_of(root, folder)
+            if base.path in known:
+                continue
+            self._before.tops.append(_below(base, (first,)))
+            for parts in self._names:
+                if parts[0] == first:
+                    self._remember_name(base, parts)
 
     def _take(self, places: dict[Place, Snapshot | None], kind: str, place: Place | None) -> None:
         if place is None or place in places:

@@ -1,7 +1,10 @@
 """Protected names are put back after a command."""
 
+import shutil
+
 import pytest
 
+from interlock.sandbox import nested
 from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.paths import Territory
 from interlock.sandbox.profile import SandboxProfile
@@ -98,3 +101,45 @@ def test_a_folder_above_that_became_a_link_out_is_not_followed_and_goes(root, tm
     assert watch.restore() == [".git", ".git/hooks", ".git/config"]
     assert (root / ".git/config").read_text() == "[core]\n"
     assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_the_repositories_inside_are_watched_as_well(root):
+    (root / "lib/inner/.git/hooks").mkdir(parents=True)
+    (root / "lib/inner/.git/config").write_text("[core]\n")
+    watch = guard(root)
+    (root / "lib/inner/.git/hooks/pre-commit").write_text("evil")
+    (root / "lib/inner/.git/config").write_text("[core]\nfsmonitor = evil\n")
+    assert watch.restore() == ["lib/inner/.git/hooks", "lib/inner/.git/config"]
+    assert (root / "lib/inner/.git/config").read_text() == "[core]\n"
+    assert not list((root / "lib/inner/.git/hooks").iterdir())
+
+
+def test_another_repository_in_place_of_one_inside_is_not_left(root):
+    (root / "lib/.git/hooks").mkdir(parents=True)
+    watch = guard(root)
+    (root / "lib/.git").rename(root / "lib/old")
+    (root / "lib/old/hooks/pre-commit").write_text("evil")
+    (root / "lib/.git").symlink_to("old")
+    watch.restore()
+    assert not (root / "lib/.git").is_symlink()
+    assert not list((root / "lib/.git/hooks").iterdir())
+
+
+def test_a_repository_inside_may_be_removed_and_made(root):
+    (root / "lib/.git/hooks").mkdir(parents=True)
+    watch = guard(root)
+    shutil.rmtree(root / "lib")
+    (root / "new/.git/hooks").mkdir(parents=True)
+    assert watch.restore() == []
+    assert not (root / "lib").exists()
+    assert (root / "new/.git/hooks").is_dir()
+
+
+def test_no_more_is_looked_at_than_takes_a_moment(root, monkeypatch):
+    monkeypatch.setattr(nested, "MAX_LOOKED", 50)
+    (root / "deep/er/.git/hooks").mkdir(parents=True)
+    for number in range(60):
+        (root / f"deep/{number}").touch()
+    watch = guard(root)
+    (root / "deep/er/.git/hooks/x").write_text("evil")
+    assert watch.restore() == []
