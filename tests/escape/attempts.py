@@ -172,6 +172,15 @@ KERNEL = {
     ),
     "seal a file": ("call(16, os.open(inside + '/file', 0), 0x40806685, bytes(128))", DENIED),
     "a subvolume": ("call(16, os.open(inside, 0), 0x5000940E, bytes(4096))", DENIED),
+    **{
+        f"a request of {name}": (f"call(16, os.open(inside, 0), {request}, bytes(4096))", DENIED)
+        for name, request in {
+            "f2fs": 0x4004F50D,
+            "bcachefs": 0x4020BC10,
+            "cifs": 0xCF04,
+            "ceph": 0x40289702,
+        }.items()
+    },
     "an attribute": ("os.setxattr(inside + '/file', 'user.x', b'y')", ("ENOTSUP", "EOPNOTSUPP")),
 }
 

@@ -36,9 +36,10 @@ _O_TRUNC, _O_ACCMODE, _O_CREAT, _O_TMPFILE = 0o1000, 0o3, 0o100, 0o20000000
 _SET_ID = 0o6000
 _ANY_PERSONALITY = 0xFFFFFFFF
 
-# Requests to file systems (types f, X, v and btrfs's) work on files opened for reading: they can set flags,
-# seal a file or make a subvolume where nothing may be written. Those that read or clone remain.
-_FS_REQUEST_TYPES = (0x66, 0x58, 0x76, 0x94)
+# Requests to file systems (types f, X, v; btrfs's, f2fs's, bcachefs's, cifs's, ceph's) work on files opened
+# for reading: they can set flags, seal a file or make a subvolume where nothing may be written. Those that
+# read or clone remain.
+_FS_REQUEST_TYPES = (0x66, 0x58, 0x76, 0x94, 0xF5, 0xBC, 0xCF, 0x97)
 _FS_REQUESTS = (
     *(0x80086601, 0x80046601, 0xC020660B, 0x801C581F, 0x80087601),  # flags, extents, attributes, version
     *(0x40049409, 0x4020940D, 0xC0189436),  # clone, clone a range, share equal ranges
