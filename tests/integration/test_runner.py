@@ -11,7 +11,7 @@ from interlock.events.ledger import Scope
 from interlock.gates.authority import Situation, compile_authority
 from interlock.gates.policy import ToolPolicy
 from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import ErrorCode, SessionFenced, ToolError
+from interlock.infra.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.result import ToolResult
@@ -57,6 +57,20 @@ async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(bench):
     probe = bench(DeclaredTool(run=look))
     await probe.call()
     assert seen == [("session.created",), ("tool_call.started",)]
+
+
+async def test_a_call_whose_intent_cannot_be_recorded_does_not_run(bench, monkeypatch):
+    echo = bench()
+    assert (await echo.call()).ok
+    before = echo.events()
+
+    def full(_connection, _units):
+        raise StoreError("no space left")
+
+    monkeypatch.setattr(echo.store.log._writer, "_apply", full)
+    with pytest.raises(AuditUnavailable):
+        await echo.call()
+    assert (echo.tool.calls, echo.events()) == (1, before)
 
 
 async def test_a_denied_call_intends_nothing(bench):

@@ -12,6 +12,7 @@ from tests.mutations.catalogue import ROOT, Mutation, read_mutations
 from tests.mutations.trial import Bench
 
 _AT_ONCE = 2
+_SHOWN_LINES = 25
 
 
 def tried(bench: Bench, mutation: Mutation, *, passes: bool) -> tuple[str | None, str]:
@@ -53,7 +54,7 @@ def try_all(mutations: list[Mutation], tree: Path = ROOT) -> int:
             say(line_of(mutation, complaint))
             if complaint is not None:
                 survived += 1
-                say(text)
+                say("\n".join(text.splitlines()[-_SHOWN_LINES:]))
     return survived
 
 

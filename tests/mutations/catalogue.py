@@ -10,7 +10,10 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Mutation:
-    """One broken place: `old` occurs once in `file`, and with `new` in its stead `test` fails."""
+    """One broken place: `old` occurs once in `file`, and with `new` in its stead `test` fails.
+
+    `id` is that of a requirement, or the number of a decision.
+    """
 
     id: str
     breaks: str

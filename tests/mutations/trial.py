@@ -17,8 +17,12 @@ from tests.mutations.catalogue import Mutation
 
 _COPIED = ("src", "tests", "docs", "examples", "deploy", "bench", "pyproject.toml", "Makefile")
 _NOT_COPIED = shutil.ignore_patterns("__pycache__")
-# What breaks like this broke because the mutation is no valid code, not because somebody looked.
-_NO_ASSERTION = ("ImportError", "ModuleNotFoundError", "SyntaxError", "NameError", "UnboundLocalError")
+# A test that looked fails like this: by an assertion, by what was not raised, by one thing where two are
+# unpacked. Anything else may come of a mutation that is no sensible code.
+_ASSERTIONS = (
+    *("AssertionError", "assert ", "Failed: "),
+    *("ValueError: not enough values to unpack", "ValueError: too many values to unpack"),
+)
 _NOT_PASSED = ("failure", "error", "skipped")
 _TIMEOUT_SECONDS = 600
 
@@ -42,7 +46,7 @@ class Outcome:
             return "the test broke before it could look at anything"
         if not self.failures:
             return "the test did not notice" if self.passed else "the test did not run"
-        if all(failure.startswith(_NO_ASSERTION) for failure in self.failures):
+        if not any(failure.startswith(_ASSERTIONS) for failure in self.failures):
             return f"the test did not fail by what it checks: {self.failures[0]}"
         return None
 
