@@ -19,22 +19,31 @@ _FINISHED = {
 MAX_CALLS = 128
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 _MAX_ID = 128
+_MAX_NAME = 512
 # No answer costs more; a server that says so has not counted.
 _MAX_TOKENS = 10**12
+# What is looked through at most to find out whether a call's arguments have ended, piece after piece.
+_MAX_LOOKED_THROUGH = 8 * 1024 * 1024
 
 
 class _Call:
-    __slots__ = ("arguments", "call_id", "index", "name")
+    __slots__ = ("arguments", "call_id", "index", "looked_through", "name")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.call_id = ""
         self.name = ""
         self.arguments: list[str] = []
+        self.looked_through = 0
 
     @property
     def is_whole(self) -> bool:
-        return is_object("".join(self.arguments))
+        may_be_over = self.arguments and self.arguments[-1].rstrip().endswith("}")
+        if not may_be_over or self.looked_through > _MAX_LOOKED_THROUGH:
+            return False
+        text = "".join(self.arguments)
+        self.looked_through += len(text)
+        return is_object(text)
 
 
 class Assembly:
@@ -52,6 +61,8 @@ class Assembly:
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._size = 0
+        # Which of several answers is read: the first that was begun.
+        self._chosen: int | None = None
 
     def add(self, data: bytes) -> str:
         """The text that this chunk adds, often none."""
@@ -73,7 +84,15 @@ class Assembly:
             return ""
         if not isinstance(choices, list) or not isinstance(choices[0], dict):
             raise unreadable("a piece of the answer has choices of an unknown form")
-        return self._add_choice(choices[0])
+        return self._add_choice(choices[0]) if self._is_chosen(choices[0].get("index")) else ""
+
+    def _is_chosen(self, index: Any) -> bool:
+        """Some servers answer several times over, in turns, though nobody asked for it."""
+        if type(index) is not int:
+            return True
+        if self._chosen is None:
+            self._chosen = index
+        return index == self._chosen
 
     def _add_choice(self, choice: dict[str, Any]) -> str:
         if reason := choice.get("finish_reason"):
@@ -108,6 +127,8 @@ class Assembly:
             # Some servers repeat the name in every piece, some send it in parts.
             if name and call.name != name:
                 call.name += name
+                if len(call.name) > _MAX_NAME:
+                    raise unreadable("a tool call in the answer has a name without end")
             arguments = function.get("arguments")
             if isinstance(arguments, str):
                 call.arguments.append(arguments)

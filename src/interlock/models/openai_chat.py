@@ -24,7 +24,8 @@ from interlock.models.sse import EventReader, TooLong
 
 _MAX_ERROR_BYTES = 64 * 1024
 _LONG_BYTES = 256 * 1024
-_MAX_WHOLE_BYTES = 32 * 1024 * 1024
+# To read JSON takes many times its size in memory.
+_MAX_WHOLE_BYTES = 8 * 1024 * 1024
 # How long a server may take to close an answer that it called finished, before its connection is given up.
 _CLOSING_SECONDS = 0.25
 
