@@ -124,6 +124,8 @@ class TelegramServer:
         self.limits: dict[str, tuple[int, float]] | None = None
         self._troubles: dict[str, deque[Trouble]] = defaultdict(deque)
         self._updates: list[dict[str, Any]] = []
+        # Given once more, although they were asked for no more.
+        self.repeated: list[dict[str, Any]] = []
         self._next_update = 1000
         self._next_message = 1
         self._known_chats: set[int] = set()
@@ -394,7 +396,8 @@ class TelegramServer:
                     continue
             if mine != self._polling:
                 raise Refused("Conflict: terminated by other getUpdates request", 409)
-            return self._updates[:limit]
+            repeated, self.repeated = self.repeated, []
+            return [*repeated, *self._updates][:limit]
 
     async def _set_my_commands(self, commands: list[dict[str, str]]) -> bool:
         for command in commands:

@@ -118,6 +118,22 @@ async def test_feedback_is_a_rating_and_then_words(open_street, telegram):
     assert await answer(street) == {"rating": 4}
 
 
+async def test_a_rating_that_was_not_offered_is_none(open_street, telegram):
+    """Else the question would ask for a comment, and never be answered."""
+    street = await open_street(MODEL=asking(type="feedback", message="How was it?", rating_max=5))
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "How was it?")
+    for grade in ("0", "6", "99", "9" * 40, "٣"):
+        await telegram.press_data(
+            ADA, shown.message_id, shown.buttons[0]["callback_data"].replace("g1", f"g{grade}")
+        )
+    await telegram.press(ADA, shown.message_id, "5")
+    prompt = await telegram.until_shown(ADA, "Your comment?")
+    await telegram.reply(ADA, prompt.message_id, "fine")
+    await telegram.until_shown(ADA, "Thank you.")
+    assert await answer(street) == {"rating": 5, "comment": "fine"}
+
+
 async def test_a_form_is_filled_in_field_by_field(open_street, telegram):
     fields = [
         {"name": "name", "label": "Name", "required": True},

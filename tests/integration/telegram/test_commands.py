@@ -114,3 +114,45 @@ async def test_a_new_conversation_leaves_the_old_one_its_answer(open_street, tel
     await telegram.until_shown(ADA, "A new conversation")
     await telegram.until_shown(ADA, "late answer")
     await street.delivered()
+
+
+async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open_street, telegram):
+    await open_street(MODEL=script("msg:one"))
+    taken = telegram._updates
+    await telegram.say(ADA, "/help")
+    (update,) = taken
+    await telegram.until_shown(ADA, "/undo")
+    await telegram.until(lambda: telegram.offset > update["update_id"])
+    telegram.repeated = [update]
+    await telegram.say(ADA, "/why")
+    await telegram.until_shown(ADA, "Nothing was refused")
+    await telegram.say(ADA, "/cancel")
+    await telegram.until_shown(ADA, "Nothing runs")
+    assert len(telegram.texts(ADA)) == 3
+
+
+async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(open_street, telegram, capfd):
+    """Who has a client of their own can send any."""
+    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat,coding")
+    await telegram.say(ADA, "/mode")
+    shown = await telegram.until_shown(ADA, "Open: ")
+    session = await street.session()
+    forged = [
+        f"m:{session}:root",
+        f"m:{session}:",
+        "m::coding",
+        "m",
+        ":",
+        "q:y",
+        "x" * 64,
+        f"m:s_{'0' * 16}:coding",
+    ]
+    for data in forged:
+        press = await telegram.press_data(ADA, shown.message_id, data)
+        await telegram.until(
+            lambda press=press: telegram.presses.get(press) is not None or press in telegram.presses
+        )
+    await telegram.say(ADA, "/why")
+    await telegram.until_shown(ADA, "Nothing was refused")
+    assert await street.events("session.mode_changed") == []
+    assert "Traceback" not in capfd.readouterr().err

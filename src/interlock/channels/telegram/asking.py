@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from interlock.channels.answering import field_prompt, value_of_words
 from interlock.channels.telegram.content import Button, Rows
+from interlock.infra.text import visible
 from interlock.questions.fields import Field, FieldType, Option
 from interlock.questions.reader import Fault
 from interlock.questions.widgets import (
@@ -146,7 +147,7 @@ def _ratings(widget: Feedback, question_id: str) -> Rows:
 
 
 def _button(label: str, question_id: str, action: str) -> Button:
-    line = " ".join(label.split()) or "…"
+    line = visible(" ".join(label.split())) or "…"
     return Button(
         line if len(line) <= MAX_LABEL else f"{line[: MAX_LABEL - 1]}…", f"{question_id}:{action}"
     )
@@ -248,9 +249,10 @@ def _chosen(widget: Selection, state: State, action: str) -> Step | None:
 
 
 def _rated(widget: Feedback, state: State, action: str) -> Step | None:
-    if widget.rating_max is None or not action[1:].isdecimal() or action[:1] != "g":
+    highest = widget.rating_max
+    rating = _number(action, "g", 0 if highest is None else highest + 1)
+    if rating is None or rating < (widget.rating_min or 0):
         return None
-    rating = int(action[1:])
     if widget.comment is Comment.none:
         return Answered({"rating": rating})
     return Changed({**state, "rating": rating, "prompt": 1})
@@ -329,5 +331,5 @@ def _toggled(chosen: list[int], number: int) -> list[int]:
 
 def _number(action: str, sign: str, count: int) -> int | None:
     text = action.removeprefix(sign)
-    is_one = action.startswith(sign) and text.isdecimal() and len(text) <= 3
+    is_one = action.startswith(sign) and text.isascii() and text.isdecimal() and len(text) <= 3
     return int(text) if is_one and int(text) < count else None

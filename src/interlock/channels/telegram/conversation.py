@@ -22,7 +22,7 @@ from interlock.channels.telegram.splitting import MAX_UNITS, split, units
 from interlock.channels.telegram.updates import Incoming, Kind
 from interlock.channels.telegram.view import TaskView
 from interlock.channels.telegram.wall import Wall
-from interlock.config.modes import parse_mode
+from interlock.config.modes import ToolMode, parse_mode
 from interlock.events.chain import now_us
 from interlock.infra.errors import (
     InvalidAnswer,
@@ -240,11 +240,9 @@ class Conversation:
         head, _, rest = incoming.text.partition(":")
         if head == MODE_PRESS:
             session_id, _, name = rest.partition(":")
-            mode = parse_mode(name) if name else None
-            if mode is not None:
-                told = await self._commands.switch_mode(session_id, mode, incoming)
-                self._answer_press(incoming, "")
-                self.say(Content(told))
+            told = await self._commands.switch_mode(session_id, _mode_of(name), incoming)
+            self._answer_press(incoming, "")
+            self.say(Content(told))
             return True
         found = await self._open_question(head)
         if found is None:
@@ -346,6 +344,14 @@ def joined(texts: Sequence[str]) -> str:
         was_cut = number > 0 and units(texts[number - 1]) >= MAX_UNITS
         whole += text if number == 0 or was_cut else f"\n{text}"
     return whole
+
+
+def _mode_of(name: str) -> ToolMode:
+    """What a button says is a claim."""
+    try:
+        return parse_mode(name)
+    except ValueError:
+        raise PersonError("There is no such mode; write /mode again.") from None
 
 
 def _title(words: str) -> str:

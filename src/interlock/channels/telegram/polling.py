@@ -121,8 +121,10 @@ class Polling:
             raise Unreachable("another process may speak for this bot by now")
         if not self._is_ready:
             self._place = await self._records.place()
-        updates = await self._bot.updates(self._offset(), LONG_POLL_SECONDS if self._is_ready else 0)
-        await self._take(updates)
+        offset = self._offset()
+        updates = await self._bot.updates(offset, LONG_POLL_SECONDS if self._is_ready else 0)
+        # What was asked for no more was taken before: a command must not be carried out twice.
+        await self._take([each for each in updates if offset is None or each.update_id >= offset])
         if not self._is_ready:
             # If it fails, it is done again.
             await self._ready()

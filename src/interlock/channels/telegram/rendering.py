@@ -5,6 +5,7 @@ Places instead of marks: nothing in a text can be taken for a mark, and nothing 
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from interlock.channels.telegram.splitting import units
 from interlock.redaction.redactor import MARK
@@ -16,18 +17,24 @@ MAX_LANGUAGE = 40
 # What stands for a secret looks like Markdown and is none; meanwhile this character is there.
 _STAND_IN = "\ue1a7"
 
+# What turns other text around would show one address or name as another.
+_TURNING = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+# The words of a link that name a place themselves.
+_ADDRESS = re.compile(r"://|www\.|\b(?:[^\W_]|-){1,63}\.[^\W\d_]{2,}", re.IGNORECASE)
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^`\n]*)$")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$")
 _BULLET = re.compile(r"^(\s*)[-*+][ \t]+(?=\S)")
 _QUOTE = re.compile(r"^ {0,3}>[ ]?")
+# Each is looked for within so much, so that no text takes long: all of it is done anew as an answer grows.
 _INLINE = re.compile(
     r"(?P<code>`+)(?P<coded>[^`\n]+?)(?P=code)(?!`)"
-    r"|\*\*(?P<bold>(?=\S)[^\n]+?(?<=\S))\*\*(?!\*)"
-    r"|__(?P<strong>(?=\S)[^\n]+?(?<=\S))__(?!\w)"
-    r"|~~(?P<strike>(?=\S)[^\n]+?(?<=\S))~~"
+    r"|\*\*(?P<bold>(?=\S)[^\n]{1,400}?(?<=\S))\*\*(?!\*)"
+    r"|__(?P<strong>(?=\S)[^\n]{1,400}?(?<=\S))__(?!\w)"
+    r"|~~(?P<strike>(?=\S)[^\n]{1,400}?(?<=\S))~~"
     r"|(?<![\w*])\*(?P<italic>(?=[^\s*])[^*\n]+?(?<=\S))\*(?![\w*])"
     r"|(?<!\w)_(?P<slanted>(?=[^\s_])[^_\n]+?(?<=\S))_(?!\w)"
-    r"|\[(?P<label>[^\]\n]+)\]\((?P<url>(?:https?|tg)://[^\s()]+|mailto:[^\s()]+)\)"
+    r"|\[(?P<label>[^\[\]\n]{1,400})\]\((?P<url>https?://[^\s()]+|mailto:[^\s()]+)\)"
 )
 
 
@@ -48,10 +55,11 @@ class Rendered:
     entities: tuple[Entity, ...] = ()
 
 
+@lru_cache(maxsize=256)
 def rendered(markdown: str) -> Rendered:
     """Never longer than the Markdown was."""
     page = _Page()
-    markdown = markdown.replace(_STAND_IN, "\ufffd").replace(MARK, _STAND_IN)
+    markdown = markdown.translate(_TURNING).replace(_STAND_IN, "\ufffd").replace(MARK, _STAND_IN)
     lines = markdown.strip("\n").rstrip().split("\n")
     place = 0
     while place < len(lines):
@@ -118,6 +126,10 @@ class _Page:
 
     def _span(self, found: re.Match[str]) -> None:
         begin = self._units
+        if found["label"] is not None and _ADDRESS.search(found["label"]):
+            # One address in place of another; as it was written, both can be seen.
+            self._add(found[0])
+            return
         if found["coded"] is not None:
             self._add(found["coded"])
             self._mark("code", begin)

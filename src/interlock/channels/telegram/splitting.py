@@ -58,7 +58,7 @@ def split(text: str, limit: int = MAX_UNITS) -> list[Part]:
     at_line_start = True
     while text:
         before = f"{fence.line}\n" if fence else ""
-        end, closing = _end(text, fence, limit - units(before), at_line_start=at_line_start)
+        end, closing = _end(text, fence, limit, limit - units(before), at_line_start=at_line_start)
         source, text = text[:end], text[end:]
         fence = fence_after(source, fence, at_line_start=at_line_start, limit=limit)
         after = (
@@ -71,7 +71,7 @@ def split(text: str, limit: int = MAX_UNITS) -> list[Part]:
     return parts
 
 
-def _end(text: str, fence: Fence | None, room: int, *, at_line_start: bool) -> tuple[int, bool]:
+def _end(text: str, fence: Fence | None, limit: int, room: int, *, at_line_start: bool) -> tuple[int, bool]:
     """Where the next message ends, and whether what is open there has to be closed."""
     if units(text) <= room:
         left = fence_after(text, fence, at_line_start=at_line_start, limit=room)
@@ -81,7 +81,8 @@ def _end(text: str, fence: Fence | None, room: int, *, at_line_start: bool) -> t
             return len(text), True
     # Whatever is open at the cut is closed by a mark and a line end.
     longest = max((len(mark[1]) for mark in _FENCE.finditer(text[:room])), default=0)
-    reserved = max(longest, len(fence.mark) if fence else 0)
+    # A longer run is no mark, and must not leave a message next to no room.
+    reserved = max(min(longest, _longest_fence(limit)), len(fence.mark) if fence else 0)
     window = _fitting(text, max(1, room - reserved - 1))
     return _cut(text, window, fence, at_line_start=at_line_start, limit=room), True
 
@@ -142,13 +143,17 @@ def _is_inside(text: str, place: int) -> bool:
     return is_joined or text[place - 1] == "\u200d" or text[place - 1 : place + 1] == "\r\n"
 
 
+def _longest_fence(limit: int) -> int:
+    return min(_MAX_FENCE, limit // 4)
+
+
 def fence_after(source: str, fence: Fence | None, *, at_line_start: bool, limit: int) -> Fence | None:
     """The code block that is open at the end of a text."""
     for number, line in enumerate(source.split("\n")):
         if number == 0 and not at_line_start:
             continue
         found = _FENCE.fullmatch(line.rstrip("\r"))
-        if found is None or len(line) > min(_MAX_FENCE, limit // 4):
+        if found is None or len(line) > _longest_fence(limit):
             continue
         mark, words = found[1], found[2].strip()
         if fence is None:

@@ -1,10 +1,13 @@
 """Markdown as a text with places: what a person reads is what was meant, whatever was written."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.channels.telegram.rendering import Entity, rendered
-from interlock.channels.telegram.splitting import units
+from interlock.channels.telegram.splitting import MAX_UNITS, units
 from interlock.redaction.redactor import MARK
 
 SIGNS = ["**", "*", "_", "__", "`", "```", "~~", "[", "](", ")", "https://a.test", "# ", "> ", "- "]
@@ -77,3 +80,34 @@ def test_what_is_no_mark_stays():
 def test_what_stands_for_a_secret_stays_as_it_is():
     shown = rendered(f"The key is {MARK}, **not {MARK}**.")
     assert shown.text == f"The key is {MARK}, not {MARK}."
+
+
+HOSTILE = ("[", "[a", "**a ", "__a ", "~~a ", "*a ", "_a ", "`a", "`", "[a](http://", "**[a", "__**~~")
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_message_takes_long_however_it_is_written(piece):
+    """All messages of an answer are looked at again as it grows, between everything else the bot does."""
+    markdown = (piece * 8 * MAX_UNITS)[: 8 * MAX_UNITS]
+    began = time.process_time()
+    rendered(markdown)
+    assert time.process_time() - began < 2
+
+
+def test_a_link_does_not_show_another_address_than_its_own():
+    for markdown in (
+        "[https://bank.example](https://evil.example)",
+        "[bank.example](https://evil.example/login)",
+        "[Go to www.bank.example now](https://evil.example)",
+    ):
+        shown = rendered(markdown)
+        assert (shown.text, shown.entities) == (markdown, ())
+    assert rendered("[the docs](https://example.org)").text == "the docs"
+    # It would name a person, or have another program do something.
+    assert rendered("[Ann](tg://user?id=42)").entities == ()
+
+
+def test_nothing_turns_other_text_around():
+    assert rendered("a\u202egpj.exe\u2066b\u2069").text == "a\ufffdgpj.exe\ufffdb\ufffd"
+    # What letters and emoji are joined with stays.
+    assert rendered("👩\u200d🚀 \u200fשלום").text == "👩\u200d🚀 \u200fשלום"

@@ -1,10 +1,11 @@
 """Long answers cut into messages: nothing lost, nothing too long, no code block left open."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.channels.telegram.rendering import rendered
-from interlock.channels.telegram.splitting import fence_after, split, units
+from interlock.channels.telegram.splitting import MAX_UNITS, fence_after, split, units
 
 PLAIN = [
     "word",
@@ -98,3 +99,14 @@ def test_a_text_that_fits_stays_as_it_is():
 def test_an_open_block_at_the_end_of_the_text_is_closed():
     (part,) = split("```py\nprint(1)")
     assert part.text == "```py\nprint(1)\n```"
+
+
+RUNS = {"ticks": "`" * 50_000, "waves": "~" * 50_000, "words": f"words {'`' * 5000}" + " words\n" * 5000}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_long_run_of_marks_does_not_make_a_message_of_each_character(name):
+    run = RUNS[name]
+    parts = split(run)
+    assert "".join(part.source for part in parts) == run
+    assert len(parts) < 3 + 2 * len(run) // MAX_UNITS
