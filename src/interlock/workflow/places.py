@@ -1,26 +1,48 @@
 """Where in a TOML file things stand: which line a table or a key begins on.
 
-Only to tell people: what the file means is read by `tomllib`, which knows no lines.
+Only to tell people: what the file means is read by `tomllib`, which knows no lines. Here it is looked at in
+one go, however it is written.
 """
 
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
-_KEY = re.compile(r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"))*)\s*=""")
-_FAULT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
-_LONG_QUOTES = ('"""', "'''")
-# Texts and comments are passed over; what is left to see are brackets and ends of lines.
+# A text in three quotes may end with two more, which belong to it.
 _PIECE = re.compile(
     r"""
-    (?P<text>\"{3}(?:[^\\]|\\.)*?\"{3} | '{3}.*?'{3} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*' | \#[^\n]*)
-    | (?P<sign>[\[\]{}])
+    (?P<text>\"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*+\"{3,5} | '{3}(?:[^']|'{1,2}(?!'))*+'{3,5}
+        | "(?:[^"\\\n]|\\.)*+" | '[^'\n]*+')
+    | (?P<word>[^\s"'\[\]{}=.,\#]++)
+    | (?P<sign>[\[\]{}=.,])
+    | (?P<end>\n)
+    | \#[^\n]*+
     """,
     re.DOTALL | re.VERBOSE,
 )
+_FAULT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+
+# No name in a workflow has as many parts. `tomllib` takes minutes for one of some thousands.
+MAX_PARTS = 20
 
 Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    kind: str | None
+    text: str
+    line: int
+
+    @property
+    def depth(self) -> int:
+        """How much deeper it is behind this piece than before it."""
+        if self.kind != "sign":
+            return 0
+        return (self.text in "[{") - (self.text in "]}")
 
 
 class Places:
@@ -41,48 +63,66 @@ class Places:
     def _scan(self, text: str) -> None:
         table: Place = ()
         counted: Counter[Place] = Counter()
-        open_quotes, start, passed = "", 0, 0
-        for number, line in enumerate(text.split("\n"), 1):
-            begin, start = start, start + len(line) + 1
-            if begin < passed:
-                continue
-            if open_quotes:
-                open_quotes = "" if open_quotes in line else open_quotes
-            elif header := _HEADER.fullmatch(line):
-                table = _path(header[2])
-                if header[1] == "[[":
+        for pieces in _statements(text):
+            if pieces[0].text == "[":
+                table = _path(pieces)
+                if pieces[1].text == "[":
                     counted[table] += 1
                     table = (*table, counted[table] - 1)
-                self._lines.setdefault(table, number)
-            elif key := _KEY.match(line):
-                place, rest = (*table, *_path(key[1])), line[key.end() :]
-                self._lines.setdefault(place, number)
-                if rest.lstrip().startswith("["):
-                    passed = self._scan_list(place, text, begin + key.end())
-                else:
-                    open_quotes = next((mark for mark in _LONG_QUOTES if rest.count(mark) == 1), "")
-
-    def _scan_list(self, place: Place, text: str, start: int) -> int:
-        """The tables of a list that is written out, `[{…}, {…}]`. Where the list ends."""
-        depth, counted, line, looked = 0, 0, text.count("\n", 0, start) + 1, start
-        for piece in _PIECE.finditer(text, start):
-            if piece["sign"] is None:
+                self._lines.setdefault(table, pieces[0].line)
                 continue
-            if piece["sign"] in "[{":
-                line, looked = line + text.count("\n", looked, piece.start()), piece.start()
-                if depth == 1:
-                    self._lines.setdefault((*place, counted), line)
-                    counted += 1
-                depth += 1
-            else:
-                depth -= 1
-            if depth == 0:
-                return piece.end()
-        return start
+            key = list(takewhile(lambda piece: piece.text != "=", pieces))
+            place = (*table, *_path(key))
+            self._lines.setdefault(place, pieces[0].line)
+            self._scan_list(place, pieces[len(key) + 1 :])
+
+    def _scan_list(self, place: Place, value: Sequence[_Piece]) -> None:
+        """The tables of a list that is written out, `[{…}, {…}]`."""
+        if not value or value[0].text != "[":
+            return
+        depth, number = 0, 0
+        for piece in value:
+            if depth == 1 and piece.depth > 0:
+                self._lines.setdefault((*place, number), piece.line)
+                number += 1
+            depth += piece.depth
 
 
-def _path(text: str) -> Place:
-    return tuple(part.strip().strip("\"'") for part in text.split("."))
+def _statements(text: str) -> Iterator[list[_Piece]]:
+    """Each table's head and each key with its value, which may go over many lines."""
+    found: list[_Piece] = []
+    depth, line = 0, 1
+    for match in _PIECE.finditer(text):
+        piece = _Piece(match.lastgroup, match[0], line)
+        line += piece.text.count("\n")
+        if piece.kind == "end":
+            if found and depth == 0:
+                yield found
+                found = []
+        elif piece.kind is not None:
+            found.append(piece)
+            depth += piece.depth
+    if found:
+        yield found
+
+
+def _path(pieces: Sequence[_Piece]) -> Place:
+    names = {"text": slice(1, -1), "word": slice(None)}
+    return tuple(piece.text[names[piece.kind]] for piece in pieces if piece.kind in names)
+
+
+def endless_name(text: str) -> int | None:
+    """The line of a name with too many dots in it, in a text that need not be TOML."""
+    dots, line = 0, 1
+    for match in _PIECE.finditer(text):
+        if match[0] == ".":
+            dots += 1
+        elif match.lastgroup not in {"text", "word"}:
+            dots = 0
+        if dots >= MAX_PARTS:
+            return line
+        line += match[0].count("\n")
+    return None
 
 
 def fault_line(error: tomllib.TOMLDecodeError, text: str) -> tuple[int, str]:

@@ -26,7 +26,7 @@ from interlock.workflow.graph import (
     NodeKind,
     Workflow,
 )
-from interlock.workflow.places import Places, fault_line
+from interlock.workflow.places import Places, endless_name, fault_line
 
 GRAPH_FILE = "workflow.toml"
 SUFFIX = ".md"
@@ -57,6 +57,9 @@ class Reading:
 
     def workflow(self, graph: str, files: Mapping[str, str]) -> Workflow | None:
         """None where the graph cannot be looked at at all; with problems it must not be used."""
+        if (line := endless_name(graph)) is not None:
+            self.fault(GRAPH_FILE, line, "a name here has too many dots")
+            return None
         try:
             document = tomllib.loads(graph)
         except tomllib.TOMLDecodeError as error:
