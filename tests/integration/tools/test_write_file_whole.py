@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.kept import KeptVersions
+from interlock.tools.blocking import CancelSignal
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.writing import leftovers, read_then
 from tests.integration.workbench import Workbench
@@ -136,6 +137,36 @@ async def test_a_cancelled_call_happened_or_did_not(workbench: Workbench):
         happened = kind == "tool_call.completed"
         outcomes.add(happened)
         assert file.stat().st_size == size + happened
+    assert not leftovers(workbench)
+
+
+@pytest.mark.parametrize("happens", [True, False])
+async def test_a_call_that_is_cancelled_at_its_point_of_no_return_is_told_as_it_went(
+    workbench: Workbench, monkeypatch, happens
+):
+    """Cancelled right behind that point it is done, right before it nothing is; the log says which."""
+    file, loop = workbench.write("f", "old\n"), asyncio.get_running_loop()
+    begin_effect = CancelSignal.begin_effect
+
+    def cancelling(signal: CancelSignal) -> None:
+        if happens:
+            begin_effect(signal)
+        loop.call_soon_threadsafe(task.cancel)
+        end = time.monotonic() + 20
+        while not signal.is_set and time.monotonic() < end:
+            time.sleep(0.001)
+        if not happens:
+            begin_effect(signal)
+
+    monkeypatch.setattr(CancelSignal, "begin_effect", cancelling)
+    task = asyncio.ensure_future(workbench.call("write_file", path="f", content="new\n", mode="append"))
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    kind, fields = workbench.last_event()
+    if happens:
+        assert (file.read_text(), kind) == ("old\nnew\n", "tool_call.completed")
+    else:
+        assert (file.read_text(), kind, fields["error_code"]) == ("old\n", "tool_call.failed", "CANCELLED")
     assert not leftovers(workbench)
 
 
