@@ -1,0 +1,68 @@
+"""Any registry in any situation, drawn so that tools are open about as often as something closes them."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+from interlock.config.modes import ALL_MODES, ToolMode
+from interlock.gates.authority import CallLimits, Capabilities, Situation
+from interlock.gates.policy import NO_RESTRICTION
+from interlock.tools.base import PolicySwitch
+from interlock.tools.registry import ToolRegistry
+from tests.doubles import DeclaredTool
+from tests.unit.gates.test_policy import policies
+
+NEEDS = frozenset({"roots", "program:rg"})
+
+
+def mostly(usual: Any, others: st.SearchStrategy) -> st.SearchStrategy:
+    """Drawn from many things at once, the usual one leaves room for each of the others to matter."""
+    return st.integers(0, 3).flatmap(lambda drawn: others if drawn == 3 else st.just(usual))
+
+
+modes = st.sampled_from(list(ToolMode))
+mode_sets = st.frozensets(modes)
+
+
+@st.composite
+def tools(draw: st.DrawFn, name: str) -> DeclaredTool:
+    return DeclaredTool(
+        name,
+        modes=draw(mostly(ALL_MODES, mode_sets)),
+        aliases=draw(st.sampled_from([(), (f"{name}.alias",)])),
+        switches=draw(mostly(frozenset(), st.frozensets(st.sampled_from(list(PolicySwitch))))),
+        needs=draw(st.frozensets(st.sampled_from(sorted(NEEDS)))),
+        server=draw(mostly(None, st.sampled_from(["a", "b"]))),
+        parameters={"type": "object", "properties": {}},
+    )
+
+
+@st.composite
+def registries(draw: st.DrawFn) -> ToolRegistry:
+    registry = ToolRegistry()
+    for name in draw(st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, unique=True)):
+        tool = draw(tools(name))
+        registry.register(tool)
+        if draw(mostly(usual=False, others=st.just(value=True))):
+            registry.set_mode_override(name, tool.allowed_modes & draw(mode_sets))
+    return registry
+
+
+layers = mostly(NO_RESTRICTION, policies)
+
+situations = st.builds(
+    Situation,
+    mode=modes,
+    open_modes=st.just(ALL_MODES) | mode_sets.map(lambda chosen: chosen | {ToolMode.chat_safe}),
+    environment=layers,
+    settings=layers,
+    agent=layers,
+    node=layers,
+    capabilities=st.builds(
+        Capabilities,
+        present=st.just(NEEDS) | st.frozensets(st.sampled_from(sorted(NEEDS))),
+        roots=st.sampled_from([(), (Path("/r"),)]),
+    ),
+    limits=st.builds(CallLimits, max_output_lines=st.integers(1, 3)),
+)
