@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from scripts.reference import commands_page, stale, with_defaults
 
 from interlock.cli.main import build_app
 from interlock.config.describe import setting_names
@@ -149,6 +150,20 @@ def test_every_event_kind_is_documented_with_its_fields():
         row = next(line for line in text.splitlines() if line.startswith(f"| `{kind}`"))
         missing = [name for name in own_fields(event) if f"`{name}`" not in row]
         assert missing == [], kind
+
+
+def test_what_the_code_tells_the_documentation_is_up_to_date():
+    """If this fails: `make reference`."""
+    assert stale() == []
+
+
+def test_a_reference_that_says_something_else_is_noticed():
+    """A default that is changed by hand, or a page that is edited, would be written anew."""
+    text = text_of("docs/settings.md")
+    wrong = text.replace("| `WORKER_SESSIONS` | `32` |", "| `WORKER_SESSIONS` | `9` |")
+    assert wrong != text
+    assert with_defaults(wrong) == text
+    assert all(name in commands_page() for name in ("--no-worker", "--dry-run", "`SESSION`"))
 
 
 def own_fields(event: type[Event]) -> list[str]:

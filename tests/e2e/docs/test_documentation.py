@@ -6,7 +6,12 @@ from tests.e2e.docs.blocks import Block, blocks_of
 from tests.e2e.docs.doubles import doubles, free_port
 from tests.e2e.docs.reader import ROOT, Reader
 
-FOLLOWED = ["docs/tutorial.md", "docs/howto/auditor.md"]
+FOLLOWED = [
+    "docs/tutorial.md",
+    "docs/howto/auditor.md",
+    "docs/howto/operator.md",
+    "docs/howto/developer.md",
+]
 # Blocks that nobody runs, each with its reason in the page. A new one must take the place of another.
 MOST_NOT_RUN = 12
 POSTGRES = "postgresql://interlock@db.example/interlock"
