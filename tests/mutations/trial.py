@@ -78,6 +78,8 @@ class Bench:
         self._report.unlink(missing_ok=True)
         options = ("-p", "no:cacheprovider", f"--junitxml={self._report}")
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        # Programs that came with the packages, such as rg, lie beside the interpreter that started this.
+        variables["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
         try:
             done = subprocess.run(
                 [self._python, "-m", "pytest", *options, *tests],
