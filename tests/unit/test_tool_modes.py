@@ -247,7 +247,7 @@ async def stored_mode(store: Store, value: str | None) -> tuple[ToolMode, list]:
     store.execute("UPDATE sessions SET mode = ? WHERE id = ?", value, session.id)
     with capture_logs() as logs:
         mode = await store.sessions.get_mode(session.id)
-    assert logs[0]["session_id"] == session.id
+    assert [entry["session_id"] for entry in logs] == [session.id]
     return mode, logs
 
 
