@@ -12,7 +12,7 @@ from interlock.config.settings import PROTECTED_NAMES
 from interlock.sandbox.jobs import EndReason, Job
 from interlock.sandbox.landlock import NETWORK_ABI, abi_version
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.attempts import FILES, METADATA, PROCESSES, SOCKETS
+from tests.escape.attempts import FILES, KERNEL, METADATA, PROCESSES, SOCKETS
 from tests.escape.confinement import SECRET, finished
 from tests.escape.conftest import attacked
 
@@ -99,6 +99,11 @@ async def test_the_kernels_switches_are_read_only_for_root_too(world, name):
     """Root owns them, and needs no capability to write them: bubblewrap alone leaves them open."""
     refusals = ("EROFS",) if os.getuid() == 0 else ("EROFS", "EACCES")
     assert await attempt(world, f"os.open('/proc/{name}', os.O_WRONLY)", kind="coding") in refusals
+
+
+@pytest.mark.parametrize("name", [name for name in KERNEL if name.startswith(("a device", "the name"))])
+async def test_no_device_and_no_socket_can_be_made(world, name):
+    assert await attempt(world, KERNEL[name][0], kind="coding") in KERNEL[name][1]
 
 
 @pytest.mark.parametrize("name", named(PROCESSES))

@@ -31,9 +31,11 @@ _MSG_FASTOPEN = 0x20000000
 # mnt, cgroup, uts, ipc, user, pid, net; `unshare` also knows time, by a bit that is a signal's in `clone`.
 _NAMESPACES, _NAMESPACE_TIME = 0x7E020000, 0x80
 _F_SETLEASE, _F_NOTIFY = 1024, 1026
+_RENAME_WHITEOUT = 4
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _O_TRUNC, _O_ACCMODE, _O_CREAT, _O_TMPFILE = 0o1000, 0o3, 0o100, 0o20000000
 _SET_ID = 0o6000
+_KIND_MASK, _MADE_BY_NODE = 0o170000, (0, 0o010000, 0o100000)
 _ANY_PERSONALITY = 0xFFFFFFFF
 
 # Requests to file systems (types f, X, v; btrfs's, f2fs's, bcachefs's, cifs's, ceph's) work on files opened
@@ -78,6 +80,8 @@ REFUSE, JUDGE, LET = "refuse", "judge", "let"
 ATTRIBUTES = (
     *("setxattr", "lsetxattr", "fsetxattr", "setxattrat"),
     *("removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
+    # Read by path, they hold words of files that cannot be opened.
+    *("getxattr", "lgetxattr", "getxattrat", "listxattr", "llistxattr", "listxattrat"),
 )
 
 Instruction = tuple[int, int, int, int]
@@ -225,6 +229,10 @@ def _judged_calls() -> list[tuple[str, list[Instruction]]]:
         ("socketpair", _socketpair()),
         # It would autobind: a port that Landlock was never asked about.
         ("listen", _refuse(errno.EACCES)),
+        # No port may be bound, and an abstract name would be taken from the whole machine.
+        ("bind", _refuse(errno.EACCES)),
+        # It would leave a device in the old place.
+        ("renameat2", _without(4, _RENAME_WHITEOUT, errno.EPERM)),
         # Data in the first packet connects without asking Landlock.
         ("sendto", _without(3, _MSG_FASTOPEN, errno.EACCES)),
         ("sendmsg", _without(2, _MSG_FASTOPEN, errno.EACCES)),
@@ -290,7 +298,12 @@ def _files(machine: str, *, stops_truncate: bool) -> list[Instruction]:
             body += [_argument(index), (_AND, 0, 0, _O_TRUNC | _O_ACCMODE)]
             body += [(_JEQ, 0, 1, _O_TRUNC), *_refuse(errno.EACCES)]
         code += _call(machine, name, [*body, (_RET, 0, 0, _ALLOW)])
-    for name, index in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
-        code += _call(machine, name, _without(index, _SET_ID, errno.EPERM))
+    code += _call(machine, "creat", _without(1, _SET_ID, errno.EPERM))
+    for name, index in (("mknod", 1), ("mknodat", 2)):
+        # Files and pipes. A device that hides a file needs no capability, and nothing listens on a socket.
+        body = [_argument(index), (_JSET, 0, 1, _SET_ID), *_refuse(errno.EPERM)]
+        body += [_argument(index), (_AND, 0, 0, _KIND_MASK)]
+        body += [(_JEQ, 3 - at, 0, kind) for at, kind in enumerate(_MADE_BY_NODE)]
+        code += _call(machine, name, [*body, *_either(errno.EPERM)])
     code += _call(machine, "openat2", _refuse(errno.ENOSYS))
     return code if stops_truncate else code + _call(machine, "truncate", _refuse(errno.EACCES))
