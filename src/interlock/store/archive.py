@@ -4,8 +4,10 @@ A zip with one JSON-lines file a table and a manifest that counts and hashes the
 store, has it checked, and only then puts it in place of the old one, which is kept.
 """
 
+import lzma
 import os
 import re
+import struct
 import time
 import zipfile
 import zlib
@@ -48,9 +50,16 @@ FORGET_CREDENTIALS = "DELETE FROM credentials"
 END_LEASES = "UPDATE session_leases SET expires_ms = 0"
 STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
 
+MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PART_BYTES = 1024 * 1024
 ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
+
+# What a file brings about that is no archive, or not one of ours: encrypted, say, which is a RuntimeError.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError),
+    *(KeyError, TypeError, ValueError, OverflowError, RuntimeError),
+)
 
 Check = Callable[[Connection], None]
 
@@ -105,7 +114,7 @@ def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check:
             return None
     except FileNotFoundError:
         raise PersonError(f"there is no file {source}") from None
-    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError, EOFError) as error:
+    except _DAMAGE as error:
         raise PersonError(f"{source} is not a complete Interlock backup ({error})") from None
     except OSError as error:
         raise PersonError(f"{error.filename or source}: {error.strerror}") from None
@@ -145,7 +154,9 @@ def _plain(value: object) -> object:
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    manifest = orjson.loads(archive.read(MANIFEST))
+    with archive.open(MANIFEST) as file:
+        text = file.read(MAX_MANIFEST_BYTES + 1)
+    manifest = orjson.loads(text) if len(text) <= MAX_MANIFEST_BYTES else None
     if not isinstance(manifest, dict) or manifest.get("application") != "interlock":
         raise PersonError("that is not a backup of Interlock")
     schema, tables = str(manifest.get("schema")), manifest.get("tables")
@@ -279,6 +290,9 @@ def _fill_table(
     for line in _lines(archive, table.name):
         digest.update(line)
         count += 1
+        if count > entry["rows"]:
+            # Not first all of them: a small archive can have more than a disk holds.
+            raise PersonError(f"the backup is damaged: {table.name} has more rows than its manifest says")
         waiting.append(_revived(table, columns, orjson.loads(line)))
         if len(waiting) == ROWS_PER_STATEMENT:
             connection.change_many(insert, waiting)

@@ -1,0 +1,205 @@
+"""Backups that were cut, bent or made by somebody else: restored whole, or refused in one sentence."""
+
+import io
+import shutil
+import tracemalloc
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from interlock.events.verify import verify
+from interlock.infra.errors import InterlockError, PersonError
+from interlock.session.models import Role
+from interlock.store.archive import MANIFEST, back_up, restore
+from interlock.store.database import StoreConfig
+from tests.conftest import Store
+from tests.fuzz.odd import ANYTHING, spoiled, torn, written
+
+NO_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+# An upgrade of a fresh store for every try: a few of them, unless there is time.
+FEW = settings(NO_FIXTURE, max_examples=settings.default.max_examples // 12)
+
+
+@pytest.fixture
+async def sound(sqlite_store: Store, tmp_path: Path) -> bytes:
+    store = sqlite_store
+    session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
+    await store.sessions.append_message(session.id, Role.user, "hello")
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    back_up(store.database, tmp_path / "sound.zip")
+    return (tmp_path / "sound.zip").read_bytes()
+
+
+def must_verify(connection) -> None:
+    if not verify(connection).ok:
+        raise PersonError("the log in the backup does not verify")
+
+
+def _restore(folder: Path, data: bytes) -> None:
+    source, place = folder / "b.zip", folder / "restored"
+    source.write_bytes(data)
+    shutil.rmtree(place, ignore_errors=True)
+    config = StoreConfig(f"sqlite:///{place}/interlock.db", busy_timeout_seconds=2)
+    restore(config, source, replace_existing=False, check=must_verify)
+
+
+def restored(folder: Path, data: bytes) -> bool:
+    """Whether it was; else it was refused in words, and nothing is left of it."""
+    try:
+        _restore(folder, data)
+    except InterlockError as error:
+        told = str(error)
+    else:
+        return True
+    place = folder / "restored"
+    assert told
+    assert "\n" not in told
+    assert len(told) < 500
+    left = {path.name for path in place.rglob("*") if path.stat().st_size} if place.exists() else set()
+    assert left <= {"interlock.db"}, left
+    assert not (place / "interlock.db").exists() or (place / "interlock.db").stat().st_size == 0
+    return False
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(files: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", kind) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def agreeing(files: dict[str, bytes]) -> dict[str, bytes]:
+    """With a manifest that counts and hashes what is there: only what the rows say is wrong then."""
+    manifest = orjson.loads(files[MANIFEST])
+    for name, entry in manifest["tables"].items():
+        data = files.get(f"{name}.jsonl", b"")
+        entry["rows"], entry["sha256"] = data.count(b"\n"), sha256(data).hexdigest()
+    return files | {MANIFEST: orjson.dumps(manifest)}
+
+
+async def test_what_is_sound_is_restored(sound, tmp_path):
+    assert restored(tmp_path, sound)
+    assert restored(tmp_path, zipped(agreeing(members(sound)), zipfile.ZIP_STORED))
+
+
+async def test_any_torn_archive_is_refused_or_whole(sound, tmp_path):
+    @FEW
+    @given(data=torn(sound))
+    def tried(data: bytes) -> None:
+        restored(tmp_path, data)
+
+    tried()
+
+
+async def test_any_bytes_of_its_directory_may_be_wrong(sound, tmp_path):
+    """The headers of the archive, byte by byte: methods, flags, sizes, places."""
+    begin = sound.index(b"PK\x01\x02")
+
+    @settings(FEW, max_examples=3 * FEW.max_examples)
+    @given(at=st.integers(begin, len(sound) - 1), byte=st.integers(0, 255))
+    def tried(at: int, byte: int) -> None:
+        restored(tmp_path, sound[:at] + bytes([byte]) + sound[at + 1 :])
+
+    tried()
+
+
+async def test_any_manifest_is_one_or_refused(sound, tmp_path):
+    files = members(sound)
+
+    @FEW
+    @given(manifest=spoiled(orjson.loads(files[MANIFEST])))
+    def tried(manifest) -> None:
+        restored(tmp_path, zipped(files | {MANIFEST: written(manifest)}))
+
+    tried()
+
+
+async def test_any_rows_are_stored_as_they_are_or_refused(sound, tmp_path):
+    files = members(sound)
+    rows = {name: [orjson.loads(line) for line in data.splitlines()] for name, data in files.items()}
+    tables = sorted(name for name in files if rows[name] and name != MANIFEST)
+
+    @FEW
+    @given(name=st.sampled_from(tables), data=st.data())
+    def tried(name: str, data) -> None:
+        changed = data.draw(spoiled(rows[name], ANYTHING))
+        lines = changed if isinstance(changed, list) else [changed]
+        text = b"".join(written(line).replace(b"\n", b" ") + b"\n" for line in lines)
+        restored(tmp_path, zipped(agreeing(files | {name: text})))
+
+    tried()
+
+
+def flagged(data: bytes, offset: int, value: bytes) -> bytes:
+    """All entries of the archive's directory and its local headers with these bytes."""
+    for mark, shift in ((b"PK\x01\x02", 2), (b"PK\x03\x04", 0)):
+        at = data.find(mark)
+        while at >= 0:
+            place = at + offset + shift
+            data = data[:place] + value + data[place + len(value) :]
+            at = data.find(mark, at + 4)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("what", "offset", "value"),
+    [
+        ("encrypted", 6, b"\x01\x00"),
+        ("strongly encrypted", 6, b"\x41\x00"),
+        ("patched", 6, b"\x20\x00"),
+        ("of an unknown method", 8, b"\x63\x00"),
+        ("of LZMA that is none", 8, b"\x0e\x00"),
+        ("of bzip2 that is none", 8, b"\x0c\x00"),
+        ("of a version to come", 4, b"\xff\x00"),
+    ],
+)
+async def test_an_archive_that_cannot_be_opened_is_refused(sound, tmp_path, what, offset, value):
+    assert not restored(tmp_path, flagged(sound, offset, value)), what
+
+
+async def test_an_archive_says_where_its_parts_are_and_may_lie(sound, tmp_path):
+    """Far behind its end, with the sizes of ZIP64."""
+    at = sound.index(b"PK\x01\x02")
+    for field, size in ((42, 4), (20, 4)):
+        for value in (b"\xff" * size, b"\xfe" * size, b"\x00" * size):
+            restored(tmp_path, sound[: at + field] + value + sound[at + field + size :])
+
+
+async def test_other_members_are_no_business_of_a_restore(sound, tmp_path):
+    more = {"../../out": b"x", "/etc/out": b"x", "events.jsonl/../../x": b"y", "a" * 500: b""}
+    assert restored(tmp_path, zipped(members(sound) | more))
+    assert not list(tmp_path.rglob("out"))
+
+
+async def test_a_bomb_is_refused_before_it_fills_memory_or_the_disk(sound, tmp_path, monkeypatch):
+    files = members(sound)
+    line = files["events.jsonl"].splitlines(keepends=True)[0]
+    monkeypatch.setattr("interlock.store.archive.MAX_LINE_BYTES", 2_000_000)
+    blank = b"[" + b" " * 20_000_000 + b"]\n"
+    for name, data in ((MANIFEST, blank), ("events.jsonl", blank), ("events.jsonl", line * 50_000)):
+        packed = zipped(files | {name: data})
+        assert len(packed) < 200_000
+        del data
+        tracemalloc.start()
+        assert not restored(tmp_path, packed)
+        held = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert held < 10_000_000, name
+
+
+async def test_more_rows_than_are_told_of_are_not_even_read(sound, tmp_path):
+    files = members(sound)
+    lines = files["events.jsonl"].splitlines(keepends=True)
+    with pytest.raises(PersonError, match="events has more rows than its manifest says"):
+        _restore(tmp_path, zipped(files | {"events.jsonl": b"".join(lines) + lines[0] * 1000}))
