@@ -14,8 +14,12 @@ from interlock.events.base import Event
 from interlock.infra.text import storable
 from interlock.models.provider import ModelError, ModelFault, ModelItem, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
+from interlock.tools.base import MAX_ARGUMENT_BYTES
 
 Record = Callable[[Sequence[Event]], None]
+
+# No tool has a longer name, and none takes more: what is beyond is not looked at, by whoever reads it.
+MAX_NAME_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -125,8 +129,9 @@ class Asking:
             replace(
                 call,
                 call_id=call.call_id if self._is_fit(call.call_id) else "",
-                name=storable(call.name),
-                arguments=storable(call.arguments),
+                name=storable(call.name[:MAX_NAME_CHARS]),
+                # One more than may be, so that the gate says that it is too much.
+                arguments=storable(call.arguments[: MAX_ARGUMENT_BYTES + 1]),
             )
             for call in reply.tool_calls
         )

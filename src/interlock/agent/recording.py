@@ -15,7 +15,7 @@ import structlog
 from interlock.agent.asking import Question
 from interlock.agent.calling import CallsEnd, Noted, TurnScope
 from interlock.agent.control import TaskControl
-from interlock.agent.conversation import Conversation, Entry
+from interlock.agent.conversation import Conversation, Entry, tokens_in
 from interlock.agent.events import TaskEnded, TurnCompleted
 from interlock.agent.limits import Stop
 from interlock.agent.personas import Agent
@@ -147,7 +147,7 @@ class Recording:
         if given is None:
             raise AssertionError("asking ends with a reply or raises")
         reply = replace(given, tool_calls=self._conversation.with_own_ids(given.tool_calls))
-        usage = reply.usage or _estimated(self._conversation, reply)
+        usage = _used(question, reply)
         self._used = Usage(
             self._used.input_tokens + usage.input_tokens, self._used.output_tokens + usage.output_tokens
         )
@@ -271,7 +271,11 @@ class Recording:
         return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls)
 
 
-def _estimated(conversation: Conversation, reply: Reply) -> Usage:
-    """For servers that do not say what was used: limits must count something."""
+def _used(question: Question, reply: Reply) -> Usage:
+    """As the server tells it. Nothing is never what it took: then limits count an estimate."""
+    told, request = reply.usage or Usage(0, 0), question.request
+    if told.input_tokens and told.output_tokens:
+        return told
+    asked = sum(map(tokens_in, request.messages)) + tokens_in(request.tools)
     said = len(reply.text) + sum(len(call.arguments) + len(call.name) for call in reply.tool_calls)
-    return Usage(conversation.tokens, said // 3 + 1)
+    return Usage(told.input_tokens or asked, told.output_tokens or said // 3 + 1)

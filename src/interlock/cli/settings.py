@@ -1,12 +1,15 @@
 """`interlock settings`: what people may change while Interlock runs, below the operator's ceiling."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line, print_table
 from interlock.cli.runtime import opened_runtime
+
+if TYPE_CHECKING:
+    from interlock.session.settings_store import SettingsStore
 
 app = App(name="settings", help="Show and change the stored settings.", help_format="plaintext")
 
@@ -47,19 +50,28 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     from interlock.wiring import local_person
 
     async with opened_runtime() as runtime:
-        before = await runtime.stored_settings.current()
+        before = await _version(runtime.stored_settings)
         after = await runtime.stored_settings.update(patch_for(path, _parsed(value)), who=local_person())
         await runtime.mcp.refresh()
         known = {name for entry in runtime.registry for name in (entry.tool.name, *entry.tool.aliases)}
     if json:
         print_json({"version": after.version, "settings": to_document(after.settings)})
     else:
-        print_line(
-            "nothing changed" if after.version == before.version else f"saved as version {after.version}"
-        )
+        print_line("nothing changed" if after.version == before else f"saved as version {after.version}")
     for name in sorted(after.settings.tools.denied_tools - known):
         note(f"warning: denied_tools names '{name}', and no tool is called that")
     return Exit.ok
+
+
+async def _version(store: "SettingsStore") -> int:
+    """Which is stored; none that can be named where it cannot be understood, which a change mends."""
+    from interlock.infra.errors import InvalidSettings
+
+    try:
+        return (await store.current()).version
+    except InvalidSettings as error:
+        note(f"warning: what was stored cannot be understood, so all that is not set now is off: {error}")
+        return -1
 
 
 def _parsed(value: str) -> Any:

@@ -26,6 +26,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.chain import now_us
 from interlock.events.log import EventLog, Transaction
+from interlock.events.mcp import McpServerAdded, McpServerRemoved, McpToolClassed
 from interlock.events.work import TurnCompleted
 from interlock.infra.errors import InterlockError
 from interlock.store.database import Database
@@ -33,11 +34,13 @@ from interlock.store.driver import Connection, Row
 
 _log = structlog.get_logger(__name__)
 
-# What is read long after it happened: `events verify` needs these four to tell an erasure, a checkpoint, a
-# version of the settings and a digest from a forgery; `policy show` reads the digests; a session's first
-# event says what it is; what a session used counts against its budget for as long as it lives.
+# What is read long after it happened: `events verify` needs these to tell an erasure, a checkpoint, a
+# version of the settings, a digest, an MCP server and the class of a tool from a forgery; `policy show`
+# reads the digests; a session's first event says what it is; what a session used counts against its budget
+# for as long as it lives.
 KEPT = (
     *(LogErased, LogCheckpoint, SettingsChanged, AuthorityCompiled),
+    *(McpServerAdded, McpServerRemoved, McpToolClassed),
     *(SessionCreated, SessionDeleted, TurnCompleted),
 )
 _QUESTION_KINDS = frozenset(event.kind for event in (AskUserAsked, AskUserAnswered, AskUserExpired))

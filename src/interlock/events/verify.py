@@ -17,13 +17,16 @@ from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
 from interlock.events.erasures import ErasedNumbers, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
+from interlock.events.granted import ToldGrants
 from interlock.events.ran import ToldRuns
+from interlock.events.stood import ToldSession
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
 from interlock.store.driver import Connection
 
 STREAMS = """
 SELECT stream FROM stream_heads UNION SELECT stream FROM events UNION SELECT session_id FROM messages
+UNION SELECT id FROM sessions UNION SELECT 'system'
 ORDER BY 1
 """
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
@@ -91,7 +94,7 @@ def _faults_of(
     connection: Connection, stream: str, report: Report, erased: ErasedNumbers
 ) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
-    questions, runs = ToldQuestions(), ToldRuns()
+    questions, runs, session, grants = ToldQuestions(), ToldRuns(), ToldSession(), ToldGrants()
     for stored in whole_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -104,14 +107,16 @@ def _faults_of(
             questions.take(header.seq, stored.event())
         if stored.payload is not None and header.kind.startswith(("run.", "node.")):
             runs.take(header.seq, stored.event())
+        session.take(stored)
+        grants.take(stored)
         if stored.cursor.position <= position:
             yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
         yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
-    for seq, what, detail in chain(
-        questions.differences(connection, stream), runs.differences(connection, stream)
+    for seq, what, detail in chain.from_iterable(
+        told.differences(connection, stream) for told in (questions, runs, session, grants)
     ):
         yield Fault(stream, seq, what, detail)
 

@@ -246,7 +246,7 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
         # A command can do to files whatever the file tools can.
         switches |= {PolicySwitch.fs}
     for layer, policy in situation.policies:
-        if {tool.name, *tool.aliases} & policy.denied_tools:
+        if policy.denies({tool.name, *tool.aliases}):
             return switched_off(tool.name, layer, "it is on the list of denied tools")
         for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:

@@ -124,6 +124,7 @@ async def _judge_arguments(
     try:
         arguments = decode_arguments(call.arguments)
         entry.validator.check(arguments)
+        arguments = entry.validator.fitted(arguments)
         wanted = _seconds(call, tool, arguments, authority)
         prepared = tool.prepare_at_once(arguments, context)
         if prepared is None:

@@ -4,6 +4,7 @@ A field that is not set says nothing: it is the top element of the merge and sta
 merge is a meet (associative, commutative, idempotent), and no sequence of layers can widen anything.
 """
 
+from collections.abc import Iterable
 from functools import reduce
 from typing import Annotated, TypeVar
 
@@ -65,6 +66,11 @@ class ToolPolicy(PolicyPart):
     image: ImagePolicy = ImagePolicy()
     max_timeout_seconds: Seconds | None = None
     denied_tools: frozenset[str] = frozenset()
+
+    def denies(self, names: Iterable[str]) -> bool:
+        """Whether any of a tool's names is listed, in whatever case: who denies Bash means bash."""
+        denied = {name.casefold() for name in self.denied_tools}
+        return any(name.casefold() in denied for name in names)
 
 
 NO_RESTRICTION = ToolPolicy()

@@ -54,7 +54,10 @@ class Undo:
         self._kept = kept
         self._changes = FileChanges(kept)
 
-    def take_back(self, entries: list[KeptEntry], undo_id: str) -> list[Undone]:
+    def take_back(
+        self, entries: list[KeptEntry], undo_id: str, within: Sequence[Path] | None = None
+    ) -> list[Undone]:
+        """`within` are the folders that are opened now; None: whoever asks may write anywhere."""
         outcomes: list[Undone] = []
         blocked: set[Path] = set()
         for entry in entries:
@@ -63,6 +66,8 @@ class Undo:
             try:
                 if any(_overlap(path, other) for path in touched for other in blocked):
                     raise _LeftAlone("a later change of it was left")
+                if within is not None and not _are_open(touched, within):
+                    raise _LeftAlone("it lies in a folder that is not opened any more")
                 self._take_back(entry, Origin(change.session_id, undo_id, change.task, by_undo=True))
             except (_LeftAlone, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
                 blocked |= touched
@@ -181,6 +186,10 @@ def new_undo_id() -> str:
 def _paths_of(change: Change) -> set[Path]:
     source = {Path(change.from_root).joinpath(*change.from_parts)} if change.from_root else set()
     return {Path(change.path)} | source
+
+
+def _are_open(paths: set[Path], roots: Sequence[Path]) -> bool:
+    return all(any(path.is_relative_to(root) for root in roots) for path in paths)
 
 
 def _overlap(path: Path, other: Path) -> bool:

@@ -56,7 +56,7 @@ WHERE s.deleted_us IS NULL
 READ_SESSION = f"{_SESSION_COLUMNS} AND s.id = ?"
 LIST_SESSIONS = f"""
 {_SESSION_COLUMNS} AND (1 = ? OR s.archived_us IS NULL)
-ORDER BY h.time_us DESC, s.id LIMIT ? OFFSET ?
+ORDER BY h.time_us DESC, h.stream DESC LIMIT ? OFFSET ?
 """
 
 RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
@@ -65,7 +65,10 @@ STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
 ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
 MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
 ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
-ERASE_PAYLOADS = "UPDATE events SET payload = NULL WHERE stream = ? AND seq < ?"
+# What it used stays: else a day's budget would begin anew with every session that is deleted.
+ERASE_PAYLOADS = """
+UPDATE events SET payload = NULL WHERE stream = ? AND seq < ? AND kind <> 'turn.completed'
+"""
 # What was to be done is not done any more; why something failed may say what was said.
 ERASE_TASKS = """
 UPDATE tasks SET reason = NULL, question_id = NULL,

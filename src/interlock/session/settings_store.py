@@ -1,10 +1,12 @@
 """The stored settings: what people change at run time, below the operator's ceiling.
 
 Every version is kept. An update changes exactly the fields it names: a field that is missing or null is
-left alone, an emptied one returns to its default, and a field nobody knows is refused.
+left alone, an emptied one returns to its default, and a field nobody knows is refused. What is stored and
+cannot be understood opens nothing: it is refused, and an update of it builds on everything switched off.
 """
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -28,7 +30,7 @@ from interlock.gates.policy import (
     ToolPolicy,
 )
 from interlock.infra.errors import InvalidSettings
-from interlock.infra.text import json_value, storable
+from interlock.infra.text import json_value, quotable, storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
@@ -40,6 +42,7 @@ INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?
 
 Document = dict[str, Any]
 MAX_PATCH_BYTES = 65_536
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class StoredSettings(BaseModel):
@@ -56,6 +59,18 @@ class StoredSettings(BaseModel):
         memory=MemoryPolicy(enabled=True),
         image=ImagePolicy(enabled=True, max_bytes=DEFAULT_MAX_IMAGE_BYTES),
     )
+
+
+# What is known to hold where nobody can say what was stored.
+CLOSED = StoredSettings(
+    tools=ToolPolicy(
+        fs=FsPolicy(enabled=False),
+        shell=ShellPolicy(enabled=False, network=False),
+        mcp=McpPolicy(enabled=False),
+        memory=MemoryPolicy(enabled=False),
+        image=ImagePolicy(enabled=False),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,7 @@ class SettingsStore:
     async def preview(self, patch: Mapping[str, Any]) -> StoredSettings:
         """What `update` would store, or why it would not; nothing is written."""
         safe = self._safe(patch)
-        return await self._database.read(lambda db: _applied(_newest_or_defaults(db), safe))
+        return await self._database.read(lambda db: _applied(_newest_or_closed(db)[0], safe))
 
     async def update(self, patch: Mapping[str, Any], *, who: str) -> SettingsVersion:
         """Apply a nested patch such as `{"tools": {"fs": {"enabled": false}}}`."""
@@ -94,10 +109,10 @@ class SettingsStore:
         def work(transaction: Transaction) -> SettingsVersion:
             # Two updates at once: the second waits here and builds on the first.
             transaction.next_seq()
-            present = _newest_or_defaults(transaction.connection)
+            present, before = _newest_or_closed(transaction.connection)
             settings = _applied(present, safe)
             after = to_document(settings)
-            changes = dict(_differences(to_document(present.settings), after))
+            changes = dict(_differences(before, after))
             if not changes:
                 return present
             version = present.version + 1
@@ -158,30 +173,39 @@ def _version(rows: list[Row]) -> SettingsVersion:
         stored = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise InvalidSettings(f"version {version} of the stored settings is not JSON") from None
+    if not isinstance(stored, dict):
+        raise InvalidSettings(f"version {version} of the stored settings is not an object")
     known = _validated(_filled(stored, to_document(StoredSettings())))
-    return SettingsVersion(version, known, stored if isinstance(stored, dict) else {})
+    return SettingsVersion(version, known, stored)
 
 
-def _newest_or_defaults(connection: Connection) -> SettingsVersion:
-    """What an update builds on: where the stored document cannot be understood, the defaults."""
+def _newest_or_closed(connection: Connection) -> tuple[SettingsVersion, Document]:
+    """What an update builds on, and what was known of it, so that every field that is new is told."""
     try:
-        return newest(connection)
+        present = newest(connection)
     except InvalidSettings:
-        return SettingsVersion(connection.query(NEWEST)[0][0], StoredSettings())
+        return SettingsVersion(connection.query(NEWEST)[0][0], CLOSED), {}
+    return present, to_document(present.settings)
 
 
 def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
-    return _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
+    after = _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
+    for name in sorted(after.tools.denied_tools - present.settings.tools.denied_tools):
+        if not _TOOL_NAME.fullmatch(name):
+            # It would look like a denial and deny nothing.
+            raise InvalidSettings(f"tools.denied_tools: '{quotable(name, 64)}' cannot be a tool's name")
+    return after
 
 
-def _filled(stored: object, defaults: Document) -> Document:
+def _filled(stored: Mapping[str, Any], defaults: Document, path: str = "") -> Document:
     """A stored document with its gaps filled; fields of another version of Interlock are passed over."""
-    given = stored if isinstance(stored, dict) else {}
     filled: Document = {}
     for name, default in defaults.items():
-        value = given.get(name)
+        value = stored.get(name)
         if isinstance(default, dict):
-            filled[name] = _filled(value, default)
+            if value is not None and not isinstance(value, dict):
+                raise InvalidSettings(f"{path}{name}: it is a group of settings, and no object is stored")
+            filled[name] = _filled(value or {}, default, f"{path}{name}.")
         else:
             filled[name] = default if value is None else value
     return filled
@@ -249,5 +273,5 @@ def leaves(document: Document, path: str = "") -> Iterator[tuple[str, Any]]:
 def _differences(before: Document, after: Document) -> Iterator[tuple[str, list[Any]]]:
     old = dict(leaves(before))
     for path, value in leaves(after):
-        if value != old[path]:
-            yield path, [old[path], value]
+        if value != old.get(path):
+            yield path, [old.get(path), value]

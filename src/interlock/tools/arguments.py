@@ -28,6 +28,7 @@ class ArgumentValidator:
 
     def __init__(self, schema: Mapping[str, Any], max_bytes: int = MAX_ARGUMENT_BYTES) -> None:
         self._max_bytes = max_bytes
+        self._whole_numbers = _whole_numbers(schema)
         _refuse_foreign_references(schema)
         try:
             jsonschema_rs.meta.validate(dict(schema))
@@ -44,6 +45,21 @@ class ArgumentValidator:
             self._validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
             raise _invalid(_fault(error)) from None
+
+    def fitted(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """As they were checked. JSON does not tell 2.0 from 2: whoever asks for a whole number gets one."""
+        for name in self._whole_numbers & arguments.keys():
+            if isinstance(value := arguments[name], float) and value.is_integer():
+                arguments[name] = int(value)
+        return arguments
+
+
+def _whole_numbers(schema: Mapping[str, Any]) -> frozenset[str]:
+    properties = schema.get("properties")
+    given = properties.items() if isinstance(properties, Mapping) else ()
+    return frozenset(
+        name for name, each in given if isinstance(each, Mapping) and each.get("type") == "integer"
+    )
 
 
 def _refuse_foreign_references(schema: Any) -> None:

@@ -14,6 +14,7 @@ from interlock.tools.blocking import CancelSignal
 from interlock.tools.result import ToolResult
 
 __all__ = [
+    "MAX_ARGUMENT_BYTES",
     "REPEATABLE",
     "BaseTool",
     "Effect",

@@ -77,7 +77,8 @@ def _services(office: Office) -> Services:
         return await views.explain(runtime, tool, mode, args, agent=agent, session_id=session_id)
 
     async def undo(task_id: str, who: str) -> dict[str, Any]:
-        report = await runtime.undo.take_back(task_id, who=who)
+        opened = runtime.situation.capabilities.roots
+        report = await runtime.undo.take_back(task_id, who=who, within=opened)
         return {
             "undo_id": report.undo_id,
             "restored": [outcome.now_at for outcome in report.outcomes if outcome.reason is None],

@@ -59,7 +59,8 @@ def _services(office: Office) -> Services:
         return (await office.prompts.prepare(session_id, mode)).authority
 
     async def undo(task_id: str, who: str) -> list[Undone]:
-        report = await runtime.undo.take_back(task_id, who=who)
+        opened = runtime.situation.capabilities.roots
+        report = await runtime.undo.take_back(task_id, who=who, within=opened)
         return [Undone(str(each.now_at), each.action, each.reason) for each in report.outcomes]
 
     return Services(

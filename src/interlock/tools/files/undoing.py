@@ -1,7 +1,9 @@
 """A person takes back what calls did to files. It is told in the log before and after."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from interlock.events.catalog import UndoFinished, UndoStarted
 from interlock.events.log import EventLog
@@ -48,8 +50,13 @@ class UndoDesk:
             "so undo it there"
         )
 
-    async def take_back(self, identity: str, *, who: str) -> UndoReport:
-        """Newest first, whoever did it; what several sessions did is told in each of them."""
+    async def take_back(
+        self, identity: str, *, who: str, within: Sequence[Path] | None = None
+    ) -> UndoReport:
+        """Newest first, whoever did it; what several sessions did is told in each of them.
+
+        `within` are the folders that are opened now: what lies elsewhere is the operator's to take back.
+        """
         entries = await self.kept_of(identity)
         undo_id = new_undo_id()
         sessions = list(dict.fromkeys(entry.change.session_id for entry in entries))
@@ -58,7 +65,9 @@ class UndoDesk:
             await self._log.append(
                 session_id, UndoStarted(undo_id=undo_id, who=who, of=identity, paths=paths)
             )
-        done = await beside_the_loop(CancelSignal(), partial(self._undo.take_back, entries, undo_id))
+        done = await beside_the_loop(
+            CancelSignal(), partial(self._undo.take_back, entries, undo_id, within)
+        )
         for session_id in sessions:
             own = [
                 outcome

@@ -158,8 +158,10 @@ class McpTool(BaseTool):
         """Somebody may have taken it away since this turn began."""
         server = (await self._services.book.shelf()).servers.get(self._server.id)
         known = server.tools.get(self._known.name) if server is not None else None
-        if known is None or known.given != self._known.given or known.hash != self._known.hash:
-            raise self._gone("it was removed, changed or classed anew meanwhile")
+        if known is None or server is None or server.server != self._server:
+            raise self._gone("its server was removed or changed meanwhile")
+        if known.given != self._known.given or known.hash != self._known.hash:
+            raise self._gone("it was changed or classed anew meanwhile")
 
     async def _make_sure_of_the_pin(self, found: Sequence[Definition]) -> None:
         """What the server offers at this moment must be what was looked at, to the last character."""

@@ -1,0 +1,183 @@
+"""Rows that decide something, changed behind the log's back: `events verify` tells each of them."""
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.chain import now_us
+from interlock.events.checkpoint import write_checkpoint
+from interlock.events.retention import Retention
+from interlock.events.verify import verify
+from tests.conftest import Store
+from tests.escape.victim import faults, new_session, renamed
+from tests.integration.agent.office import Person, call, opened, script
+from tests.integration.mcp.stand import opened_stand
+
+VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?, ?, 'x', 0)"
+
+
+# -- sessions and settings --
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE sessions SET mode = 'coding'", "is in coding mode, and the log tells of chat_safe"),
+        ("UPDATE sessions SET kind = 'run'", "not the one that was opened"),
+        ("UPDATE sessions SET agent = 'other'", "not the one that was opened"),
+        ("UPDATE sessions SET opened_by = 'somebody'", "not the one that was opened"),
+        ("UPDATE sessions SET model = 'dear'", "model was changed"),
+        ("UPDATE sessions SET deleted_us = 5", "no event tells that the session was deleted"),
+        ("DELETE FROM sessions", "the row of the session is gone"),
+    ],
+)
+async def test_a_sessions_row_cannot_be_changed_unseen(store: Store, change, told):
+    session = await new_session(store)
+    await store.log.append(session, renamed())
+    assert faults(store) == []
+    store.execute(change)
+    (fault,) = faults(store)
+    assert told in fault
+
+
+async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back_is(store: Store):
+    session = await new_session(store)
+    await store.switch(*ToolMode).switch(session, ToolMode.coding, who="ada")
+    await store.switch(*ToolMode).switch(session, ToolMode.chat, who="ada")
+    await store.sessions.choose_model(session, "demo", who="ada")
+    assert faults(store) == []
+    store.execute("UPDATE sessions SET mode = 'coding'")
+    assert "is in coding mode, and the log tells of chat" in faults(store)[0]
+
+
+async def test_a_stream_that_is_gone_as_a_whole_is_told_by_its_session(store: Store):
+    session = await new_session(store)
+    store.execute("DELETE FROM events WHERE stream = ?", session)
+    store.execute("DELETE FROM stream_heads WHERE stream = ?", session)
+    assert "no head row" in faults(store)[0]
+
+
+async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_alone(store: Store):
+    """What cannot be seen without one; docs/security.md says so."""
+    session = await new_session(store)
+    anchor = await write_checkpoint(store.log)
+    for table, column in (("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")):
+        store.execute(f"DELETE FROM {table} WHERE {column} = ?", session)
+    assert "saw it" in faults(store)[0]
+    store.execute("DELETE FROM events WHERE stream = 'system'")
+    store.execute("UPDATE stream_heads SET seq = 0, hash = ? WHERE stream = 'system'", b"\0" * 32)
+    assert faults(store) == []
+    assert "anchored checkpoint is gone" in faults(store, anchor=anchor)[0]
+
+
+async def test_the_system_stream_cannot_go_as_a_whole(store: Store):
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    store.execute("DELETE FROM events WHERE stream = 'system'")
+    store.execute("DELETE FROM stream_heads WHERE stream = 'system'")
+    assert "no head row" in faults(store)[0]
+
+
+async def test_a_version_of_the_settings_cannot_be_slipped_in(store: Store):
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    assert faults(store) == []
+    store.execute(VERSION, 2, '{"tools": {"fs": {"enabled": true}}}')
+    assert (await store.settings.current()).settings.tools.fs.enabled is True
+    assert "no event tells of version 2 of the settings" in faults(store)[0]
+
+
+# -- tasks --
+
+
+def found(person: Person) -> list[str]:
+    with person.office.runtime.database.reading() as connection:
+        return [str(fault) for fault in verify(connection).faults]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE tasks SET status = 'queued'", "was changed"),
+        ("UPDATE tasks SET mode = 'coding'", "was changed"),
+        ("UPDATE tasks SET who = 'somebody'", "was changed"),
+        ("UPDATE tasks SET message_seq = 5", "was changed"),
+        ("UPDATE tasks SET attempts = 0", "was changed"),
+        ("UPDATE tasks SET id = 't_0123456789abcdef'", "is gone"),
+        ("DELETE FROM tasks", "is gone"),
+    ],
+)
+async def test_a_tasks_row_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
+    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
+        session = await ada.session(ToolMode.chat)
+        await ada.say(session, "hello")
+        assert found(ada) == []
+        await ada.office.runtime.log.transact(session, lambda unit: unit.connection.change(change))
+        (fault,) = found(ada)
+        assert told in fault
+
+
+async def test_a_task_that_nobody_asked_for_is_told(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
+        session = await ada.session(ToolMode.chat)
+        await ada.say(session, "hello")
+        row = """INSERT INTO tasks (id, session_id, message_seq, status, who, created_us, attempts,
+            interruptions, queued_event) VALUES ('t_x', ?, 1, 'queued', 'ada', 0, 0, 0, '')"""
+        await ada.office.runtime.log.transact(session, lambda unit: unit.connection.change(row, (session,)))
+        assert "no event tells of task t_x" in found(ada)[0]
+
+
+async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(tmp_path, monkeypatch):
+    question = call("ask_user", type="confirmation", message="Shall I?")
+    model = script(tmp_path, {"tool_calls": [question]}, "msg:done", "err:auth")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+        session, runtime = await ada.session(ToolMode.chat), ada.office.runtime
+        waiting = await ada.say(session, "hello")
+        assert waiting.status == "waiting"
+        assert found(ada) == []
+        await ada.office.tasks.cancel(waiting.id, who="ada")
+        await ada.say(session, "hello again")
+        await ada.say(session, "and again")
+        await runtime.mode_switch.switch(session, ToolMode.coding, who="ada")
+        assert found(ada) == []
+        later = now_us() + 3 * 86_400_000_000
+        swept = await Retention(runtime.log, runtime.database, 1, lambda: later).sweep()
+        assert swept.messages
+        assert found(ada) == []
+        await runtime.sessions.delete(session, who="ada")
+        assert found(ada) == []
+
+
+# -- MCP servers --
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("""UPDATE mcp_tools SET class = replace(class, '"coding"', '"chat"')""", "the class of echo"),
+        ("UPDATE mcp_tools SET class = NULL", "is gone"),
+        ("""UPDATE mcp_servers SET definition = replace(definition, 'well', 'evil')""", "server bad was"),
+        ("DELETE FROM mcp_servers", "server bad is gone"),
+    ],
+)
+async def test_what_opens_a_foreign_tool_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
+    monkeypatch.setenv("SOME_WORDS", "correct-horse-battery")
+    async with opened_stand(tmp_path, monkeypatch) as stand:
+        await stand.ready("well", environment=("API_TOKEN=env:SOME_WORDS",))
+        database = stand.runtime.database
+        assert await database.read(lambda db: verify(db).faults) == []
+        await stand.runtime.log.transact("system", lambda unit: unit.connection.change(change))
+        (fault,) = await database.read(lambda db: verify(db).faults)
+        assert told in str(fault)
+
+
+# -- budgets --
+
+
+async def test_deleting_sessions_gives_no_day_a_new_budget(tmp_path, monkeypatch):
+    model = script(tmp_path, "msg:one", "msg:two")
+    variables = {"MODEL": model, "CONTROL_MAX_DAY_TOKENS": "10"}
+    async with opened(tmp_path, monkeypatch, variables) as ada:
+        first = await ada.session(ToolMode.chat_safe)
+        assert (await ada.say(first, "say something")).status == "done"
+        await ada.office.runtime.sessions.delete(first, who="ada")
+        again = await ada.say(await ada.session(ToolMode.chat_safe), "say something")
+        assert "a day may use 10" in (again.reason or "")
+        assert found(ada) == []
