@@ -220,11 +220,15 @@ def random_word(candidate: Candidate) -> bool:
 
 
 def random_token(candidate: Candidate) -> bool:
-    """The same for a token of a form of its own, which may have become the name of a file."""
+    """The same for a token of a form of its own, which may have become the name of a file.
+
+    Its beginning is known; what follows may by chance have no digit.
+    """
     name, dot, _ = candidate.value.rpartition(b".")
     if dot and PATH.fullmatch(candidate.value):
-        return random_word(replace(candidate, end=candidate.begin + len(name)))
-    return random_word(candidate)
+        return random_token(replace(candidate, end=candidate.begin + len(name)))
+    own = candidate.value.partition(b"-")[2]
+    return random_word(candidate) or (len(own) >= 16 and _case_changes(own) * 4 >= len(own))
 
 
 def told_value(candidate: Candidate) -> bool:

@@ -12,6 +12,7 @@ from interlock.redaction.rulebook import Rule
 # A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
 MIN_SECRET_LENGTH = 6
 
+_TO_A_SHELL = re.compile(r"[ !\"#$&'()*,;<>?\[\\\]^`{|}~]")
 _PERCENT = re.compile("%[0-9A-F]{2}")
 # What base64 programs put into a line.
 _LINE_LENGTHS = (64, 76)
@@ -43,7 +44,8 @@ def forms_of(value: str) -> set[str]:
     escaped = {quote(value, safe="", errors="replace"), quote(value, errors="replace")}
     escaped.add(quote_plus(value, errors="replace"))
     lower = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
-    forms = {value, *escaped, *lower, raw.hex(), raw.hex().upper(), html.escape(value)}
+    forms = {value, *escaped, *lower, raw.hex(), raw.hex().upper(), *_quoted_forms(value)}
+    forms.add(quote(quote(value, safe="", errors="replace"), safe=""))
     # As Python writes it, in the text of an exception for one.
     forms |= {repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]}
     for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
@@ -53,6 +55,22 @@ def forms_of(value: str) -> set[str]:
         forms |= {value.lower(), value.upper()}
     forms |= _in_base64(raw) | _wide_forms(value)
     return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
+
+
+def _quoted_forms(value: str) -> set[str]:
+    """As shells, SQL, tables, HTML and XML write signs that mean something to them."""
+    signs = html.escape(value, quote=False)
+    return {
+        *(value.replace("'", inside) for inside in ("'\\''", "'\"'\"'", "''")),
+        value.replace('"', '""'),
+        _TO_A_SHELL.sub(r"\\\g<0>", value),
+        signs,
+        *(
+            signs.replace('"', double).replace("'", single)
+            for double in ("&quot;", "&#34;")
+            for single in ("&#x27;", "&#39;", "&apos;", "'")
+        ),
+    }
 
 
 def _in_base64(raw: bytes) -> set[str]:

@@ -135,3 +135,25 @@ def test_a_known_value_is_found_in_other_case_unless_it_is_a_word():
     redactor = Redactor(["K3jd92mz-Otter", "Production"], rules=())
     assert redactor.text("http://k3jd92mz-otter.x.test K3JD92MZ-OTTER") == f"http://{MARK}.x.test {MARK}"
     assert redactor.text("in production, PRODUCTION, Production") == f"in production, PRODUCTION, {MARK}"
+
+
+QUOTED = "Tz7#kq/Lw+9 p@Rm&v\"x'Q=2"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        QUOTED.replace("'", "'\\''"),
+        QUOTED.replace("'", "'\"'\"'"),
+        QUOTED.replace("'", "''"),
+        QUOTED.replace('"', '""'),
+        "Tz7\\#kq/Lw+9\\ p@Rm\\&v\\\"x\\'Q=2",
+        quote(quote(QUOTED, safe=""), safe=""),
+        html.escape(QUOTED, quote=False),
+        html.escape(QUOTED).replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
+        html.escape(QUOTED).replace("&#x27;", "&apos;"),
+    ],
+)
+def test_a_known_value_is_found_as_programs_quote_it(form):
+    redacted = Redactor([QUOTED]).text(f"before {form} after")
+    assert redacted == f"before {MARK} after"
