@@ -1,7 +1,9 @@
 """What a tool must say about itself, what it may leave unsaid, and what its group is worth (S0-2)."""
 
+import ast
 import inspect
 from enum import StrEnum
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ from interlock.tools import base
 from interlock.tools.base import BaseTool, ToolGroup, ToolMode
 from interlock.wiring import build_registry
 from tests.doubles import DeclaredTool, UndeclaredTool
+
+TESTS = Path(__file__).parents[2]
 
 
 def test_modes_and_groups_are_words_and_live_with_the_tools():
@@ -29,12 +33,30 @@ def test_a_tool_must_say_four_things_and_no_more():
         assert isinstance(inspect.getattr_static(BaseTool, name), property)
 
 
+def says_modes(part: ast.stmt) -> bool:
+    names = [ast.unparse(target) for target in part.targets] if isinstance(part, ast.Assign) else []
+    return "allowed_modes" in (*names, getattr(part, "name", ""))
+
+
+def classes_of_tools() -> dict[str, bool]:
+    """Every class in the tests that derives from one of these, and whether it says its modes itself."""
+    found = {}
+    texts = {path: path.read_text() for path in TESTS.rglob("*.py")}
+    for path, text in texts.items():
+        for node in ast.walk(ast.parse(text if "(BaseTool" in text or "(UndeclaredTool" in text else "")):
+            if not isinstance(node, ast.ClassDef):
+                continue
+            if {"BaseTool", "UndeclaredTool"} & {ast.unparse(base) for base in node.bases}:
+                found[f"{path.name}: {node.name}"] = any(says_modes(part) for part in node.body)
+    return found
+
+
 def test_the_tools_for_tests_declare_their_modes():
     """Whatever leaves them unsaid is closed, and a test with it would show nothing."""
-    for tool in (DeclaredTool(), DeclaredTool("reader", modes=frozenset({ToolMode.plan}))):
-        assert type(tool).allowed_modes is not BaseTool.allowed_modes
-        assert tool.allowed_modes
-    assert UndeclaredTool.allowed_modes is BaseTool.allowed_modes
+    classes = classes_of_tools()
+    assert len(classes) > 2
+    assert [name for name, says_so in classes.items() if not says_so] == ["__init__.py: UndeclaredTool"]
+    assert DeclaredTool().allowed_modes == modes.ALL_MODES
 
 
 GROUPS = {
