@@ -40,7 +40,7 @@ from interlock.channels.telegram.faults import (
     WrongToken,
 )
 from interlock.channels.telegram.rendering import Entity
-from interlock.channels.telegram.updates import BotName
+from interlock.channels.telegram.updates import LARGEST_NUMBER, BotName
 from interlock.config.addresses import is_loopback, split_address
 
 __all__ = ["TelegramBot"]
@@ -50,8 +50,9 @@ _log = structlog.get_logger(__name__)
 UPDATE_KINDS = ("message", "callback_query")
 REQUEST_SECONDS = 20.0
 CONNECT_SECONDS = 10.0
-# A flood wait that nobody named.
+# A flood wait that nobody named, and the longest that is waited in one go.
 USUAL_FLOOD_SECONDS = 5.0
+LONGEST_FLOOD_SECONDS = 86_400.0
 
 _NOT_MODIFIED = "message is not modified"
 _GONE = ("message to edit not found", "message can't be edited", "message_id_invalid", "message to delete")
@@ -159,10 +160,23 @@ class _Sifting(_Request):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        answer = HTTPXRequest.parse_json_payload(payload)
-        if isinstance(updates := answer.get("result"), list):
-            answer["result"] = [_readable(update) for update in updates]
-        return answer
+        try:
+            answer: Any = HTTPXRequest.parse_json_payload(payload)
+        except RecursionError:
+            raise TelegramError("the answer is nested too deeply") from None
+        updates = answer.get("result", []) if isinstance(answer, dict) else None
+        if not isinstance(updates, list):
+            raise TelegramError("the answer has no list of updates")
+        return {**answer, "result": [_readable(update) for update in updates if _is_numbered(update)]}
+
+
+def _is_numbered(update: Any) -> bool:
+    """One without a number could never be told to have been taken."""
+    number = update.get("update_id") if isinstance(update, dict) else None
+    if type(number) is int and 0 <= number < LARGEST_NUMBER:
+        return True
+    _log.warning("telegram_update_not_read", update=None, error="it has no number")
+    return False
 
 
 def _readable(update: Any) -> Any:
@@ -187,9 +201,10 @@ def _request(connections: int, *, trust_env: bool, kind: type[_Request] = _Reque
 
 def _wait_in(payload: bytes) -> float:
     try:
-        return max(1.0, float(orjson.loads(payload)["parameters"]["retry_after"]))
+        named = float(orjson.loads(payload)["parameters"]["retry_after"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return USUAL_FLOOD_SECONDS
+    return min(LONGEST_FLOOD_SECONDS, max(1.0, named))
 
 
 @contextmanager

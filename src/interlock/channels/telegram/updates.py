@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from interlock.infra.text import storable
+
 if TYPE_CHECKING:
     from telegram import CallbackQuery, Message, MessageEntity, Update
+
+# Of ids: Telegram's are shorter, and no store could hold more.
+LARGEST_NUMBER = 2**62
 
 _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*))?", re.DOTALL)
 
@@ -81,12 +86,28 @@ class Arrived:
 
 
 def read_update(update: "Update", bot: BotName) -> Arrived:
-    """Edited messages, channels and whatever Telegram invents next are passed over."""
+    """Edited messages, channels and whatever Telegram invents next are passed over.
+
+    One that is not of the form which the library promises, and does not check, raises.
+    """
     if update.message is not None:
-        return _message(update.update_id, update.message, bot)
-    if update.callback_query is not None:
-        return _press(update.update_id, update.callback_query)
-    return Arrived(update.update_id)
+        arrived = _message(update.update_id, update.message, bot)
+    elif update.callback_query is not None:
+        arrived = _press(update.update_id, update.callback_query)
+    else:
+        return Arrived(update.update_id)
+    if arrived.incoming is not None:
+        _check(arrived.incoming)
+    return arrived
+
+
+def _check(incoming: Incoming) -> None:
+    """Else it could not be stored, nor anything that came with it."""
+    numbers = [incoming.chat_id, incoming.user_id, incoming.message_id, incoming.sent_s]
+    numbers += [] if incoming.reply_to is None else [incoming.reply_to]
+    for number in numbers:
+        if type(number) is not int or abs(number) >= LARGEST_NUMBER:
+            raise ValueError("a number in it is none")
 
 
 def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:
@@ -112,11 +133,11 @@ def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:
         user_id=author.id,
         is_private=is_private,
         message_id=message.message_id,
-        text=rest if is_private else _without_name(rest, bot),
+        text=storable(rest if is_private else _without_name(rest, bot)),
         command=command,
         sent_s=int(message.date.timestamp()),
         reply_to=answered.message_id if answered is not None else None,
-        album=message.media_group_id or "",
+        album=storable(message.media_group_id or ""),
     )
     return Arrived(update_id, sender, incoming)
 
@@ -183,7 +204,7 @@ def _press(update_id: int, query: "CallbackQuery") -> Arrived:
         user_id=query.from_user.id,
         is_private=is_private,
         message_id=message.message_id,
-        text=query.data,
-        press_id=query.id,
+        text=storable(query.data),
+        press_id=storable(query.id),
     )
     return Arrived(update_id, sender, incoming)
