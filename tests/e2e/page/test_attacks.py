@@ -91,6 +91,60 @@ def test_links_lead_to_the_web_and_to_mail_alone(page, model):
     _nothing_came_of_it(page)
 
 
+def test_an_address_that_stands_for_another_is_shown_with_where_it_leads(page, model):
+    lookalike = "b\u0430nk.example"
+    spoofed = {
+        "[Log in at bank.example](https://evil.example/a)": "Log in at bank.example (evil.example)",
+        "[**www.bank.example**](https://evil.example/b)": "www.bank.example (evil.example)",
+        "https://bank.example@evil.example/c": "https://bank.example@evil.example/c (evil.example)",
+        f"https://{lookalike}/d": f"https://{lookalike}/d ({lookalike.encode('idna').decode()})",
+        "[bank.example](mailto:thief)": "bank.example (mailto:thief)",
+        "[the docs](https://example.org/e)": "the docs",
+        "https://example.org/f.html": "https://example.org/f.html",
+        "[example.org](https://example.org/g)": "example.org",
+    }
+    answer = begin(page, model.plays("Spoof me", said("\n\n".join(spoofed))))
+    is_done(answer)
+    shown = [link.inner_text() for link in answer.locator("a[target=_blank]").all()]
+    assert shown == list(spoofed.values())
+    # Here no link comes of it at all, and both can be read.
+    both = "[https://bank.example](https://evil.example/h)"
+    answer = begin(page, model.plays("Spoof me again", said(both)))
+    is_done(answer)
+    expect(answer.get_by_text(both)).to_be_visible()
+
+
+def test_what_cannot_be_seen_is_shown(server, page, model):
+    """Marks that turn text around, and controls that a terminal would obey once it was pasted."""
+    name = "cod\u202etxt.exe"
+    (server.root / name).write_text("one\x1b[201~two\u2066three\n")
+    calls = called(("read_file", {"path": name}))
+    code = "```sh\necho hi\x1b[201~\u202e\n```"
+    title = "Turn \u202earound"
+    message = model.plays(title, calls, said(f"\u202eReversed\u202c and a joined 👩\u200d🚀\n\n{code}"))
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.origin)
+    is_done(begin(page, model.plays("A chat", said("Yes."))))
+    switch_mode(page, "chat_safe", "chat")
+    page.get_by_role("textbox", name="Your message").fill(message)
+    page.get_by_role("textbox", name="Your message").press("Enter")
+    answer = task(page, "Reversed")
+    is_done(answer)
+    shown = page.get_by_role("main").inner_text()
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    for words in (
+        r"Turn \u202earound",
+        r"cod\u202etxt.exe",
+        r"one\x1b[201~two\u2066three",
+        r"\u202eReversed\u202c and a joined 👩",
+        r"echo hi\x1b[201~\u202e",
+    ):
+        assert words in shown
+    assert "\u200d" in shown
+    answer.locator("figure.code").get_by_role("button", name="Copy").click()
+    expect(answer.locator("figure.code").get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == r"echo hi\x1b[201~\u202e"
+
+
 def test_html_in_titles_arguments_results_and_file_names(server, page, model):
     calls = called(
         ("list_files", {}), ("read_file", {"path": FILE_NAME}), ("read_file", {"path": ATTACKS[1]})

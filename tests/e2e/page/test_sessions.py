@@ -66,6 +66,9 @@ def test_search_finds_titles_and_what_was_said(page, model):
     expect(_link(page, "About mountains")).to_have_count(0)
     box.fill("mountains")
     expect(_link(page, "About mountains").first).to_be_visible()
+    box.fill("harbours")
+    # By its title and by what was said: still one session.
+    expect(_link(page, "About harbours")).to_have_count(1)
     box.fill("zyzzyva")
     expect(page.get_by_text("Nothing found for “zyzzyva”")).to_be_visible()
     box.press("Escape")

@@ -1,5 +1,5 @@
 /** Starts the page: theme, entry by a code, routes by the address's hash, and the frame around every view. */
-import { html, nothing } from 'lit';
+import { html, nothing, plain } from 'lit';
 import { api } from './js/api.js';
 import { View } from './js/base.js';
 import { icon, logo } from './js/icons.js';
@@ -107,7 +107,7 @@ class App extends View {
   updated() {
     const { name, parts } = this.route;
     const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${entryOf(name)}`);
-    document.title = title ? `${title} · Interlock` : 'Interlock';
+    document.title = title ? `${plain(title)} · Interlock` : 'Interlock';
   }
 
   render() {

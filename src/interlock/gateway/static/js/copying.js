@@ -1,4 +1,4 @@
-import { html } from 'lit';
+import { html, plain } from 'lit';
 import { View } from './base.js';
 import { icon } from './icons.js';
 import { t } from './texts.js';
@@ -33,8 +33,12 @@ class CopyButton extends View {
 
 customElements.define('il-copy', CopyButton);
 
-/** @param {string} text @returns {Promise<boolean>} */
-export async function copyText(text) {
+/**
+ * As it is shown: what cannot be seen could be a command for the terminal that it is pasted into.
+ * @param {string} given @returns {Promise<boolean>}
+ */
+export async function copyText(given) {
+  const text = plain(given);
   try {
     await navigator.clipboard.writeText(text);
     return true;

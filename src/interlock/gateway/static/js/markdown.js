@@ -2,6 +2,7 @@
 import { html } from 'lit';
 import { guard } from 'lit/directives/guard.js';
 import { cutMarkdown, parseMarkdown } from './markdown/blocks.js';
+import { leadsElsewhere } from './markdown/inline.js';
 import { copyButton } from './copying.js';
 import { t } from './texts.js';
 
@@ -103,9 +104,12 @@ function inline(it) {
   }
 }
 
-/** Where an address may not be followed, it is shown. */
+/** Where an address may not be followed, or its words name another one, it is shown. */
 function link({ href, shown, kids }, label) {
   if (href === null) return html`${label} <span class="muted">(${shown})</span>`;
   const words = kids.length ? label : shown;
-  return html`<a href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}</a>`;
+  const place = leadsElsewhere(href, kids.length ? textOf(kids) : shown);
+  return html`<a href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}${place ? html` <span class="muted">(${place})</span>` : ''}</a>`;
 }
+
+const textOf = (kids) => kids.map((kid) => kid.v ?? textOf(kid.kids ?? [])).join('');

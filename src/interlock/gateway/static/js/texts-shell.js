@@ -46,7 +46,7 @@ export const SHELL_TEXTS = {
     'login.shell': 'in a terminal',
     'login.why': 'The link works once, within ten minutes. It gives this browser a cookie that can be revoked at any time: interlock token list.',
     'login.used': 'That link does not work any more: it was used before, or it is older than ten minutes.',
-    'login.many': 'Too many attempts. Wait a minute, then use a new link.',
+    'login.many': 'Too many attempts come in at once. The link is still good: open it again.',
     'login.down': 'The server did not answer. Is Interlock still running?',
 
     'sessions.new': 'New chat',
@@ -121,7 +121,7 @@ export const SHELL_TEXTS = {
     'login.shell': '在终端中',
     'login.why': '链接只能用一次，十分钟内有效。它会给此浏览器一个随时可以撤销的 cookie：interlock token list。',
     'login.used': '这个链接已失效：它已被使用过，或已超过十分钟。',
-    'login.many': '尝试次数过多。请稍等一分钟，再使用新的链接。',
+    'login.many': '同时有太多的尝试。链接仍然有效：请再打开一次。',
     'login.down': '服务器没有响应。Interlock 还在运行吗？',
 
     'sessions.new': '新对话',

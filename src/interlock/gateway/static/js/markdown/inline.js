@@ -27,6 +27,24 @@ export function safeAddress(address) {
   }
 }
 
+const NAMED_HOST = /(?:[\p{L}\p{N}-]{1,63}\.){1,10}\p{L}{2,63}/gu;
+const MAX_WORDS = 4096;
+
+/**
+ * Where an address leads, if the words of the link name another place; else nothing. What stands before an @ is not
+ * the place, and letters of other scripts can look like it.
+ * @param {string} href @param {string} words
+ */
+export function leadsElsewhere(href, words) {
+  const { host, hostname, username } = new URL(href);
+  const place = host || href;
+  if (username || /(^|\.)xn--/.test(hostname)) return place;
+  const own = safeAddress(words.trim());
+  if (own) return new URL(own).host === host ? '' : place;
+  const named = words.slice(0, MAX_WORDS).toLowerCase().match(NAMED_HOST) ?? [];
+  return words.length > MAX_WORDS || named.some((name) => name !== hostname) ? place : '';
+}
+
 /** @param {string} text @returns {Node[]} */
 export function parseInline(text) {
   return new Inline(text).parse();

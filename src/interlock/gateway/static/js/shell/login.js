@@ -5,6 +5,9 @@ import { codeBlock } from '../markdown.js';
 import { icon, logo } from '../icons.js';
 import { t } from '../texts.js';
 
+const TRIES = 5;
+const AGAIN_MS = 1000;
+
 /**
  * Uses the code in the address, if there is one. The code is gone from the address before anything else happens.
  * @returns {Promise<''|'used'|'many'|'down'>} what went wrong
@@ -14,13 +17,15 @@ export async function enter() {
   if (!found) return '';
   history.replaceState(null, '', location.pathname);
   try {
-    const answer = await fetch('/login', {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ code: decodeURIComponent(found[1]) }),
-    });
-    if (answer.ok) return '';
-    return answer.status === 429 ? 'many' : 'used';
+    const body = JSON.stringify({ code: decodeURIComponent(found[1]) });
+    for (let tries = 1; tries <= TRIES; tries++) {
+      const answer = await fetch('/login', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+      if (answer.ok) return '';
+      if (answer.status !== 429) return 'used';
+      // Others try too; the code was not looked at and is still good.
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+    return 'many';
   } catch {
     return 'down';
   }

@@ -171,8 +171,8 @@ class Sidebar extends View {
 
   async #search(query) {
     try {
-      const { matches } = await api.request('session.search', { query: query.slice(0, 200), limit: 30 });
-      if (query === this.query.trim()) this.matches = matches;
+      const { matches } = await api.request('session.search', { query: query.slice(0, 200), limit: 100 });
+      if (query === this.query.trim()) this.matches = onePerSession(matches);
     } catch (error) {
       this.matches = { error };
     }
@@ -213,6 +213,16 @@ class Sidebar extends View {
   #leave() {
     this.dispatchEvent(new CustomEvent('leave'));
   }
+}
+
+/** What was said in a session rather than what it is called, which is shown anyway. */
+function onePerSession(matches) {
+  const found = new Map();
+  for (const match of matches) {
+    const known = found.get(match.session.id);
+    if (!known || (known.seq === null && match.seq !== null)) found.set(match.session.id, match);
+  }
+  return [...found.values()];
 }
 
 customElements.define('il-sidebar', Sidebar);

@@ -1,0 +1,36 @@
+/**
+ * lit as every module of the page has it: what a reader could not see, or would turn other text around, is shown.
+ *
+ * Names, arguments, outputs and answers come from models and files. A control character in them could hide text or
+ * end a paste in a terminal, and a mark of direction make `gpj.exe` of `exe.jpg`. It is done here, for all that any
+ * template is given, so that no view can forget it. What stands in a field is left as it is: it goes back.
+ */
+import { html as template, svg as picture } from 'lit/index.js';
+
+export { LitElement, nothing, render } from 'lit/index.js';
+
+// Not line ends and tabs, nor the marks that letters and emoji are joined with, nor those that only hint at a direction.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const FIELD = /\svalue=["']?$|\.value=$/;
+const fields = new WeakMap();
+
+/** @param {string} text */
+export function plain(text) {
+  return text.replace(UNSEEN, (found) => {
+    const code = found.charCodeAt(0);
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`;
+  });
+}
+
+const shown = (value) => (typeof value === 'string' ? plain(value) : Array.isArray(value) ? value.map(shown) : value);
+
+/** Which values of a template are what a field holds. */
+function fieldsOf(strings) {
+  if (!fields.has(strings)) fields.set(strings, strings.map((before) => FIELD.test(before)));
+  return fields.get(strings);
+}
+
+const prepared = (strings, values) => values.map((value, n) => (fieldsOf(strings)[n] ? value : shown(value)));
+
+export const html = (strings, ...values) => template(strings, ...prepared(strings, values));
+export const svg = (strings, ...values) => picture(strings, ...prepared(strings, values));
