@@ -85,8 +85,16 @@ async def add(
             f"warning   the sandbox will not let it read {told['unreadable']}; remove it, and add it again"
         )
         note("          with --readable FOLDER")
+    for word in _relative_files(command):
+        note(f"warning   {word} is a relative path, and the server runs in a folder of its own;")
+        note("          remove it, and add it again with its whole path")
     _note_state(told)
     return Exit.ok
+
+
+def _relative_files(command: tuple[str, ...]) -> list[str]:
+    """What is there from here, and will not be from there. A program is looked for on the path."""
+    return [word for word in command[1:] if not word.startswith(("/", "-")) and Path(word).is_file()]
 
 
 @app.command(name="list")

@@ -56,7 +56,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"GATEWAY_PORT: cannot listen on {host}:{port} ({error.strerror or error}); "
-            "another program may have it: choose another with --port"
+            "another program may have it: choose another with --port or GATEWAY_PORT"
         ) from None
     bound.settimeout(0)
     return bound

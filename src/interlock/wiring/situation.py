@@ -83,7 +83,7 @@ def capabilities(
     if roots:
         present.add("roots")
     else:
-        missing["roots"] = "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
+        missing["roots"] = "no folder was opened for it (--root, or TOOL_ALLOWED_ROOTS)"
     if sandbox.is_confined:
         present |= {"sandbox", "sandbox:walls"}
     elif sandbox.backend is not None:

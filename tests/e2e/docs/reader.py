@@ -23,19 +23,10 @@ READER = "ada"
 
 
 def clone_into(folder: Path) -> Path:
-    """The files of the repository as they are now, with the environment that the tests run in."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    names = listed.stdout.splitlines() if listed.returncode == 0 else ["README.md", "Makefile"]
-    wanted = ("README.md", "Makefile", "examples/", "tests/", "deploy/", "requirements", "pyproject.toml")
-    for name in names:
-        if name.startswith(wanted) and (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    """What the pages use of the repository, with the environment that the tests run in."""
+    for name in ("README.md", "Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     _stand_in_for_setup(folder)
     return folder
 

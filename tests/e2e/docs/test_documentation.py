@@ -1,32 +1,43 @@
-"""The pages say how to do things. Here each is followed to the letter."""
+"""The pages say how to do things. Here they are followed to the letter."""
+
+import re
+import shlex
 
 import pytest
+from cyclopts.exceptions import CycloptsError
 
+from interlock.cli.main import build_app
 from tests.e2e.docs.blocks import Block, blocks_of
 from tests.e2e.docs.doubles import doubles, free_port
 from tests.e2e.docs.reader import ROOT, Reader
 
 FOLLOWED = [
+    "README.md",
     "docs/tutorial.md",
-    "docs/howto/auditor.md",
     "docs/howto/operator.md",
     "docs/howto/developer.md",
+    "docs/howto/auditor.md",
+    "docs/workflows.md",
+    "docs/telegram.md",
+    "docs/redaction.md",
 ]
+# Examples for looking something up, each by itself: their commands are read by the real parser.
+LOOKED_UP = ["docs/cli.md", "docs/mcp.md", "docs/settings.md"]
 # Blocks that nobody runs, each with its reason in the page. A new one must take the place of another.
-MOST_NOT_RUN = 12
+MOST_NOT_RUN = 8
 POSTGRES = "postgresql://interlock@db.example/interlock"
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
-def blocks() -> list[Block]:
-    pages = sorted(
-        {ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "howto").glob("*.md")}
-    )
-    return [block for page in pages for block in blocks_of(page, ROOT)]
+def all_blocks() -> list[Block]:
+    return [block for page in PAGES for block in blocks_of(page, ROOT)]
 
 
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed_to_the_letter(page, tmp_path, request):
     to_run = [block for block in blocks_of(ROOT / page, ROOT) if "not run" not in block.notes]
+    assert to_run
     stand_ins = {}
     if any(POSTGRES in line for block in to_run for line in block.lines):
         stand_ins[POSTGRES] = request.getfixturevalue("empty_postgres").url
@@ -35,3 +46,68 @@ def test_a_page_can_be_followed_to_the_letter(page, tmp_path, request):
         with Reader(tmp_path / "ada", *given) as reader:
             for block in to_run:
                 reader.follow(block)
+
+
+def test_whatever_is_not_followed_says_why():
+    not_run = [block for block in all_blocks() if "not run" in block.notes]
+    assert [block.place for block in not_run if len(block.notes["not run"]) < 10] == []
+    assert len(not_run) <= MOST_NOT_RUN, [block.place for block in not_run]
+    left = {
+        block.page
+        for block in all_blocks()
+        if block.page not in {*FOLLOWED, *LOOKED_UP} and "not run" not in block.notes
+    }
+    assert left == set()
+
+
+def commands_in(page: str) -> list[tuple[str, list[str]]]:
+    found = []
+    for block in blocks_of(ROOT / page, ROOT):
+        for command in block.commands:
+            for part in re.split(r"\||&&|\n(?!\s)", command.text.replace("\\\n", " ")):
+                text = re.sub(r"^(?:\w+=\S+\s+)*", "", part.strip())
+                if text.startswith("interlock "):
+                    found.append((block.place, shlex.split(text, comments=True)[1:]))
+    return found
+
+
+@pytest.mark.parametrize("page", LOOKED_UP)
+def test_the_commands_of_a_page_for_looking_up_are_understood(page):
+    app, faults, shown = build_app(), [], commands_in(page)
+    assert shown
+    for place, words in shown:
+        try:
+            app.parse_args(words, exit_on_error=False, print_error=False)
+        except CycloptsError as error:
+            faults.append(f"{place}: interlock {shlex.join(words)}: {error}")
+    assert faults == []
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(text: str) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", without_code(text), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    lost = []
+    for found in LINK.finditer(without_code(page.read_text())):
+        target = found[1] or found[2]
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and anchor not in anchors(there.read_text())):
+            lost.append(target)
+    assert lost == []
+
+
+def test_the_index_names_every_page():
+    index = (ROOT / "docs" / "README.md").read_text()
+    pages = [page.relative_to(ROOT / "docs") for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    wanted = [str(page) for page in pages if page.parts[0] != "decisions" and page.name != "README.md"]
+    assert [page for page in wanted if f"({page})" not in index] == []
