@@ -7,9 +7,12 @@ import pytest
 
 from interlock.agent.events import TaskEnded, ToolDenied, ToolResultInfo
 from interlock.agent.limits import ControlLimits
+from interlock.agent.past import past_calls
 from interlock.config.modes import ToolMode
 from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall, Usage
 from interlock.session.models import Role
+from interlock.tools.result import ToolResult
+from tests.doubles import DeclaredTool
 from tests.escape.loop_watch import watched_loop
 from tests.integration.agent.conftest import Desk, desk
 from tests.integration.agent.test_hostile_models import Sends, assert_each_call_has_one_answer
@@ -235,6 +238,25 @@ async def test_a_result_stays_a_result_whatever_it_says(desk: Desk, text):
     assert {json.loads(row[4])["authority_digest"] for row in turns} == {before}
     assert await desk.runtime.sessions.get_mode(session) is ToolMode.chat
     assert [path.name for path in desk.root.iterdir()] == ["a.txt"]
+
+
+UNCLOSED = ["password:'", "it's token='", "\\\"password'", "api_key=':x"]
+
+
+@pytest.mark.parametrize("text", UNCLOSED)
+async def test_a_quote_that_is_never_closed_takes_nothing_of_the_result_along(desk: Desk, text):
+    """Redacted as one text, a result lost what stood between two quotes, or was no JSON any more."""
+    given = ToolResult(stdout=text, stderr="':end", meta={"first": text, "second": "a'b"})
+    desk.runtime.registry.register(DeclaredTool("both", run=lambda _arguments, _context: given))
+    session = await desk.session(ToolMode.chat)
+    events = await desk.say(session, "go", Sends(RequestedCall("c", "both", "{}")))
+    (shown,) = [event.result for event in events if isinstance(event, ToolResultInfo)]
+    transcript = await desk.runtime.sessions.transcript(session)
+    (stored,) = [json.loads(m.content) for m in transcript if m.role is Role.tool]
+    assert stored == shown
+    assert stored["stderr"] == "':end"
+    # Whoever resumes the task reads it so.
+    assert len(past_calls(transcript, {})) == 1
 
 
 class Reads(Sends):

@@ -73,7 +73,7 @@ def draft_message(
     tool_call_id: str | None = None,
 ) -> MessageDraft:
     given = storable(content)
-    text = redactor.text(given)
+    text = _result_text(redactor, given) if role is Role.tool else redactor.text(given)
     calls = redactor.checked(list(tool_calls)) if tool_calls else None
     encoded = orjson.dumps(calls.value).decode() if calls else None
     return MessageDraft(
@@ -84,6 +84,19 @@ def draft_message(
         redacted=text != given or (calls is not None and calls.changed),
         encoded_calls=encoded,
     )
+
+
+def _result_text(redactor: Redactor, content: str) -> str:
+    """A result without secrets, and still one: where a text in it ends, the text of its JSON does not say,
+    and a quote that is never closed would take along all that stands behind it."""
+    try:
+        result = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return redactor.text(content)
+    if not isinstance(result, dict):
+        return redactor.text(content)
+    safe = redactor.checked(result)
+    return orjson.dumps(safe.value).decode() if safe.changed else content
 
 
 def must_be_there(connection: Connection, session_id: str) -> None:
