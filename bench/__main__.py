@@ -10,7 +10,7 @@ import sys
 
 import structlog
 
-from bench import agent, files, fleet, gates, gateway, log, memory, redaction, report, spawn, start
+from bench import agent, files, fleet, gates, gateway, growth, log, memory, redaction, report, spawn, start
 from bench.page import write_page
 from bench.rows import print_lines, print_table
 
@@ -25,6 +25,7 @@ PARTS = {
     "gateway": gateway.rows,
     "agent": agent.rows,
     "fleet": fleet.rows,
+    "growth": growth.rows,
 }
 PEERS = "peers"
 

@@ -17,7 +17,7 @@ from interlock.store.upgrade import alembic_config, engine_for, upgrade
 from tests.conftest import open_store
 
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
-REVISIONS = [f"{number:04}" for number in range(1, 15)]
+REVISIONS = [f"{number:04}" for number in range(1, 16)]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

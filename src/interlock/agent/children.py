@@ -41,11 +41,15 @@ MAX_CHILDREN = 8
 # What is left of a call's time when the child must have ended by itself.
 MARGIN_SECONDS = 2.0
 
-_WITHIN = "SELECT DISTINCT task FROM events WHERE stream = ? AND substr(task, 1, ?) = ?"
-_TURNS_WITHIN = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+# What stands within a task came after its own first event.
+_SINCE = "seq >= coalesce((SELECT min(seq) FROM events WHERE stream = ? AND task = ?), 0)"
+_WITHIN = f"""
+SELECT DISTINCT task FROM events WHERE stream = ? AND {_SINCE} AND substr(task, 1, ?) = ?
+"""  # noqa: S608 - the condition is a constant
+_TURNS_WITHIN = f"""
+SELECT payload FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.completed' AND payload IS NOT NULL
     AND (task = ? OR substr(task, 1, ?) = ?)
-"""
+"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ def _next_child(connection: Connection, context: ToolContext) -> str:
     if parent.count(".") >= MAX_DEPTH:
         raise _refused(f"a task may be handed over at most {MAX_DEPTH} times in a row")
     prefix = f"{parent}."
-    rows = connection.query(_WITHIN, (context.session_id, len(prefix), prefix))
+    rows = connection.query(_WITHIN, (context.session_id, context.session_id, parent, len(prefix), prefix))
     own = {str(row[0]).removeprefix(prefix).partition(".")[0] for row in rows}
     if len(own) >= MAX_CHILDREN:
         raise _refused(f"this task has handed over {MAX_CHILDREN} tasks already, and may hand over no more")
@@ -153,7 +157,8 @@ def _usage(connection: Connection, session_id: str, task_id: str) -> dict[str, U
     """Of a task and all tasks within it, by the models' names."""
     prefix = f"{task_id}."
     usage: dict[str, Usage] = {}
-    for (payload,) in connection.query(_TURNS_WITHIN, (session_id, task_id, len(prefix), prefix)):
+    parameters = (session_id, session_id, task_id, task_id, len(prefix), prefix)
+    for (payload,) in connection.query(_TURNS_WITHIN, parameters):
         told: dict[str, Any] = orjson.loads(payload)
         add_usage(usage, told)
     return usage

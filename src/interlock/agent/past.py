@@ -27,13 +27,17 @@ from interlock.tools.result import ToolResult
 
 READ_OWN = """
 SELECT id, kind, time_us, payload FROM events
-WHERE stream = ? AND coalesce(task, '') = ? AND payload IS NOT NULL
+WHERE stream = ? AND {of_task} AND payload IS NOT NULL
   AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%')
 ORDER BY seq
 """
-# What was handed over counts as well.
+READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
+READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
+# What was handed over counts as well. It came between the task's own first event and its last.
 TURNS_WITHIN = """
 SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+    AND seq > (SELECT min(seq) FROM events WHERE stream = ? AND task = ?)
+    AND seq <= (SELECT max(seq) FROM events WHERE stream = ? AND task = ?)
     AND substr(task, 1, ?) = ?
 """
 LAST_COMPACTION = """
@@ -128,7 +132,11 @@ def read_standing(connection: Connection, session_id: str, task: str | None, att
 
 
 def read_past(connection: Connection, session_id: str, task: str | None) -> Past:
-    rows = connection.query(READ_OWN, (session_id, task or ""))
+    rows = (
+        connection.query(READ_OWN_OF_TASK, (session_id, task))
+        if task
+        else connection.query(READ_OWN_OF_NONE, (session_id,))
+    )
     asked = questions_of(connection, session_id, task)
     past = Past(seconds=_worked_seconds(rows), questions={each.call_id: each for each in asked})
     for event_id, kind, _time_us, payload in rows:
@@ -143,10 +151,14 @@ def read_past(connection: Connection, session_id: str, task: str | None) -> Past
             past.agent = (fields["agent"], fields["agent_hash"])
         elif kind.startswith("tool_call."):
             _take_down(past.calls, kind, fields)
-    prefix = f"{task}."
-    for (payload,) in connection.query(TURNS_WITHIN, (session_id, len(prefix), prefix)) if task else ():
+    for (payload,) in _turns_within(connection, session_id, task) if task else ():
         add_usage(past.usage, orjson.loads(payload))
     return past
+
+
+def _turns_within(connection: Connection, session_id: str, task: str) -> list[Row]:
+    prefix, span = f"{task}.", (session_id, task) * 2
+    return connection.query(TURNS_WITHIN, (session_id, *span, len(prefix), prefix))
 
 
 def _since_the_last_request(messages: Sequence[Message]) -> Sequence[Message]:

@@ -24,10 +24,12 @@ SELECT {COLUMNS} FROM events WHERE stream = ? AND seq < ? {{kinds}} ORDER BY seq
 OLDEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} ORDER BY seq LIMIT ?
 """  # noqa: S608
-# A task's first event is the message that it is about. What it handed over is named after it, with a dot.
+# A task's first event is the message that it is about; what it handed over is named after it, with a dot:
+# all of that lies between its own first event and its last.
 OF_TASK = f"""
-SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?) AND seq >= coalesce(
-    (SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
+SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
+    AND seq >= coalesce((SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
+    AND seq <= coalesce((SELECT max(seq) FROM events WHERE stream = ? AND task = ?), 0)
 ORDER BY seq LIMIT ?
 """  # noqa: S608
 
@@ -106,7 +108,8 @@ def read_timeline(
         chosen = rows[:limit][::-1]
     else:
         within = f"{task_id}."
-        parameters = (session_id, task_id, len(within), within, task_id, session_id, limit + 1)
+        span = (task_id, session_id, session_id, task_id)
+        parameters = (session_id, task_id, len(within), within, *span, limit + 1)
         rows = connection.query(OF_TASK, parameters)
         chosen = rows[:limit]
     return Timeline(timeline([stored_event(row) for row in chosen], cost_of), len(rows) > limit)

@@ -17,19 +17,27 @@ READ_ALL_MESSAGES = f"""
 SELECT {_COLUMNS} FROM messages m
 WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL ORDER BY m.seq LIMIT ?
 """  # noqa: S608
+# Each message by itself, so that a page of a long session is found without joining all of it.
 READ_MESSAGES = f"""
-SELECT {_COLUMNS} FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
-WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL AND coalesce(e.task, '') NOT LIKE '%.%'
+SELECT {_COLUMNS} FROM messages m
+WHERE m.session_id = ? AND m.seq > ? AND m.content IS NOT NULL AND (
+    SELECT coalesce(e.task, '') FROM events e WHERE e.stream = m.session_id AND e.seq = m.seq
+) NOT LIKE '%.%'
 ORDER BY m.seq LIMIT ?
 """  # noqa: S608
 ALL = 2**62
 
 # The event that vouches for a message has its number, and knows its task.
-READ_WITH_TASKS = f"""
+READ_ALL_WITH_TASKS = f"""
 SELECT {_COLUMNS}, e.task FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq
-WHERE m.session_id = ? AND m.seq >= ? AND m.content IS NOT NULL ORDER BY m.seq
+WHERE m.session_id = ? AND m.content IS NOT NULL ORDER BY m.seq
 """  # noqa: S608
-
+READ_OF_TASK = f"""
+SELECT {_COLUMNS} FROM messages m
+WHERE m.session_id = ? AND m.content IS NOT NULL
+    AND m.seq IN (SELECT seq FROM events WHERE stream = ? AND task = ? AND seq >= ?)
+ORDER BY m.seq
+"""  # noqa: S608
 
 IS_RUN = "SELECT 1 FROM sessions WHERE id = ? AND kind = 'run'"
 
@@ -58,11 +66,11 @@ def read_for_task(connection: Connection, session_id: str, task: str | None) -> 
     A step of a run, and a task that was handed over, begin afresh: they are told their own alone.
     """
     must_be_there(connection, session_id)
-    rows = connection.query(READ_WITH_TASKS, (session_id, 0))
+    if task is not None and (is_handed_over(task) or connection.query(IS_RUN, (session_id,))):
+        return read_of_task(connection, session_id, 0, task)
+    rows = connection.query(READ_ALL_WITH_TASKS, (session_id,))
     if task is None:
         return [_message(row[:-1]) for row in rows]
-    if is_handed_over(task) or connection.query(IS_RUN, (session_id,)):
-        return [_message(row[:-1]) for row in rows if row[-1] == task]
     rows = [row for row in rows if not is_handed_over(row[-1])]
     places: dict[str, int] = {}
     placed = [(_place(row, places), row) for row in rows]
@@ -73,8 +81,8 @@ def read_for_task(connection: Connection, session_id: str, task: str | None) -> 
 
 def read_of_task(connection: Connection, session_id: str, message_seq: int, task: str) -> list[Message]:
     """Only that task's own, from its message on."""
-    rows = connection.query(READ_WITH_TASKS, (session_id, message_seq))
-    return [_message(row[:-1]) for row in rows if row[-1] == task]
+    rows = connection.query(READ_OF_TASK, (session_id, session_id, task, message_seq))
+    return [_message(row) for row in rows]
 
 
 def _place(row: Row, places: dict[str, int]) -> int:

@@ -37,7 +37,7 @@ from interlock.store.driver import (
 Result = TypeVar("Result")
 
 # The newest migration this program knows; a test holds it equal to the last file in migrations/.
-SCHEMA_REVISION = "0014"
+SCHEMA_REVISION = "0015"
 
 # A row that is visible and yet newer than every transaction of this server came from another one.
 FOREIGN_TRANSACTIONS = """

@@ -63,6 +63,8 @@ stream_heads = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("time_us", BigInteger, nullable=False),
     Column("closed_us", BigInteger),
+    # Sessions are listed by when something last happened in them.
+    Index("stream_heads_time", "time_us", "stream"),
 )
 
 events = Table(
@@ -83,6 +85,9 @@ events = Table(
     Column("prev_hash", LargeBinary, nullable=False),
     Column("hash", LargeBinary, nullable=False),
     UniqueConstraint("stream", "seq", name="events_stream_seq"),
+    # A long session is not looked through for one of its tasks, nor for the last event of a kind.
+    Index("events_stream_task", "stream", "task", "seq"),
+    Index("events_stream_kind", "stream", "kind", "seq"),
     Index("events_txid_position", "txid", "position").ddl_if(dialect="postgresql"),
     # What a day used is asked before a turn, and the rest of a day's events is not looked at.
     Index(
@@ -164,6 +169,7 @@ tasks = Table(
     Index("tasks_session_status", "session_id", "status", "message_seq"),
     Index("tasks_status_created", "status", "created_us"),
     Index("tasks_created", "created_us"),
+    Index("tasks_ended", "ended_us"),
 )
 
 # A run of a workflow is a session of kind 'run'; `definition` is what it was begun with, as text.

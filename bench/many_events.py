@@ -1,0 +1,179 @@
+"""Stores of very many events, made fast and honestly: every event goes through the ledger and its chain,
+every message has the event that vouches for it, and `events verify` finds nothing.
+
+A third of the tasks stand in one long session, the rest in sessions of ten each; workers are told of in the
+system's stream. Times are spread over a hundred days, so that a day is a hundredth of all.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import interlock.events.ledger as ledger_module
+from interlock.config.modes import ToolMode
+from interlock.events.base import Event
+from interlock.events.catalog import SYSTEM_STREAM, SessionCreated, ToolCallCompleted, ToolCallStarted
+from interlock.events.ledger import Draft, Ledger, Recorded, Scope
+from interlock.events.log import EventLog
+from interlock.events.processes import WorkerStarted
+from interlock.events.work import (
+    AgentCompleted,
+    AgentStarted,
+    TaskFinished,
+    TaskQueued,
+    TaskStarted,
+    TurnCompleted,
+    TurnStarted,
+)
+from interlock.redaction.redactor import Redactor
+from interlock.session.manager import INSERT_SESSION
+from interlock.session.messages import draft_message
+from interlock.session.models import Role
+from interlock.store.database import Database
+from interlock.store.driver import Connection
+from interlock.worker.rows import INSERT, Task, TaskStatus
+
+DAYS = 100
+DAY_US = 86_400_000_000
+TASKS_OF_A_SESSION = 10
+EVENTS_OF_A_TASK = 12
+TASKS_AT_ONCE = 500
+LONG_SESSION = "s_long"
+CALL = {"call_id": "call_1", "tool_name": "current_time", "mode": "chat_safe", "authority_digest": "d" * 64}
+
+
+class Maker:
+    """`tasks` are those it has made, in order: the session, the task and the number of its message."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._redactor = Redactor()
+        self._log = EventLog(database, self._redactor)
+        self._now_us = 0
+        self._opened: set[str] = set()
+        self.tasks: list[tuple[str, str, int]] = []
+
+    def make(self, events: int) -> None:
+        count = events // EVENTS_OF_A_TASK
+        began_us = time.time_ns() // 1000 - DAYS * DAY_US
+        connection = self._database.config.connect()
+        try:
+            with self._clock():
+                for first in range(0, count, TASKS_AT_ONCE):
+                    connection.begin(write=True)
+                    ledger = Ledger(connection, {})
+                    for number in range(first, min(first + TASKS_AT_ONCE, count)):
+                        self._now_us = began_us + number * DAYS * DAY_US // count
+                        self._one(connection, ledger, number)
+                    ledger.flush()
+                    connection.commit()
+            if self._database.dialect == "postgresql":
+                connection.change("ANALYZE")
+        finally:
+            connection.close()
+            self._log.close()
+
+    @contextmanager
+    def _clock(self) -> Iterator[None]:
+        """The ledger reads the time in one place."""
+        real, ledger_module.now_us = ledger_module.now_us, lambda: self._now_us
+        try:
+            yield
+        finally:
+            ledger_module.now_us = real
+
+    def _one(self, connection: Connection, ledger: Ledger, number: int) -> None:
+        place = number // 3 * 2 + number % 3
+        session = LONG_SESSION if number % 3 == 2 else f"s_{place // TASKS_OF_A_SESSION}"
+        if session not in self._opened:
+            self._opened.add(session)
+            self._open(connection, ledger, session)
+        self._task(connection, ledger, session, f"t_{number}")
+        if number % 8 == 0:
+            worker = WorkerStarted(worker=f"w-{number}", pid=number, host="here")
+            self._told(ledger, SYSTEM_STREAM, self._log.draft(worker))
+
+    def _open(self, connection: Connection, ledger: Ledger, session: str) -> None:
+        row = (session, "chat", f"About {session}", "bench", self._now_us, "chat_safe", None, None)
+        connection.change(INSERT_SESSION, row)
+        ledger.open_stream(session)
+        created = SessionCreated(
+            session_kind="chat", title=f"About {session}", mode="chat_safe", opened_by="bench"
+        )
+        self._told(ledger, session, self._log.draft(created))
+
+    def _task(self, connection: Connection, ledger: Ledger, session: str, task: str) -> None:
+        asked = draft_message(self._redactor, Role.user, f"What time is it, for {task}?")
+        (message,) = self._told(ledger, session, asked.draft(self._log, session, Scope(task)))
+        queued = self._event(
+            TaskQueued(task_id=task, message_seq=message.seq, who="bench"), task, message.id
+        )
+        started = self._event(
+            TaskStarted(task_id=task, mode="chat_safe", worker="w-0", attempt=1), task, queued.id
+        )
+        self._told(ledger, session, queued, started, *self._work(session, task, started.id))
+        row = Task(
+            id=task,
+            session_id=session,
+            message_seq=message.seq,
+            status=TaskStatus.done,
+            mode=ToolMode.chat_safe,
+            who="bench",
+            created_us=self._now_us,
+            started_us=self._now_us,
+            ended_us=self._now_us,
+            attempts=1,
+            queued_event=queued.id,
+            started_event=started.id,
+        )
+        connection.change(INSERT, row.as_row())
+        self.tasks.append((session, task, message.seq))
+
+    def _work(self, session: str, task: str, started: str) -> Sequence[Draft]:
+        """One turn with a call, and the answer."""
+        agent = self._event(
+            AgentStarted(task_id=task, agent="interlock", agent_hash="", model="bench"), task, started
+        )
+        begun = TurnStarted(
+            turn=1, authority_digest="d" * 64, model="bench", tool_choice="auto", messages=2
+        )
+        turn = self._event(begun, task, agent.id)
+        call = ToolCallStarted(
+            **CALL, requested_name="current_time", arguments={}, effect="read", timeout_seconds=30
+        )
+        intent = self._event(call, task, turn.id)
+        ended = ToolCallCompleted(
+            **CALL,
+            latency_ms=1.0,
+            exit_code=0,
+            truncated_lines=False,
+            truncated_bytes=False,
+            output_hash="",
+        )
+        completed = TurnCompleted(
+            turn=1,
+            finish_reason="stop",
+            tool_calls=1,
+            input_tokens=100,
+            output_tokens=20,
+            latency_ms=5.0,
+            model="bench",
+        )
+        answer = draft_message(self._redactor, Role.assistant, f"It is noon, for {task}.")
+        return (
+            *(agent, turn, intent, self._event(ended, task, intent.id)),
+            self._event(completed, task, turn.id),
+            answer.draft(self._log, session, Scope(task, agent.id)),
+            self._event(AgentCompleted(turns=1, input_tokens=100, output_tokens=20), task, agent.id),
+            self._event(TaskFinished(task_id=task, status="done"), task, started),
+        )
+
+    def _event(self, event: Event, task: str, parent: str) -> Draft:
+        return self._log.draft(event, Scope(task, parent))
+
+    def _told(self, ledger: Ledger, stream: str, *drafts: Draft) -> list[Recorded]:
+        return ledger.add(stream, None, drafts, _refused)
+
+
+def _refused(error: Exception) -> None:
+    raise error
