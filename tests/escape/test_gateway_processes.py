@@ -6,15 +6,17 @@ import shutil
 import socket
 import ssl
 import subprocess
+from contextlib import AsyncExitStack
 
 import pytest
 from websockets.asyncio.client import connect
 
 from interlock.gateway.serving import Address, listening_socket
+from interlock.gateway.wire import MORE_CONNECTIONS
 from interlock.wiring.serving import open_server
 from tests.doubles.openai_answers import Hang, said
 from tests.doubles.openai_server import KEY, OpenAIServer
-from tests.escape.gateway_attacker import Child, Wire
+from tests.escape.gateway_attacker import Child, Wire, head
 from tests.integration.gateway.house import Client, text_of
 
 STOP_SECONDS = 8
@@ -140,6 +142,34 @@ async def test_with_a_certificate_nothing_is_said_in_the_open(tmp_path, certific
     await wire.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert not (await wire.rest()).startswith(b"HTTP")
     await wire.close()
+    assert (await asyncio.to_thread(child.stop))[0] == 0
+    assert "Traceback" not in child.complaints()
+
+
+async def test_handshakes_that_do_not_go_on_take_neither_memory_nor_files(tmp_path, certificate):
+    home = tmp_path / "home"
+    home.mkdir()
+    child = await asyncio.to_thread(Child(home, **certificate).start)
+    trusting = ssl.create_default_context(cafile=certificate["GATEWAY_TLS_CERT"])
+
+    async def asked() -> bytes:
+        reader, writer = await asyncio.open_connection("localhost", child.port, ssl=trusting)
+        writer.write(head("/readyz", child.port, {"Connection": "close"}))
+        said = await reader.read(15)
+        writer.close()
+        return said
+
+    assert await asked() == b"HTTP/1.1 200 OK"
+    files, megabytes = child.open_files, child.megabytes
+    async with AsyncExitStack() as held:
+        for number in range(3 * MORE_CONNECTIONS):
+            wire = await Wire.open(child.port)
+            held.push_async_callback(wire.close)
+            # The beginning of a hello, from every other one.
+            await wire.send(b"\x16\x03\x01\x02\x00" * (number % 2))
+        assert await asked() == b"HTTP/1.1 200 OK"
+        assert child.open_files - files < MORE_CONNECTIONS + 30
+        assert child.megabytes - megabytes < 100
     assert (await asyncio.to_thread(child.stop))[0] == 0
     assert "Traceback" not in child.complaints()
 

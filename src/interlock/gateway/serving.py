@@ -18,8 +18,8 @@ from interlock.gateway.app import Gateway
 from interlock.gateway.tries import FewAMinute
 from interlock.gateway.wire import (
     MORE_CONNECTIONS,
-    REQUEST_SECONDS,
     BoundedSocketProtocol,
+    Handshakes,
     ImpatientProtocol,
 )
 from interlock.infra.errors import ConfigurationError
@@ -153,17 +153,15 @@ class _Quiet(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn does it; but it would wait a minute for somebody who does not go on with TLS."""
+        """As uvicorn does it, but for TLS: it would wait a minute for any number who do not go on."""
         loop, config = asyncio.get_running_loop(), self.config
-        patience = REQUEST_SECONDS if config.ssl else None
+        handshakes = Handshakes(config.ssl) if config.ssl else None
 
-        def made() -> asyncio.Protocol:
-            return ImpatientProtocol(config, self.server_state, self.lifespan.state)
+        def made() -> asyncio.BaseProtocol:
+            protocol = ImpatientProtocol(config, self.server_state, self.lifespan.state)
+            return protocol if handshakes is None else handshakes.before(protocol)
 
         self.servers = [
-            await loop.create_server(
-                made, sock=each, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=patience
-            )
-            for each in sockets or ()
+            await loop.create_server(made, sock=each, backlog=config.backlog) for each in sockets or ()
         ]
         self.started = True

@@ -4,6 +4,9 @@ Whoever connects and does not get on is cut off, and gives way to others before 
 gone: a connection that is only closed stays open for as long as its other end does not read.
 """
 
+import asyncio
+import ssl
+from asyncio.sslproto import SSLProtocol
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -32,10 +35,62 @@ MAX_PARTS = 4096
 TOO_MANY = 1008
 
 
+class Handshakes:
+    """TLS that is not agreed on yet. Each takes memory and an open file before anything can be asked."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._begun: dict[ImpatientProtocol, asyncio.Transport] = {}
+
+    def before(self, protocol: "ImpatientProtocol") -> asyncio.BaseProtocol:
+        protocol.handshakes = self
+        return _Handshake(self, protocol, self._context)
+
+    def begin(self, protocol: "ImpatientProtocol", transport: asyncio.Transport) -> None:
+        """Of too many the one goes that was there longest."""
+        self._begun[protocol] = transport
+        if len(self._begun) > MORE_CONNECTIONS:
+            self._begun.pop(next(iter(self._begun))).abort()
+
+    def end(self, protocol: "ImpatientProtocol") -> None:
+        self._begun.pop(protocol, None)
+
+
+class _Handshake(SSLProtocol):
+    """What asyncio itself would put between, with an eye on those that do not go on."""
+
+    # It keeps a buffer of this size for every connection.
+    max_size = READ_BYTES
+
+    def __init__(
+        self, all_of_them: Handshakes, protocol: "ImpatientProtocol", context: ssl.SSLContext
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        # Nobody waits for it, which asyncio allows and its types do not know.
+        waiter: Any = None
+        super().__init__(
+            loop, protocol, context, waiter, server_side=True, ssl_handshake_timeout=int(REQUEST_SECONDS)
+        )
+        self._all, self._above = all_of_them, protocol
+
+    def connection_made(self, transport: Any) -> None:
+        self._all.begin(self._above, transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._all.end(self._above)
+        super().connection_lost(exc)
+
+
 class ImpatientProtocol(H11Protocol):
     """HTTP, but not for ever with someone who says nothing, or too little, or does not listen."""
 
+    # Where the connection came by TLS.
+    handshakes: Handshakes | None = None
+
     def connection_made(self, transport: Any) -> None:
+        if self.handshakes is not None:
+            self.handshakes.end(self)
         super().connection_made(transport)
         transport.max_size = READ_BYTES
         self._drained = 0
@@ -64,8 +119,8 @@ class ImpatientProtocol(H11Protocol):
         return self.is_answering and bool(self.cycle.scope.get(LET_IN))
 
     def _make_room(self) -> None:
-        """Of too many the one goes that was there longest. A stranger who has asked for something by half, or
-        does not read the answer, goes as well: it would keep out everybody else.
+        """Of too many the one goes that was there longest. A stranger who has asked for something by half,
+        or does not read the answer, goes as well: it would keep out everybody else.
         """
         waiting = [each for each in self.connections if isinstance(each, ImpatientProtocol)]
         staying = [each for each in waiting if not each.transport.is_closing()]
