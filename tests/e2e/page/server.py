@@ -65,6 +65,10 @@ class Server:
         self.origin = "{0.scheme}://{0.netloc}".format(urlsplit(self.link))
         return self
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def complaints(self) -> str:
         return (self.home / "stderr.txt").read_text()
 
