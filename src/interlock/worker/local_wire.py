@@ -32,6 +32,7 @@ class LocalWire:
         self._ends: set[_End] = set()
         self._hear: Hear = lambda _signal: None
         self.is_host = False
+        self._told = ""
 
     @property
     def is_connected(self) -> bool:
@@ -61,7 +62,10 @@ class LocalWire:
                 if not await self._join():
                     await self._host()
             except OSError as error:
-                _log.warning("wire_broken", error=str(error))
+                # Once for the same fault: it is tried several times a second.
+                level = _log.debug if str(error) == self._told else _log.warning
+                level("wire_broken", error=str(error))
+                self._told = str(error)
             # Not so soon again; a switchboard that goes after a while is looked for at once.
             if loop.time() - began < RETRY_SECONDS:
                 await asyncio.sleep(RETRY_SECONDS)

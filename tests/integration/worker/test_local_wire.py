@@ -8,6 +8,7 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from interlock.worker.local_wire import LOCK, MAX_LINE_BYTES, RETRY_SECONDS, SOCKET, LocalWire, _End
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
@@ -171,14 +172,17 @@ async def test_a_switchboard_that_sends_everybody_away_is_not_asked_without_a_pa
     assert 1 <= came <= 2 / RETRY_SECONDS
 
 
-async def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path):
+async def test_a_lock_that_leads_elsewhere_is_not_followed_and_told_once(tmp_path):
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / LOCK).symlink_to(tmp_path / "elsewhere")
     running = asyncio.create_task((wire := LocalWire(folder)).run(lambda _signal: None, lambda: True))
-    await asyncio.sleep(0.3)
+    with capture_logs() as logs:
+        await asyncio.sleep(0.7)
     assert not wire.is_connected
     assert not (tmp_path / "elsewhere").exists()
+    # It was tried several times, and told once.
+    assert [line["log_level"] for line in logs[:3]] == ["warning", "debug", "debug"]
     (folder / LOCK).unlink()
     await until(lambda: wire.is_host)
     running.cancel()
