@@ -130,7 +130,7 @@ class SessionSettings(SettingsGroup):
     default_mode: str = ToolMode.chat_safe.value
     open_modes: Annotated[frozenset[ToolMode], NoDecode] = frozenset({ToolMode.chat_safe})
     queue_limit: PositiveInt = 20
-    lease_seconds: Annotated[float, Field(ge=1)] = 30.0
+    lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
 
     @field_validator("default_mode")
     @classmethod

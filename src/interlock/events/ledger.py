@@ -31,7 +31,7 @@ CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
 
 LEASE_IS_HELD = """
 SELECT 1 FROM session_leases
-WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS} {FOR_SHARE}
+WHERE session_id = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
 """
 
 OPEN_STREAM = "INSERT INTO stream_heads (stream, seq, hash, time_us) VALUES (?, 0, ?, ?)"

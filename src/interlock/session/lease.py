@@ -1,4 +1,5 @@
-"""Who may write to a session: one holder at a time, for a while, by the database's clock.
+"""Who may write to a session: one holder at a time, for a while, by a clock that all of them share: that of
+PostgreSQL's server, or with SQLite the time since this machine started, which nobody can set.
 
 The token only grows. A holder that was stopped and wakes up late still has its old token, and every
 write it tries is refused in the same statement that would have written.
@@ -31,17 +32,17 @@ FIRST_DELAY_SECONDS = 0.05
 # again.
 TAKE = """
 INSERT INTO session_leases (session_id, token, holder, expires_ms)
-VALUES (?, {NOW_MS}, ?, {NOW_MS} + ?)
+VALUES (?, {NOW_MS}, ?, {LEASE_MS} + ?)
 ON CONFLICT (session_id) DO UPDATE
 SET token = CASE WHEN session_leases.token < excluded.token THEN excluded.token
                  ELSE session_leases.token + 1 END,
     holder = excluded.holder, expires_ms = excluded.expires_ms
-WHERE session_leases.expires_ms <= {NOW_MS}
+WHERE session_leases.expires_ms <= {LEASE_MS} OR session_leases.expires_ms > {LAST_LEASE_MS}
 RETURNING token
 """
 RENEW = """
-UPDATE session_leases SET expires_ms = {NOW_MS} + ?
-WHERE session_id = ? AND token = ? AND expires_ms > {NOW_MS}
+UPDATE session_leases SET expires_ms = {LEASE_MS} + ?
+WHERE session_id = ? AND token = ? AND expires_ms > {LEASE_MS}
 """
 GIVE_BACK = "UPDATE session_leases SET expires_ms = 0 WHERE session_id = ? AND token = ?"
 

@@ -1,8 +1,8 @@
 """One connection to either database, speaking the same named SQL, and the edge where its errors end.
 
-Statements are written once, with `?` parameters and three words that differ by database: `{NOW_MS}` (the
-database's own clock) and the row locks `{FOR_UPDATE}` and `{FOR_SHARE}`, which SQLite does not need: its
-one writer holds the whole file.
+Statements are written once, with `?` parameters and a few words that differ by database: `{NOW_MS}` (the
+database's own clock), `{LEASE_MS}` (the clock that leases end by) and the row locks `{FOR_UPDATE}` and
+`{FOR_SHARE}`, which SQLite does not need: its one writer holds the whole file.
 """
 
 import errno
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from interlock.infra.errors import (
     InterlockError,
@@ -73,7 +74,14 @@ class Connection(ABC):
 
 WAL_RETRY_SECONDS = 0.01
 
+# No lease lasts longer. One that would was taken by another clock: before that was set back, or before the
+# machine was started again.
+LONGEST_LEASE_SECONDS = 3600
+_LONGEST_LEASE_MS = LONGEST_LEASE_SECONDS * 1000
+
 _SQLITE_WORDS = {
+    "{LEASE_MS}": "lease_ms()",
+    "{LAST_LEASE_MS}": f"(lease_ms() + {_LONGEST_LEASE_MS})",
     "{NOW_MS}": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     "{FOR_UPDATE}": "",
     "{FOR_SHARE}": "",
@@ -85,6 +93,24 @@ def _sqlite_sql(sql: str) -> str:
     for word, meaning in _SQLITE_WORDS.items():
         sql = sql.replace(word, meaning)
     return sql
+
+
+@lru_cache(maxsize=1)
+def _start_of_the_machine() -> int:
+    """A number for each start of the machine, so that no two of them share a range of the lease clock."""
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    except OSError:
+        name = b""
+    return 1 + crc32(name) % (2**20 - 1)
+
+
+def lease_ms() -> int:
+    """Since the machine started, asleep or not: whoever sets its clock moves no lease.
+
+    All processes that share an SQLite file run on one machine.
+    """
+    return (_start_of_the_machine() << 42) + time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
 
 class SqliteConnection(Connection):
@@ -108,6 +134,7 @@ class SqliteConnection(Connection):
                 cached_statements=256,
             )
             self._raw.execute("PRAGMA trusted_schema=OFF")
+            self._raw.create_function("lease_ms", 0, lease_ms)
             if not as_found:
                 self._choose_wal(busy_timeout_seconds)
                 self._raw.execute(f"PRAGMA synchronous={synchronous}")
@@ -256,8 +283,11 @@ def file_refused(error: OSError, path: Path) -> StoreError:
 
 # -- PostgreSQL --------------------------------------------------------------------------------------
 
+_POSTGRES_NOW_MS = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 _POSTGRES_WORDS = {
-    "{NOW_MS}": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
+    "{LEASE_MS}": _POSTGRES_NOW_MS,
+    "{LAST_LEASE_MS}": f"({_POSTGRES_NOW_MS} + {_LONGEST_LEASE_MS})",
+    "{NOW_MS}": _POSTGRES_NOW_MS,
     "{FOR_UPDATE}": "FOR UPDATE",
     "{FOR_SHARE}": "FOR SHARE",
 }

@@ -85,7 +85,8 @@ WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY mes
 # The same, and whether somebody holds the session.
 LOOK_AT = """
 SELECT status, cancel_requested_us IS NOT NULL, EXISTS (
-    SELECT 1 FROM session_leases l WHERE l.session_id = tasks.session_id AND l.expires_ms > {NOW_MS})
+    SELECT 1 FROM session_leases l WHERE l.session_id = tasks.session_id
+        AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
 FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """
@@ -125,7 +126,8 @@ _TO_DO = """
 SELECT t.session_id, t.created_us FROM tasks t
 WHERE t.status = '{status}'
     AND NOT EXISTS (
-        SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id AND l.expires_ms > {NOW_MS})
+        SELECT 1 FROM session_leases l WHERE l.session_id = t.session_id
+            AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
     AND NOT EXISTS (
         SELECT 1 FROM tasks e WHERE e.session_id = t.session_id
             AND e.status IN ('queued', 'running', 'waiting') AND e.message_seq < t.message_seq)

@@ -1,4 +1,4 @@
-"""Who speaks for a bot: one process at a time, for a while, by the database's clock.
+"""Who speaks for a bot: one process at a time, for a while, by the clock of leases.
 
 Only the holder takes in what people write, and only it tells them anything. What it stores is stored if it
 still holds the bot in that very transaction; what it sends is sent while nobody else can have taken it.
@@ -19,21 +19,21 @@ _log = structlog.get_logger(__name__)
 # The token only grows; after a restore it begins at the database's time.
 TAKE = """
 INSERT INTO telegram_leases (bot_id, token, holder, expires_ms)
-VALUES (?, {NOW_MS}, ?, {NOW_MS} + ?)
+VALUES (?, {NOW_MS}, ?, {LEASE_MS} + ?)
 ON CONFLICT (bot_id) DO UPDATE
 SET token = CASE WHEN telegram_leases.token < excluded.token THEN excluded.token
                  ELSE telegram_leases.token + 1 END,
     holder = excluded.holder, expires_ms = excluded.expires_ms
-WHERE telegram_leases.expires_ms <= {NOW_MS}
+WHERE telegram_leases.expires_ms <= {LEASE_MS} OR telegram_leases.expires_ms > {LAST_LEASE_MS}
 RETURNING token
 """
 RENEW = """
-UPDATE telegram_leases SET expires_ms = {NOW_MS} + ?
-WHERE bot_id = ? AND token = ? AND expires_ms > {NOW_MS}
+UPDATE telegram_leases SET expires_ms = {LEASE_MS} + ?
+WHERE bot_id = ? AND token = ? AND expires_ms > {LEASE_MS}
 """
 GIVE_BACK = "UPDATE telegram_leases SET expires_ms = 0 WHERE bot_id = ? AND token = ?"
 IS_HELD = """
-SELECT 1 FROM telegram_leases WHERE bot_id = ? AND token = ? AND expires_ms > {NOW_MS} {FOR_SHARE}
+SELECT 1 FROM telegram_leases WHERE bot_id = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
 """
 
 
