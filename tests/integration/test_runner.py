@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from hashlib import sha256
 
 import pytest
 from structlog.testing import capture_logs
@@ -254,7 +255,15 @@ async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(bench):
     assert seen == ["x" * 10_000]
     recorded = echo.events()[0][1]["arguments"]["text"]
     assert len(recorded) < 4100
-    assert recorded.endswith("(10000 characters)")
+    assert recorded.endswith(f"(10000 characters, sha256 {sha256(b'x' * 10000).hexdigest()})")
+
+
+async def test_nothing_of_a_command_hides_behind_its_beginning(bench):
+    """Where the gates are embedded, or called from a terminal, no transcript has the rest of it."""
+    runs = bench(DeclaredTool("run", effect=Effect.exec, switches=frozenset({PolicySwitch.shell})))
+    command = "#" * 90_000 + "\nrm -r build"
+    await runs.call({"text": command})
+    assert runs.events()[0][1]["arguments"]["text"] == command
 
 
 async def test_known_secrets_reach_neither_the_caller_nor_the_log(bench):

@@ -15,9 +15,13 @@ from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.gates.verdict import Layer
 from interlock.redaction.redactor import Redactor
+from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.result import ToolFailure, ToolResult
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
+# A command is what was done: nothing of it may hide behind its beginning. No tool takes a longer one.
+MAX_RECORDED_COMMAND_CHARS = 100_000
+_COMMANDS = frozenset({Effect.exec, Effect.special})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ def intent_event(cleared: ClearedCall, redactor: Redactor) -> Event:
         authority_digest=cleared.authority.digest,
         redacted=arguments.changed,
         requested_name=cleared.requested_name,
-        arguments=_shortened(arguments.value),
+        arguments=_shortened(arguments.value, _most_chars(cleared.tool)),
         effect=cleared.tool.effect.value,
         timeout_seconds=cleared.timeout_seconds,
         sandbox=cleared.authority.profile.sandbox,
@@ -99,12 +103,18 @@ def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
     }
 
 
-def _shortened(value: Any) -> Any:
-    """The arguments as the log keeps them: long texts cut, with a note of how long they were."""
-    if isinstance(value, str) and len(value) > MAX_RECORDED_ARGUMENT_CHARS:
-        return f"{value[:MAX_RECORDED_ARGUMENT_CHARS]}… ({len(value)} characters)"
+def _most_chars(tool: BaseTool) -> int:
+    runs_commands = tool.effect in _COMMANDS or PolicySwitch.shell in tool.switches
+    return MAX_RECORDED_COMMAND_CHARS if runs_commands else MAX_RECORDED_ARGUMENT_CHARS
+
+
+def _shortened(value: Any, most: int) -> Any:
+    """As the log keeps them: long texts cut, with how long they were and a hash of all of it."""
+    if isinstance(value, str) and len(value) > most:
+        digest = sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{value[:most]}… ({len(value)} characters, sha256 {digest})"
     if isinstance(value, dict):
-        return {key: _shortened(item) for key, item in value.items()}
+        return {key: _shortened(item, most) for key, item in value.items()}
     if isinstance(value, list):
-        return [_shortened(item) for item in value]
+        return [_shortened(item, most) for item in value]
     return value
