@@ -72,14 +72,14 @@ class Bench:
         (packages / "broken.pth").write_text(
             f"{self.copy / 'src'}\nimport site; site.addsitedir({installed!r})\n"
         )
+        # It came with the packages. It is looked for beside the interpreter, where the sandbox lets it run.
+        shutil.copy(Path(sysconfig.get_path("scripts")) / "rg", folder / "bin")
         return folder / "bin" / "python"
 
     def run(self, *tests: str) -> Outcome:
         self._report.unlink(missing_ok=True)
         options = ("-p", "no:cacheprovider", f"--junitxml={self._report}")
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        # Programs that came with the packages, such as rg, lie beside the interpreter that started this.
-        variables["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
         try:
             done = subprocess.run(
                 [self._python, "-m", "pytest", *options, *tests],

@@ -39,6 +39,7 @@ def test_the_turn_that_crosses_the_limit_is_the_last():
     assert task.before_turn() is None
     task.reply_received(Usage(0, 1))
     stop = task.before_turn()
+    assert stop is not None
     assert (stop.limit, stop.allowed, stop.reached) == ("max_tokens", 100, 100)
     assert stop.sentence == (
         "The task used 100 tokens; it may use 100. What it did until then stays. "
