@@ -1,7 +1,7 @@
 """Attempts that a job makes: each prints `reached` if it came through, or the system's reason why not.
 
 A snippet sees `outside` and `inside` (folders), `server` (the number of the process that runs the tests),
-`port` and `path` (where somebody listens), `call` (a raw system call) and the modules named in `PRELUDE`.
+`port` and `path` (where somebody listens), `call` (a raw system call), `make_and_remove` and the modules named in `PRELUDE`.
 """
 
 PRELUDE = """
@@ -15,6 +15,11 @@ def call(number, *arguments):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
+def make_and_remove(folder):
+    # Where it comes through, nothing of it stays on the machine.
+    name = f"{folder}/interlock-{os.getpid()}"
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    os.unlink(name)
 def attempt():
 {body}
 try:
@@ -64,9 +69,9 @@ FILES = {
     ),
     "read through a link": ("return open(inside + '/link-out').read()", DENIED),
     "read by dot dot": ("return open(inside + '/../outside/file').read()", DENIED),
-    "write to a system folder": ("open('/usr/new', 'x')", DENIED),
+    "write to a system folder": ("make_and_remove('/usr')", DENIED),
     "write to a device": ("open('/dev/vda', 'rb')", (*DENIED, "ENOENT")),
-    "write to shared memory": ("open('/dev/shm/interlock-new', 'x')", DENIED),
+    "write to shared memory": ("make_and_remove('/dev/shm')", DENIED),
     "set a system variable": ("open('/proc/sys/kernel/hostname', 'w')", DENIED),
     "watch a whole file system": ("call(300, 0, 0)", DENIED),
     "open by handle": ("call(304, -100, 0, 0)", DENIED),
