@@ -53,6 +53,7 @@ def test_the_tool_is_judged_before_its_arguments(registry):
 @pytest.mark.parametrize("arguments", ["not json", "[]", "{}", '{"path": 5}', '{"path": "a", "more": 1}'])
 def test_wrong_arguments_are_refused(registry, arguments):
     refusal = judged(registry, "read_file", arguments, ToolMode.chat)
+    assert isinstance(refusal, Refusal)
     assert refusal.failure.error_code is ErrorCode.INVALID_ARGS
 
 
