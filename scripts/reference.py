@@ -43,6 +43,17 @@ FRAMES: dict[str, Any] = {
     "error": pieces.ErrorData,
     "event": pieces.EventData,
 }
+JSON_TYPES = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+    "Any": "any",
+    "None": "null",
+}
 # Defaults that follow from something else, in words.
 FOLLOWS = {
     "INTERLOCK_STATE_DIR": "`interlock` in `$XDG_STATE_HOME`, else in `~/.local/state`",
@@ -257,9 +268,12 @@ def _field_default(member: Any) -> str:
 
 
 def _type(hint: Any) -> str:
-    if type(hint) is type:
-        return str(hint.__name__)
-    return re.sub(r"\b(?:typing|collections\.abc|interlock(?:\.\w+)+)\.", "", str(hint))
+    """As JSON calls it: whoever reads the log or the socket need not know Python."""
+    text = hint.__name__ if type(hint) is type else str(hint)
+    for python, told in JSON_TYPES.items():
+        text = re.sub(rf"\b{python}\b", told, text)
+    text = re.sub(r"\b(?:typing|collections\.abc|interlock(?:\.\w+)+)\.", "", text)
+    return text.replace("object[string, any]", "object")
 
 
 # -- protocol ----------------------------------------------------------------------------------------
@@ -289,8 +303,13 @@ def _method(name: str) -> str:
 def _schema_words(part: dict[str, Any]) -> str:
     if "anyOf" in part:
         return " or ".join(_schema_words(each) for each in part["anyOf"])
-    limits = {"minimum": "from", "maximum": "to", "minLength": "length from", "maxLength": "length to"}
-    words = [f"{said} {part[key]}" for key, said in limits.items() if key in part]
+    limits = {
+        "minimum": "at least {}",
+        "maximum": "at most {}",
+        "minLength": "at least {} characters",
+        "maxLength": "at most {} characters",
+    }
+    words = [said.format(part[key]) for key, said in limits.items() if key in part]
     words += [f"at most {part['maxItems']} of them"] if "maxItems" in part else []
     words += [f"default `{json.dumps(part['default'])}`"] if part.get("default") is not None else []
     return ", ".join([str(part.get("type", part.get("$ref", "any")).split("/")[-1]), *words])

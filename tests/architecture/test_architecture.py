@@ -166,6 +166,12 @@ def test_a_reference_that_says_something_else_is_noticed():
     assert all(name in commands_page() for name in ("--no-worker", "--dry-run", "`SESSION`"))
 
 
+def test_every_argument_of_every_command_says_what_it_is():
+    assert [
+        line for line in commands_page().splitlines() if line.startswith("| `") and line.endswith("|  |")
+    ] == []
+
+
 def own_fields(event: type[Event]) -> list[str]:
     """The fields a kind adds itself; those of all tool calls are documented once."""
     return list(inspect.get_annotations(event))

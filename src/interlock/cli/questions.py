@@ -86,7 +86,13 @@ async def list_questions(
 
 @app.command
 async def show(question: str, *, json: AsJson = False) -> int:
-    """Show a question, and its answer if there is one."""
+    """Show a question, and its answer if there is one.
+
+    Parameters
+    ----------
+    question
+        The question's id, as `interlock questions list` shows it.
+    """
     async with opened_runtime() as runtime:
         found = await runtime.questions.get(question)
     if json:

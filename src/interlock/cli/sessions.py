@@ -54,7 +54,13 @@ async def list_sessions(*, archived: bool = False, limit: Count = 50, json: AsJs
 
 @app.command
 async def show(session: str, *, json: AsJson = False) -> int:
-    """Show a session and what was said in it."""
+    """Show a session and what was said in it.
+
+    Parameters
+    ----------
+    session
+        The session's id, as `interlock sessions list` shows it.
+    """
     async with opened_runtime() as runtime:
         found = await runtime.sessions.get(session)
         mode = await runtime.sessions.get_mode(session)

@@ -48,7 +48,13 @@ async def list_tasks(
 
 @app.command
 async def show(task: str, *, json: AsJson = False) -> int:
-    """Show a task and how it stands."""
+    """Show a task and how it stands.
+
+    Parameters
+    ----------
+    task
+        The task's id, as `interlock tasks list` shows it.
+    """
     async with opened_office() as office:
         found = await office.tasks.get(task)
         messages = await office.runtime.sessions.transcript(
@@ -76,7 +82,13 @@ async def show(task: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def cancel(task: str, *, json: AsJson = False) -> int:
-    """Cancel a task. Where it is being worked on, its worker is told."""
+    """Cancel a task. Where it is being worked on, its worker is told.
+
+    Parameters
+    ----------
+    task
+        The task's id, as `interlock tasks list` shows it.
+    """
     from interlock.wiring import local_person
 
     async with opened_office() as office:
@@ -87,7 +99,13 @@ async def cancel(task: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def retry(task: str, *, json: AsJson = False) -> int:
-    """Put the message of a failed or cancelled task once more, as a new task."""
+    """Put the message of a failed or cancelled task once more, as a new task.
+
+    Parameters
+    ----------
+    task
+        The task's id, as `interlock tasks list` shows it.
+    """
     from interlock.wiring import local_person
 
     async with opened_office() as office:

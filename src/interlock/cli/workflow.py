@@ -181,13 +181,25 @@ async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson =
 
 @app.command
 async def pause(run: str, *, json: AsJson = False) -> int:
-    """Begin no further step of a run; the one at work goes to its end."""
+    """Begin no further step of a run; the one at work goes to its end.
+
+    Parameters
+    ----------
+    run
+        The run's id, as `interlock workflow runs` shows it.
+    """
     return await _changed("pause", run, as_json=json)
 
 
 @app.command
 async def stop(run: str, *, json: AsJson = False) -> int:
-    """End a run for good, and cancel the step that is at work."""
+    """End a run for good, and cancel the step that is at work.
+
+    Parameters
+    ----------
+    run
+        The run's id, as `interlock workflow runs` shows it.
+    """
     return await _changed("stop", run, as_json=json)
 
 
