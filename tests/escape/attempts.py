@@ -1,7 +1,7 @@
 """Attempts that a job makes: each prints `reached` if it came through, or the system's reason why not.
 
 A snippet sees `outside` and `inside` (folders), `server` (the number of the process that runs the tests),
-`port` and `path` (where somebody listens), `call` (a raw system call), `make_and_remove` and the modules named in `PRELUDE`.
+`port` and `path` (where somebody listens), `call` (a raw system call), and what `PRELUDE` names.
 """
 
 PRELUDE = """
