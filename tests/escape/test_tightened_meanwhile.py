@@ -1,5 +1,6 @@
 """What was opened once and is closed now: whoever waited, was stored or was remembered gets no more."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from interlock.session.settings_store import CLOSED
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import foreign, open_runtime
 from interlock.wiring.office import open_office
-from tests.conftest import Store
+from tests.conftest import Store, open_store
 from tests.doubles import DeclaredTool
+from tests.escape.victim import faults
 from tests.integration.agent.office import Person, call, opened, script
 from tests.integration.gateway.house import opened_house, task_of
 from tests.integration.mcp.stand import HOSTILE, QUICK, WHO, opened_stand
@@ -114,6 +116,30 @@ async def test_a_parked_task_ends_where_the_settings_cannot_be_understood(tmp_pa
         with runtime.database.reading() as connection:
             assert "version 7" in str(verify(connection).faults)
     assert list((tmp_path / "root").iterdir()) == []
+
+
+# -- two processes --
+
+
+async def test_modes_that_two_processes_switch_at_once_are_told_one_after_another(store: Store):
+    other = open_store(store.config)
+    session = (await store.sessions.create(opened_by="test")).id
+
+    async def switching(process: Store, *modes: ToolMode) -> None:
+        for mode in modes * 4:
+            await process.switch(*ToolMode).switch(session, mode, who="ada")
+
+    try:
+        await asyncio.gather(
+            switching(store, ToolMode.coding, ToolMode.chat_safe),
+            switching(other, ToolMode.plan, ToolMode.coding, ToolMode.chat),
+        )
+    finally:
+        other.close()
+    rows = store.query("SELECT payload FROM events WHERE kind = 'session.mode_changed' ORDER BY seq")
+    told = [json.loads(row[0]) for row in rows]
+    assert [each["from_mode"] for each in told] == ["chat_safe", *(each["to_mode"] for each in told[:-1])]
+    assert faults(store) == []
 
 
 # -- stored settings --
