@@ -100,7 +100,7 @@ class Reader:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=PATIENCE_SECONDS * 2,
+            timeout=PATIENCE_SECONDS * 5,
         )
         where = f"{block.place}: {command.text}\n{done.stdout}"
         assert "Traceback" not in done.stdout, where

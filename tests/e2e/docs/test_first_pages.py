@@ -1,0 +1,10 @@
+"""What somebody reads first can be followed."""
+
+import pytest
+
+from tests.e2e.docs.following import FIRST_PAGES, follow
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_a_page_can_be_followed_to_the_letter(page, tmp_path, request):
+    follow(page, tmp_path, request)
