@@ -3,14 +3,15 @@
 import asyncio
 import os
 import signal
+import subprocess
 
 import pytest
 
 from interlock.sandbox.jobs import EndReason, Job
 from interlock.sandbox.landlock import SCOPE_ABI
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.attempts import FILES, KERNEL, PROCESSES, SOCKETS, program
-from tests.escape.confinement import PYTHON, SECRET, eventually, finished
+from tests.escape.attempts import DENIED, FILES, KERNEL, PROCESSES, SOCKETS, program
+from tests.escape.confinement import PYTHON, SECRET, SOON_SECONDS, eventually, finished
 from tests.escape.trying import KINDS, attempt
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -106,6 +107,26 @@ async def test_a_signal_to_everybody_reaches_nobody_outside(world):
         assert await eventually(lambda: heard == [1])
     finally:
         loop.remove_signal_handler(signal.SIGURG)
+
+
+@pytest.mark.parametrize("kind", ["thread", "process", "group"])
+async def test_the_owner_of_a_descriptor_gets_no_signal_where_it_is_outside(world, kind):
+    """The kernel sends these by itself, when there is something to read."""
+    with subprocess.Popen(
+        [PYTHON, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as other:
+        number = {"thread": 0, "process": 1, "group": 2}[kind]
+        body = (
+            "import fcntl\n"
+            "reading, writing = os.pipe()\n"
+            "fcntl.fcntl(reading, 10, 9)\n"
+            f"fcntl.fcntl(reading, 15, struct.pack('ii', {number}, {other.pid}))\n"
+            "fcntl.fcntl(reading, 4, os.O_ASYNC)\n"
+            "os.write(writing, b'x')"
+        )
+        assert await attempt(world, body, kind="coding") in {"reached", *DENIED}
+        other.communicate(b"\n", timeout=SOON_SECONDS)
+        assert other.returncode == 0
 
 
 @pytest.mark.parametrize("reach", ["offline", "another port is open"])
