@@ -266,6 +266,8 @@ GIVEN = st.one_of(st.sampled_from(NUMBERS + ADDRESSES + LISTS + WORDS), st.text(
 
 @NO_FIXTURE
 @given(given=st.dictionaries(st.sampled_from(sorted(setting_names())), GIVEN, min_size=1, max_size=3))
+@example({"GATEWAY_TLS_CERT": "x" * 5000})
+@example({"NATS_TLS_CA": "x" * 5000})
 def test_a_setting_counts_or_is_told_by_its_name(monkeypatch, tmp_path, given):
     given = {name: value for name, value in given.items() if "\x00" not in value}
     for name in setting_names():
@@ -277,6 +279,15 @@ def test_a_setting_counts_or_is_told_by_its_name(monkeypatch, tmp_path, given):
     if told is not None:
         assert any(name in told for name in given), (told, given)
         assert "pydantic" not in told
+
+
+def test_a_folder_that_leads_to_itself_is_no_riddle(monkeypatch, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "root").mkdir()
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("WORKSPACE_DIR", str(tmp_path / "loop"))
+    monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(tmp_path / "root"))
+    assert _loaded() is None
 
 
 def _loaded() -> str | None:
@@ -345,6 +356,18 @@ PROGRAMS = ("echo", "/bin/echo", "", "/", ".", "no such", "\x00", "x" * 5000, "\
     headers=st.lists(st.sampled_from(GIVENS), max_size=2),
     readable=st.lists(st.sampled_from(PROGRAMS).map(Path), max_size=2),
     roots=st.sampled_from(["read", "none", "write", "all", ""]),
+)
+@example(
+    server_id="x", command=["echo"], url="", environment=["A=\udcff"], headers=[], readable=[], roots="read"
+)
+@example(
+    server_id="x",
+    command=["echo"],
+    url="",
+    environment=[],
+    headers=[],
+    readable=[Path("x" * 5000)],
+    roots="read",
 )
 def test_a_server_that_is_described_is_one_or_bad_usage(**described):
     wish = Wish(id=described.pop("server_id"), **described)

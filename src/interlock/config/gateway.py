@@ -80,7 +80,7 @@ class GatewaySettings(SettingsGroup):
         if value is None:
             return None
         path = Path(os.path.abspath(value))  # noqa: PTH100 - a link stays one: certificates are renewed
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - also for a name that is too long to be one
             raise ValueError(f"there is no file '{path}'")
         if not os.access(path, os.R_OK):
             raise ValueError(f"'{path}' cannot be read by this account")

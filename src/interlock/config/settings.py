@@ -332,7 +332,8 @@ class Settings(SettingsGroup):
             precious["database's folder"] = Path(self.database_url.removeprefix("sqlite:///")).parent
         for root in roots:
             for what, folder in precious.items():
-                real = folder.resolve()
+                # Also through a link that leads to itself.
+                real = Path(os.path.realpath(folder))
                 if real.is_relative_to(root) or root.is_relative_to(real):
                     raise ValueError(
                         f"{named}: {root} and the {what} ({real}) lie inside one another; "

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.infra.errors import BadUsage, InterlockError
+from interlock.infra.text import is_utf8
 from interlock.redaction.names import is_secret_name
 from interlock.redaction.redactor import Redactor
 
@@ -51,6 +52,8 @@ def parse_given(text: str, redactor: Redactor, what: str) -> Given:
     given = Given(name, value)
     if given.value.startswith("file:") and not Path(value.removeprefix("file:")).is_absolute():
         raise BadUsage(f"{what} {name}: a file is named by its absolute path")
+    if not is_utf8(value):
+        raise BadUsage(f"{what} {name}: the value is not valid UTF-8")
     if not given.is_reference and value and (is_secret_name(name) or redactor.text(value) != value):
         raise BadUsage(
             f"{what} {name}: this looks like a secret, and secrets are not stored; "

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from interlock.config.addresses import is_loopback, refuse_unsafe
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, PersonError
-from interlock.infra.text import is_utf8
+from interlock.infra.text import is_utf8, quotable
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.names import SERVER_ID
 from interlock.tools.mcp.references import Given, parse_given
@@ -196,7 +196,10 @@ def _program(name: str) -> str:
 
 
 def _folder(path: Path) -> Path:
-    resolved = path.resolve()
-    if not resolved.exists() or not is_utf8(str(resolved)):
-        raise BadUsage(f"--readable {path}: there is no such folder or file")
+    try:
+        resolved = path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        resolved = None
+    if resolved is None or not is_utf8(str(resolved)):
+        raise BadUsage(f"--readable {quotable(str(path), 200)}: there is no such folder or file")
     return resolved
