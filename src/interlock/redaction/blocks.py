@@ -5,13 +5,14 @@ puts its first line before what the redactor is given.
 """
 
 import re
+import string
 
 # Longer than the first line of any block.
 LONGEST_OPENING = 128
 
 _OPENING = re.compile(r"-{4,5} ?BEGIN [A-Z0-9 ]{0,64}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
-# What the rule for private keys does not take for a part of one.
-_FOREIGN = re.compile(r"[^A-Za-z0-9+/=:,.\s\\\">|#*()-]")
+# What the rule for private keys takes for a part of one.
+_MATERIAL = f'{string.ascii_letters}{string.digits}+/=:,.\\">|#*()- \t\n\r\f'.encode()
 
 
 def opening_of(text: str, end: int | None = None) -> str:
@@ -28,4 +29,4 @@ def opening_of(text: str, end: int | None = None) -> str:
 
 def may_be_inside(text: str) -> bool:
     """Whether a text could be the middle of a block."""
-    return "----" not in text and _FOREIGN.search(text) is None
+    return text.isascii() and "----" not in text and not text.encode().translate(None, _MATERIAL)

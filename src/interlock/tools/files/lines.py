@@ -81,6 +81,7 @@ class LineReader:
         self._file: OpenFile | None = None
         self._form = TextForm()
         self._known = LineStart()
+        self._looked = (0, "")
 
     def close(self) -> None:
         self._open.close()
@@ -97,7 +98,7 @@ class LineReader:
     def _opened(self, name: str) -> OpenFile | None:
         if name != self._name:
             self._open.close()
-            self._name, self._file, self._known = name, None, LineStart()
+            self._name, self._file, self._known, self._looked = name, None, LineStart(), (0, "")
             try:
                 file = self._open.enter_context(opened_in(self._folder, name, name))
             except (OSError, ToolError):
@@ -131,10 +132,18 @@ class LineReader:
             form.decode(data[begin - left : end - left])
             for begin, end in ((left, first), (first, at), (at, left + len(data)))
         )
-        before = opening_before(file.read, left, form, before or within + behind) + before
+        before = self._opening(file, left, before or within + behind) + before
         length = len(within) + len(behind.split("\n", 1)[0])
         shown, column = self._masked(before, within + behind, length, len(within))
         return _cut(shown.rstrip("\r"), column, was_cut=first > start)
+
+    def _opening(self, file: OpenFile, left: int, behind: str) -> str:
+        """Of a private key that began earlier. Matches come one behind the other, so all is read once."""
+        known = self._looked if self._looked[0] <= left else (0, "")
+        opening = opening_before(file.read, left, self._form, behind, known)
+        if not opening or opening.endswith("\n"):
+            self._looked = (left, opening)
+        return opening
 
     def _masked(self, before: str, text: str, length: int, column: int) -> tuple[str, int]:
         """The first `length` characters of a text without secrets, and where its column is by then."""

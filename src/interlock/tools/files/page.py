@@ -113,10 +113,17 @@ class _Window:
                 yield max(begin - first, 0), end - first
 
 
-def opening_before(read: ReadBytes, at: int, form: TextForm, behind: str) -> str:
-    """The first line of a private key's block that begins before a place and is still open behind it."""
-    farthest, place = max(len(form.mark), at - MAX_LOOK_BACK_BYTES), at
-    while at > farthest and may_be_inside(behind[LONGEST_OPENING:]):
+def opening_before(
+    read: ReadBytes, at: int, form: TextForm, behind: str, known: tuple[int, str] = (0, "")
+) -> str:
+    """The first line of a private key's block that begins before a place and is still open behind it.
+
+    `known` is an earlier place, and what this said of it.
+    """
+    farthest, place = max(len(form.mark), at - MAX_LOOK_BACK_BYTES, known[0]), at
+    while may_be_inside(behind[LONGEST_OPENING:]):
+        if at <= farthest:
+            return known[1] if at == known[0] else ""
         begin = max(farthest, at - _LOOK_BACK_STEP)
         piece = form.decode(read(begin, at - begin))
         # With a little of what follows, for the line itself may be cut here.
