@@ -10,7 +10,7 @@ from interlock.agent.limits import ControlLimits
 from interlock.agent.past import past_calls
 from interlock.config.modes import ToolMode
 from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall, Usage
-from interlock.session.models import Role
+from interlock.session.models import Message, Role
 from interlock.tools.result import ToolResult
 from tests.doubles import DeclaredTool
 from tests.escape.loop_watch import watched_loop
@@ -257,6 +257,13 @@ async def test_a_quote_that_is_never_closed_takes_nothing_of_the_result_along(de
     assert stored["stderr"] == "':end"
     # Whoever resumes the task reads it so.
     assert len(past_calls(transcript, {})) == 1
+
+
+@pytest.mark.parametrize("content", ["{", '"text"', "null", "[]", ""])
+def test_a_stored_result_that_cannot_be_read_keeps_no_task_from_going_on(content):
+    asked = Message(1, Role.assistant, "", 0, [{"id": "c", "name": "echo", "arguments": "{}"}], None)
+    (call,) = past_calls([asked, Message(2, Role.tool, content, 0, None, "c")], {})
+    assert (call.tool_name, call.denial) == ("echo", None)
 
 
 class Reads(Sends):

@@ -175,11 +175,22 @@ def past_calls(messages: Iterable[Message], names: Mapping[str, str]) -> tuple[P
             turn += 1
             asked = {str(call["id"]): call for call in message.tool_calls or ()}
         elif message.role is Role.tool and (call := asked.get(message.tool_call_id or "")):
-            envelope = orjson.loads(message.content)
-            envelope.pop("note", None)
+            envelope = _envelope(message.content)
             name = names.get(str(call["name"]), str(call["name"]))
             calls.append(PastCall.told(turn, name, str(call["arguments"]), envelope))
     return tuple(calls)
+
+
+def _envelope(content: str) -> dict[str, Any]:
+    """A result as it was stored, without what was said to it. What cannot be read is one all the same."""
+    try:
+        result = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        result = None
+    if not isinstance(result, dict):
+        return {"stdout": content}
+    result.pop("note", None)
+    return result
 
 
 def leftovers(
