@@ -9,7 +9,7 @@ What was found stays as an `@example`, or as a case of its own with the sentence
 
 | file | what is spoiled |
 |---|---|
-| `test_http.py` | requests to a running `interlock serve`, by schemathesis from the app's own routes |
+| `test_http.py` | requests to a running `interlock serve`, by the app's own routes |
 | `test_frames.py` | requests over sockets, many under way, from the methods' own declarations |
 | `test_model_answers.py` | streams of a model's server, cut anywhere; replies in the neutral form |
 | `test_written_files.py` | agents, workflows and their lines, the environment, stored settings |

@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from interlock.gateway.methods import ALL
 from tests.fuzz.conftest import Target
-from tests.fuzz.declared import Json, must_answer, must_fit, params
+from tests.fuzz.declared import CODES, Json, must_answer, must_fit, params
 from tests.fuzz.odd import ANYTHING, BITS, spoiled, torn, written
 
 PATIENCE = 20.0
@@ -235,6 +235,15 @@ MANY = settings(
 def test_every_request_is_answered_once_whatever_else_is_said(target):
     Talking.target = target
     run_state_machine_as_test(Talking, settings=MANY)
+
+
+def test_the_page_tells_of_the_codes_about_agents(target):
+    """Each was sent before the page told of it."""
+    asking = Socket(target)
+    asking.ask("1", "session.create", {"agent": "^`"})
+    asking.settle()
+    asking.close()
+    assert {"AGENT_NOT_FOUND", "AGENT_INVALID", "AGENT_CHANGED"} <= CODES
 
 
 @pytest.mark.full

@@ -46,7 +46,10 @@ def json_value(value: Any, depth: int = 0) -> Any:
             return {storable(str(key)): json_value(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [json_value(item, depth + 1) for item in value]
-    text = storable(repr(value))
+    try:
+        text = storable(repr(value))
+    except RecursionError:
+        return f"{type(value).__name__} (nested too deeply)"
     return text if len(text) <= _LONGEST else f"{type(value).__name__} ({len(text)} characters)"
 
 
