@@ -16,7 +16,7 @@ VERSIONS = "SELECT version FROM settings_versions ORDER BY version"
 SERVERS = "SELECT id, definition FROM mcp_servers ORDER BY id"
 CLASSES = "SELECT server, name, class FROM mcp_tools WHERE class IS NOT NULL ORDER BY server, name"
 # A backup of an older schema is checked before it is upgraded.
-IS_THERE = "SELECT 1 FROM sqlite_schema WHERE name = 'mcp_tools'"
+IS_THERE = "SELECT 1 FROM sqlite_schema WHERE name = ?"
 
 Difference = tuple[int, str, str]
 _OF_SERVERS = frozenset(event.kind for event in (McpServerAdded, McpServerRemoved, McpToolClassed))
@@ -66,15 +66,15 @@ class ToldGrants:
         """Where rows and events disagree: the event's number, broken or missing, and what is wrong."""
         if stream != SYSTEM_STREAM:
             return
-        for (version,) in connection.query(VERSIONS):
-            if version not in self._versions:
-                yield 0, "broken", f"no event tells of version {version} of the settings"
-        if connection.dialect == "sqlite" and not connection.query(IS_THERE):
-            return
-        yield from self._of_servers({str(row[0]): row[1] for row in connection.query(SERVERS)})
-        yield from self._of_classes(
-            {(str(row[0]), str(row[1])): orjson.loads(row[2]) for row in connection.query(CLASSES)}
-        )
+        if _is_there(connection, "settings_versions"):
+            for (version,) in connection.query(VERSIONS):
+                if version not in self._versions:
+                    yield 0, "broken", f"no event tells of version {version} of the settings"
+        if _is_there(connection, "mcp_tools"):
+            yield from self._of_servers({str(row[0]): row[1] for row in connection.query(SERVERS)})
+            yield from self._of_classes(
+                {(str(row[0]), str(row[1])): orjson.loads(row[2]) for row in connection.query(CLASSES)}
+            )
 
     def _of_servers(self, rows: dict[str, str]) -> Iterator[Difference]:
         for name, told in self._servers.items():
@@ -101,6 +101,10 @@ class ToldGrants:
         for server, tool in sorted(rows.keys() - told.keys()):
             if not self._is_partly_erased:
                 yield 0, "broken", f"no event tells of the class of {tool} of the MCP server {server}"
+
+
+def _is_there(connection: Connection, table: str) -> bool:
+    return connection.dialect != "sqlite" or bool(connection.query(IS_THERE, (table,)))
 
 
 def _given(event: McpToolClassed) -> dict[str, Any]:
