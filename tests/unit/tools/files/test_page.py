@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.tools.files.page import MARGIN_BYTES, MAX_LOOK_BACK_BYTES, PageRequest, read_page
+from interlock.tools.files.page import (
+    MARGIN_BYTES,
+    MAX_LOOK_BACK_BYTES,
+    PageRequest,
+    opening_before,
+    read_page,
+)
 from interlock.tools.files.text import TextForm, text_form
 
 SECRET = "sk-Known-Secret"
@@ -200,3 +206,15 @@ def test_the_form_of_any_bytes_can_be_paged(data, at):
     if form is not None:
         page = page_at(data, form, min(at, len(data)), 10)
         assert page.end <= max(len(data), len(form.mark))
+
+
+@pytest.mark.parametrize("opening", ["", "-----BEGIN PRIVATE KEY-----\n"])
+def test_what_was_looked_at_before_is_not_looked_at_again(opening):
+    asked = []
+
+    def read(offset, count):
+        asked.append(offset)
+        return b"x" * count
+
+    found = opening_before(read, 10**6, TextForm(), "x" * 1000, (9 * 10**5, opening))
+    assert (found, min(asked)) == (opening, 9 * 10**5)
