@@ -21,8 +21,7 @@ RowNumber = BigInteger().with_variant(Integer, "sqlite")
 _IS_PROBLEM = "kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed')"
 
 store_info = Table(
-    "store_info",
-    metadata,
+    *("store_info", metadata),
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
@@ -63,7 +62,6 @@ stream_heads = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("time_us", BigInteger, nullable=False),
     Column("closed_us", BigInteger),
-    # Sessions are listed by when something last happened in them.
     Index("stream_heads_time", "time_us", "stream"),
 )
 
@@ -110,8 +108,7 @@ session_leases = Table(
 )
 
 authorities = Table(
-    "authorities",
-    metadata,
+    *("authorities", metadata),
     Column("digest", Text, primary_key=True),
     Column("seq", BigInteger, nullable=False),
 )
