@@ -23,7 +23,7 @@ from tests.fuzz.conftest import Target
 from tests.fuzz.declared import CODES, Json, must_answer, must_fit, params
 from tests.fuzz.odd import ANYTHING, BITS, spoiled, torn, written
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 # What makes this socket follow a session anew, from another number on.
 FOLLOWING = {
     "session.subscribe",

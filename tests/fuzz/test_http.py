@@ -36,7 +36,7 @@ class Answer:
 def exchange(target: Target, request: bytes, *, ends: bool = False) -> Answer | None:
     """None where the connection was closed without a word, as for what is no request at all."""
     parts = urlsplit(target.origin)
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
         connection.sendall(request)
         if ends:
             # Else the server would wait for the rest of it.
