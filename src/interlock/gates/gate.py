@@ -122,9 +122,7 @@ async def _judge_arguments(
         cancel=CancelSignal(caller.is_held),
     )
     try:
-        arguments = decode_arguments(call.arguments)
-        entry.validator.check(arguments)
-        arguments = entry.validator.fitted(arguments)
+        arguments = entry.validator.checked(decode_arguments(call.arguments))
         wanted = _seconds(call, tool, arguments, authority)
         prepared = tool.prepare_at_once(arguments, context)
         if prepared is None:

@@ -46,8 +46,9 @@ class ArgumentValidator:
         except jsonschema_rs.ValidationError as error:
             raise _invalid(_fault(error)) from None
 
-    def fitted(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """As they were checked. JSON does not tell 2.0 from 2: whoever asks for a whole number gets one."""
+    def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The same, and JSON does not tell 2.0 from 2: whoever asks for a whole number gets one."""
+        self.check(arguments)
         for name in self._whole_numbers & arguments.keys():
             if isinstance(value := arguments[name], float) and value.is_integer():
                 arguments[name] = int(value)
