@@ -52,9 +52,10 @@ def steps(database: Database, look) -> int:
     return taken
 
 
-def test_on_sqlite_nothing_takes_more_steps_because_the_log_is_longer(sqlite_config, tmp_path):
+@pytest.mark.parametrize("events", [LARGE, pytest.param(1_000_000, marks=pytest.mark.full)])
+def test_on_sqlite_nothing_takes_more_steps_because_the_log_is_longer(sqlite_config, tmp_path, events):
     small = filled(sqlite_config, SMALL)
-    large = filled(StoreConfig(f"sqlite:///{tmp_path}/large/interlock.db", synchronous="normal"), LARGE)
+    large = filled(StoreConfig(f"sqlite:///{tmp_path}/large/interlock.db", synchronous="normal"), events)
     named = looks(chosen(small))
     taken = {name: (steps(small, look), steps(large, look)) for name, look in named.items()}
     assert not {name: both for name, both in taken.items() if both[1] > 1.3 * both[0] + 20}
