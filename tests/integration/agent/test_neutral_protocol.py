@@ -38,8 +38,8 @@ async def test_of_calls_and_an_answer_in_one_turn_the_calls_run_and_the_answer_i
     session = await desk.session()
     both = turn(("write_file", {"path": "made", "content": "x"}), answer="All done already.")
     events = await desk.say(session, "make it", JsonProtocol(Saying(both, turn(answer="Made."))))
-    assert (desk.root / "made").read_text() == "x"
     assert shown(events) == "Made."
+    assert (desk.root / "made").read_text() == "x"
     assert "All done already." not in repr(await desk.runtime.sessions.transcript(session))
 
 
