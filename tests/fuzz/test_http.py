@@ -8,14 +8,19 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from starlette.routing import Route
 
 from interlock.gateway.app import Gateway
 from interlock.gateway.doors import FIXED_HEADERS
 from tests.fuzz.conftest import Target
 from tests.fuzz.odd import ANYTHING, BITS, WORDS, spoiled, torn, written
 
-# The routes as they are served; the schema of them is given out to nobody.
-ROUTES = Gateway.__new__(Gateway).app().openapi()["paths"]
+# The routes as they are served, each with its methods.
+ROUTES = {
+    route.path: sorted(route.methods)
+    for route in Gateway.__new__(Gateway).app().routes
+    if isinstance(route, Route)
+}
 PUBLIC = ("/", "/healthz", "/readyz", "/whoami", "/logout")
 EVERY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 QUICK = settings(EVERY, max_examples=max(60, settings.default.max_examples // 4))
@@ -93,10 +98,8 @@ def paths(draw: st.DrawFn) -> tuple[str, str]:
     path = draw(
         st.sampled_from([*sorted(ROUTES), "/static/{name}", "/ws", "/{name}", "/docs", "/openapi.json"])
     )
-    methods = sorted(ROUTES.get(path, {"get": {}}))
-    method = draw(
-        st.sampled_from([*map(str.upper, methods)] * 4 + ["POST", "HEAD", "PUT", "OPTIONS", "TRACE"])
-    )
+    methods = ROUTES.get(path, ["GET"])
+    method = draw(st.sampled_from([*methods * 4, "POST", "HEAD", "PUT", "OPTIONS", "TRACE"]))
     named = draw(NAMES)
     path = path.replace(
         "{name}", named if draw(st.booleans()) and named.isascii() else quote(named, safe="/")
@@ -137,7 +140,8 @@ BODIES = st.one_of(
     ANYTHING.map(written),
     torn(b'{"code": "abc"}'),
     st.binary(max_size=20),
-)
+    # Longer ones tell nothing more, and are too long to be shown.
+).map(lambda body: body[:10_000])
 
 
 def must_be_sound(answer: Answer | None, request: object) -> None:
@@ -166,9 +170,9 @@ def test_a_stranger_gets_nothing_but_the_page(target, where, headers, body):
     answer = exchange(target, asked(target, method, path, origin | headers, body))
     must_be_sound(answer, (where, headers, body))
     plain = path.partition("?")[0]
-    if answer.status < 300 and method != "HEAD":
+    if answer.status < 300:
         assert plain in PUBLIC or plain.startswith("/static"), (where, answer)
-    if plain == "/whoami" and answer.status == 200:
+    if plain == "/whoami" and answer.status == 200 and method == "GET":
         assert orjson.loads(answer.body) == {"who": None}
     target.must_be_well()
 

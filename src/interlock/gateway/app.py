@@ -10,11 +10,12 @@ from typing import IO
 
 import orjson
 import structlog
-from fastapi import FastAPI, Request, Response, WebSocket
-from fastapi.responses import PlainTextResponse, StreamingResponse
-from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.routing import WebSocketRoute
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
 
 from interlock.events.export import export_events
 from interlock.gateway.auth import Credentials, LoginRefused, Who
@@ -77,26 +78,25 @@ class Gateway:
         """What has to run for as long as the application does."""
         return self.services.hub.run, self.sockets.run
 
-    def app(self) -> FastAPI:
-        app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-        app.add_api_route("/", self.page, methods=["GET"])
-        app.add_api_route("/login", self.login, methods=["POST"])
-        app.add_api_route("/logout", self.logout, methods=["POST"])
-        app.add_api_route("/whoami", self.whoami, methods=["GET"])
-        app.add_api_route("/healthz", self.healthz, methods=["GET"])
-        app.add_api_route("/readyz", self.readyz, methods=["GET"])
-        app.add_api_route("/metrics", self.show_metrics, methods=["GET"])
-        app.add_api_route("/export/session/{name}", self.export_session, methods=["GET"])
-        app.add_api_route("/export/events.jsonl", self.export_events, methods=["GET"])
-        # FastAPI's own would keep its machinery for parameters with every open socket.
-        app.router.routes.append(WebSocketRoute("/ws", self.socket))
-        app.mount("/static", StaticFiles(directory=STATIC, follow_symlink=False))
-        app.add_exception_handler(InterlockError, self._told)
-        return app
+    def app(self) -> Starlette:
+        routes: list[BaseRoute] = [
+            Route("/", self.page),
+            Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
+            Route("/whoami", self.whoami),
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/metrics", self.show_metrics),
+            Route("/export/session/{name}", self.export_session),
+            Route("/export/events.jsonl", self.export_events),
+            WebSocketRoute("/ws", self.socket),
+            Mount("/static", StaticFiles(directory=STATIC, follow_symlink=False)),
+        ]
+        return Starlette(routes=routes, exception_handlers={InterlockError: self._told})
 
     # -- coming in --
 
-    async def page(self) -> Response:
+    async def page(self, _request: Request) -> Response:
         return Response((STATIC / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
 
     async def login(self, request: Request) -> Response:
@@ -176,10 +176,10 @@ class Gateway:
 
     # -- what is asked by machines --
 
-    async def healthz(self) -> Response:
+    async def healthz(self, _request: Request) -> Response:
         return PlainTextResponse("ok")
 
-    async def readyz(self) -> Response:
+    async def readyz(self, _request: Request) -> Response:
         try:
             await self.services.database.read(lambda db: db.query(IS_THERE))
         except InterlockError:
@@ -201,16 +201,17 @@ class Gateway:
 
     # -- downloads --
 
-    async def export_session(self, request: Request, name: str) -> Response:
+    async def export_session(self, request: Request) -> Response:
         if await self._who(request) is None:
             return _unknown()
-        session_id = storable(name.removesuffix(".jsonl"))
+        session_id = storable(request.path_params["name"].removesuffix(".jsonl"))
         await self.services.sessions.get(session_id)
         return await self._download(lambda db: export_lines(db, session_id), f"{session_id}.jsonl")
 
-    async def export_events(self, request: Request, session_id: str | None = None) -> Response:
+    async def export_events(self, request: Request) -> Response:
         if await self._who(request) is None:
             return _unknown()
+        session_id = request.query_params.get("session_id")
         if session_id is not None:
             session_id = storable(session_id)
             await self.services.sessions.get(session_id)
