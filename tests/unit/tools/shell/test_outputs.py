@@ -35,9 +35,9 @@ def test_a_name_leads_to_no_other_session_and_out_of_no_folder(tmp_path):
         assert keeper.find("s", name) is None
 
 
-def test_a_stream_is_bounded_and_says_how_much_there_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "MAX_STREAM_BYTES", 10)
+def test_a_stream_is_bounded_and_says_how_much_there_was(tmp_path):
     output = kept(tmp_path).begin("s")
+    output.out.limit = 10
     for _ in range(3):
         output.out.write(b"12345678")
     assert (output.out.size, output.out.total, output.out.is_whole) == (10, 24, False)
