@@ -1,8 +1,7 @@
-"""Who may write to a session: one holder at a time, for a while, by a clock that all of them share: that of
-PostgreSQL's server, or with SQLite the time since this machine started, which nobody can set.
+"""Who may write to a session: one holder at a time, for a while.
 
-The token only grows. A holder that was stopped and wakes up late still has its old token, and every
-write it tries is refused in the same statement that would have written.
+A holder that was stopped and wakes up late still has its old token, and every write it tries is refused in
+the same statement that would have written.
 """
 
 import asyncio
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import (
     SessionBusy,
@@ -22,34 +22,10 @@ from interlock.infra.errors import (
     StoreError,
     may_pass,
 )
-from interlock.infra.text import storable
 
 _log = structlog.get_logger(__name__)
 
 FIRST_DELAY_SECONDS = 0.05
-
-# A token begins at the database's time and only grows, so that one from before a restore is never met
-# again.
-TAKE = """
-INSERT INTO session_leases (session_id, token, holder, expires_ms)
-VALUES (?, {NOW_MS}, ?, {LEASE_MS} + ?)
-ON CONFLICT (session_id) DO UPDATE
-SET token = CASE WHEN session_leases.token < excluded.token THEN excluded.token
-                 ELSE session_leases.token + 1 END,
-    holder = excluded.holder, expires_ms = excluded.expires_ms
-WHERE session_leases.expires_ms <= {LEASE_MS} OR session_leases.expires_ms > {LAST_LEASE_MS}
-RETURNING token
-"""
-RENEW = """
-UPDATE session_leases SET expires_ms = {LEASE_MS} + ?
-WHERE session_id = ? AND token = ? AND expires_ms > {LEASE_MS}
-"""
-GIVE_BACK = "UPDATE session_leases SET expires_ms = 0 WHERE session_id = ? AND token = ?"
-
-
-def _now() -> float:
-    """Also while the machine sleeps, or this process is stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(slots=True)
@@ -74,40 +50,36 @@ class Lease:
         """To be asked right before something that cannot be fenced: whoever was stopped for long knows
         nothing yet of what happened meanwhile. In any thread.
         """
-        return not self.lost.is_set() and _now() < self.tenure.until
+        return not self.lost.is_set() and now() < self.tenure.until
 
 
 class SessionLeases:
     def __init__(self, log: EventLog, *, seconds: float) -> None:
         self._events = log
         self._seconds = seconds
+        self._rows = LeaseRows("session_leases", "session_id", seconds=seconds)
 
     async def take(self, session_id: str, holder: str) -> Lease | None:
         """The lease, or None while somebody else holds the session."""
 
         def work(transaction: Transaction) -> int | None:
-            # Heads are locked before leases everywhere: two locks in one order cannot deadlock.
-            transaction.next_seq()
-            parameters = (session_id, storable(holder), self._milliseconds)
-            rows = transaction.connection.query(TAKE, parameters)
-            return rows[0][0] if rows else None
+            return self._rows.take(transaction, session_id, holder)
 
-        asked = _now()
+        asked = now()
         token = await self._events.transact(session_id, work)
         if token is None:
             return None
         return Lease(session_id, token, holder, self._seconds, tenure=Tenure(asked + self._seconds))
 
     async def renew(self, lease: Lease) -> None:
-        def work(transaction: Transaction) -> int:
-            transaction.next_seq()
-            return transaction.connection.change(RENEW, (self._milliseconds, lease.session_id, lease.token))
+        def work(transaction: Transaction) -> bool:
+            return self._rows.renew(transaction, lease.session_id, lease.token)
 
-        asked = _now()
+        asked = now()
         try:
             renewed = await self._events.transact(lease.session_id, work)
         except SessionNotFound:
-            renewed = 0
+            renewed = False
         if renewed:
             lease.tenure.until = asked + self._seconds
         else:
@@ -117,9 +89,8 @@ class SessionLeases:
     async def give_back(self, lease: Lease) -> None:
         lease.tenure.until = 0.0
 
-        def work(transaction: Transaction) -> int:
-            transaction.next_seq()
-            return transaction.connection.change(GIVE_BACK, (lease.session_id, lease.token))
+        def work(transaction: Transaction) -> None:
+            self._rows.give_back(transaction, lease.session_id, lease.token)
 
         with suppress(SessionNotFound):
             await self._events.transact(lease.session_id, work)
@@ -168,13 +139,9 @@ class SessionLeases:
         """A server that does not answer at all must not keep us from knowing when our time is over."""
         renewing = asyncio.ensure_future(self.renew(lease))
         try:
-            await asyncio.wait({renewing}, timeout=max(0.0, lease.tenure.until - _now()))
+            await asyncio.wait({renewing}, timeout=max(0.0, lease.tenure.until - now()))
             if not renewing.done():
                 raise StoreAway("the store does not answer")
             renewing.result()
         finally:
             renewing.cancel()
-
-    @property
-    def _milliseconds(self) -> int:
-        return int(self._seconds * 1000)
