@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,37 @@ def test_the_architecture_page_names_every_package():
         "versions",
     }
     assert [name for name in sorted(packages) if f"{name}/" not in page and f"`{name}`" not in page] == []
+
+
+def test_the_map_names_every_module_once_and_nothing_else():
+    part = text_of("docs/ARCHITECTURE.md").partition("## File map")[2].partition("\n## ")[0]
+    named = [name for line in part.splitlines() if line.startswith("| `") for name in names_in_map(line)]
+    assert [name for name in set(named) if named.count(name) > 1] == []
+    package = ROOT / "src" / "interlock"
+    modules = {
+        path.relative_to(package).as_posix()
+        for path in SOURCES
+        if path.name != "__init__.py" and path.parent != package
+    }
+    found = {name: {each for each in modules if is_named(each, name)} for name in named}
+    assert sorted(modules - set().union(*found.values())) == []
+    assert [name for name, them in found.items() if not them and not (package / name).is_dir()] == []
+
+
+def names_in_map(line: str) -> list[str]:
+    """A row's first name has its folder; those behind it are beside it."""
+    names: list[str] = []
+    folder = ""
+    for name in re.findall(r"`([^`]+)`", line.split(" | ", maxsplit=1)[0]):
+        if "/" in name.rstrip("/"):
+            folder, names = name.rstrip("/").rpartition("/")[0] + "/", [*names, name]
+        else:
+            names = [*names, folder + name]
+    return names
+
+
+def is_named(module: str, name: str) -> bool:
+    return module.startswith(name) if name.endswith("/") else fnmatch(module, name)
 
 
 def test_no_lock_file_names_a_registry():

@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from interlock.gateway.serving import Address, listening_socket
-from interlock.gateway.wire import MORE_CONNECTIONS
+from interlock.gateway.uvicorn_protocols import MORE_CONNECTIONS
 from interlock.wiring.serving import open_server
 from tests.doubles.openai_answers import Hang, said
 from tests.doubles.openai_server import KEY, OpenAIServer

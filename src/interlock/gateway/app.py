@@ -25,7 +25,7 @@ from interlock.gateway.metrics import Metrics
 from interlock.gateway.services import Services
 from interlock.gateway.sockets import Sockets
 from interlock.gateway.tries import LoginTries
-from interlock.gateway.wire import LET_IN
+from interlock.gateway.uvicorn_protocols import LET_IN
 from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
 from interlock.infra.text import storable
 from interlock.session.export import export_lines

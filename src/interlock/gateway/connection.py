@@ -35,7 +35,7 @@ from interlock.infra.turns import Turns
 
 _log = structlog.get_logger(__name__)
 
-# What the server below offers beside ASGI's own (`wire.py`).
+# What the server below offers beside ASGI's own (`uvicorn_protocols.py`).
 WRITE_NOW = "interlock.write_now"
 MAX_UNDER_WAY = 64
 MAX_SUBSCRIPTIONS = 256

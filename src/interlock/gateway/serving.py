@@ -16,7 +16,7 @@ import uvicorn
 
 from interlock.gateway.app import Gateway
 from interlock.gateway.tries import FewAMinute
-from interlock.gateway.wire import (
+from interlock.gateway.uvicorn_protocols import (
     MORE_CONNECTIONS,
     BoundedSocketProtocol,
     Handshakes,
