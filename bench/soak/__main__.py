@@ -69,7 +69,8 @@ Course = tuple[list[Sample], Sample, Tally]
 
 @contextlib.contextmanager
 def _started(*words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    environment = {"PATH": os.environ["PATH"], "HOME": variables.pop("HOME", "/"), "PYTHONPATH": str(ROOT)}
+    environment = {"PATH": os.environ["PATH"], "HOME": variables.pop("HOME", "/")}
+    environment["PYTHONPATH"] = f"{ROOT}:{ROOT}/src"
     process = subprocess.Popen(
         [sys.executable, "-m", *words],
         env=environment | variables,

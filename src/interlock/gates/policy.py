@@ -92,10 +92,7 @@ def _meet(a: ToolPolicy, b: ToolPolicy) -> ToolPolicy:
             network=_both(a.shell.network, b.shell.network),
             ports=_common(a.shell.ports, b.shell.ports),
         ),
-        mcp=McpPolicy(
-            enabled=_both(a.mcp.enabled, b.mcp.enabled),
-            allowed_servers=_common(a.mcp.allowed_servers, b.mcp.allowed_servers),
-        ),
+        mcp=meet_mcp(a.mcp, b.mcp),
         memory=MemoryPolicy(enabled=_both(a.memory.enabled, b.memory.enabled)),
         image=ImagePolicy(
             enabled=_both(a.image.enabled, b.image.enabled),
@@ -103,6 +100,13 @@ def _meet(a: ToolPolicy, b: ToolPolicy) -> ToolPolicy:
         ),
         max_timeout_seconds=_least(a.max_timeout_seconds, b.max_timeout_seconds),
         denied_tools=a.denied_tools | b.denied_tools,
+    )
+
+
+def meet_mcp(a: McpPolicy, b: McpPolicy) -> McpPolicy:
+    return McpPolicy(
+        enabled=_both(a.enabled, b.enabled),
+        allowed_servers=_common(a.allowed_servers, b.allowed_servers),
     )
 
 

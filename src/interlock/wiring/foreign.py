@@ -12,7 +12,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import Settings
 from interlock.events.log import EventLog
 from interlock.gates.authority import Situation
-from interlock.gates.policy import ToolPolicy, merge_tool_policies
+from interlock.gates.policy import ToolPolicy, meet_mcp
 from interlock.infra.errors import BadUsage, InterlockError, PersonError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
@@ -70,7 +70,8 @@ def open_mcp(
 
 def allowed_servers(situation: Situation, stored: ToolPolicy) -> frozenset[str]:
     """Those that any agent could use. Who is not among them does not run on."""
-    merged = merge_tool_policies(situation.environment, stored).mcp
+    # Asked before every turn: the rest of the policies need not be merged for it.
+    merged = meet_mcp(situation.environment.mcp, stored.mcp)
     return frozenset() if merged.enabled is False else merged.allowed_servers or frozenset()
 
 
