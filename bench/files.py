@@ -16,9 +16,10 @@ from bench.log import EVENT, BareGroupCommit, Plain, folder
 from bench.rows import Row, interleaved
 from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog
-from interlock.gates.authority import AuthorityCache, Situation
+from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Situation
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.kept import KeptVersions

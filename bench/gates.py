@@ -5,8 +5,9 @@ from tests.doubles import DeclaredTool, judged
 from bench.duties import Duty
 from bench.rows import Row, cpu_microseconds, interleaved
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall, judge_tool
+from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
 
 ROUNDS, TIMES = 9, 50_000

@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, Situation, compile_authority
+from interlock.gates.authority import AuthorityCache, compile_authority
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Situation
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, file_reader, judged

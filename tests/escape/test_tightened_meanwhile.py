@@ -9,10 +9,11 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.events.verify import verify
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import ToolPolicy
 from interlock.gates.runner import CallContext
+from interlock.gates.situation import Situation
 from interlock.infra.errors import InvalidSettings
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.session.settings_store import CLOSED

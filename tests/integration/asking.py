@@ -3,10 +3,11 @@
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
 from interlock.events.tree import build_tree
-from interlock.gates.authority import Capabilities, Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Capabilities, Situation
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.ask_user import AskUserTool

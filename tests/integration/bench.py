@@ -2,9 +2,10 @@
 
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
-from interlock.gates.authority import CallLimits, Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import CallLimits, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
 from tests.conftest import Store

@@ -5,8 +5,9 @@ import asyncio
 from interlock.config.modes import ToolMode
 from interlock.events.feed import read_stream
 from interlock.events.verify import verify
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.book import AuthorityBook, look_up
+from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
 from tests.conftest import open_store
 from tests.doubles import DeclaredTool

@@ -13,9 +13,10 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
 from interlock.events.ledger import NO_SCOPE
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Situation
 from interlock.infra.errors import (
     AuditUnavailable,
     StoreAway,

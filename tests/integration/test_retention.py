@@ -21,8 +21,9 @@ from interlock.events.feed import whole_stream
 from interlock.events.ledger import Scope
 from interlock.events.retention import Retention, Swept
 from interlock.events.verify import verify
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.book import AuthorityBook, look_up
+from interlock.gates.situation import Situation
 from interlock.infra.errors import PersonError, StoreLocked
 from interlock.session.models import Role
 from interlock.session.settings_store import patch_for

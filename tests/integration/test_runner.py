@@ -9,9 +9,10 @@ from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolMode
 from interlock.events.ledger import Scope
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.policy import ToolPolicy
 from interlock.gates.recovery import settle_interrupted_calls
+from interlock.gates.situation import Situation
 from interlock.infra.errors import AuditUnavailable, ErrorCode, SessionFenced, StoreError, ToolError
 from interlock.redaction.redactor import MARK
 from interlock.tools.base import Effect, PolicySwitch

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from interlock.gates.authority import CallLimits
+from interlock.gates.situation import CallLimits
 from interlock.infra.errors import ErrorCode
 from interlock.sandbox.paths import Territory
 from interlock.tools.base import Effect, PolicySwitch

@@ -9,10 +9,11 @@ import pytest
 from interlock.config.endpoints import ImageEndpoint
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
-from interlock.gates.authority import Authority, AuthorityCache, CallLimits, Situation
+from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import CallLimits, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.choice import Choice, makers

@@ -13,9 +13,10 @@ from interlock.config.modes import ToolGroup, ToolMode
 from interlock.config.settings import SessionSettings
 from interlock.events.catalog import ToolCallDenied
 from interlock.events.feed import read_stream
-from interlock.gates.authority import AuthorityCache, Capabilities, Situation
+from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Capabilities, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool
 from interlock.tools.builtins.current_time import CurrentTimeTool

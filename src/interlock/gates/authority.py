@@ -7,7 +7,6 @@ and the same `Authority`, so they cannot disagree: a tool is exposed exactly whe
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,10 +19,10 @@ from interlock.gates.policy import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_READ_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
-    NO_RESTRICTION,
     ToolPolicy,
     merge_tool_policies,
 )
+from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.gates.verdict import (
     Allowed,
     Denied,
@@ -40,72 +39,6 @@ from interlock.tools.registry import RegisteredTool, ToolRegistry, function_sche
 from interlock.tools.result import ToolFailure
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What works on this machine. A need that nobody vouched for is missing."""
-
-    present: frozenset[str] = frozenset()
-    missing_reasons: tuple[tuple[str, str], ...] = ()
-    roots: tuple[Path, ...] = ()
-    protected_names: tuple[str, ...] = ()
-    reads_hard_links: bool = False
-    readable_paths: tuple[Path, ...] = ()
-    denied_commands: tuple[str, ...] = ()
-    sandbox: str = "none"
-
-    def why_missing(self, need: str) -> str | None:
-        if need in self.present:
-            return None
-        return dict(self.missing_reasons).get(need, f"{need} is not there")
-
-    def offering(self, needs: frozenset[str]) -> "Capabilities":
-        return replace(self, present=self.present | needs) if needs else self
-
-    def without(self, need: str, reason: str) -> "Capabilities":
-        return replace(
-            self,
-            present=self.present - {need},
-            missing_reasons=(*self.missing_reasons, (need, reason)),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """The operator's limits on showing and waiting, beneath the policy's byte limits."""
-
-    timeout_seconds: float = 30.0
-    max_timeout_seconds: float = 600.0
-    max_output_lines: int = 2000
-    max_output_bytes: int = 51_200
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """Everything an Authority follows from, beside the registry. Hashable: it is its own cache key."""
-
-    mode: ToolMode
-    open_modes: frozenset[ToolMode] = frozenset({ToolMode.chat_safe})
-    environment: ToolPolicy = NO_RESTRICTION
-    settings: ToolPolicy = NO_RESTRICTION
-    agent: ToolPolicy = NO_RESTRICTION
-    node: ToolPolicy = NO_RESTRICTION
-    capabilities: Capabilities = Capabilities()
-    limits: CallLimits = CallLimits()
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.mode, ToolMode):
-            raise TypeError(f"{self.mode!r} is not a ToolMode")
-
-    @property
-    def policies(self) -> tuple[tuple[Layer, ToolPolicy], ...]:
-        return (
-            (Layer.environment, self.environment),
-            (Layer.settings, self.settings),
-            (Layer.agent, self.agent),
-            (Layer.node, self.node),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import Settings
 from interlock.events.log import EventLog
-from interlock.gates.authority import Situation
 from interlock.gates.policy import ToolPolicy, meet_mcp
+from interlock.gates.situation import Situation
 from interlock.infra.errors import BadUsage, InterlockError, PersonError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database

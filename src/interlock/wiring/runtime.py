@@ -15,9 +15,10 @@ from interlock.config.settings import Settings
 from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
 from interlock.events.log import EventLog
 from interlock.events.retention import Retention
-from interlock.gates.authority import Authority, AuthorityCache, Situation
+from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.gates.runner import ToolRunner
+from interlock.gates.situation import Situation
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
 from interlock.questions.desk import QuestionDesk

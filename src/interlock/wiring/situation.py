@@ -6,8 +6,8 @@ from pathlib import Path
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
-from interlock.gates.authority import CallLimits, Capabilities, Situation
 from interlock.gates.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.sandbox.choice import Choice
 from interlock.sandbox.programs import PROGRAMS, locate
 from interlock.tools.builtins.complete_step import NEED as STEP

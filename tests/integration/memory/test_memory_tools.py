@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, CallLimits, Situation
+from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, MemoryPolicy, ToolPolicy
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import CallLimits, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.wiring import build_registry, memory_services
 from tests.conftest import Store

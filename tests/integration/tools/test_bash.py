@@ -80,7 +80,7 @@ async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_sho
 
 
 async def test_a_call_may_not_take_longer_than_the_policy_says(shell: Workbench):
-    from interlock.gates.authority import CallLimits
+    from interlock.gates.situation import CallLimits
 
     shell.limits = CallLimits(timeout_seconds=0.3, max_timeout_seconds=0.4)
     result = await shell.call("bash", cmd="sleep 60", timeout_seconds=50)

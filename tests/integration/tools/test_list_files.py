@@ -6,7 +6,7 @@ import os
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
-from interlock.gates.authority import CallLimits
+from interlock.gates.situation import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.tree import MAX_DEPTH
 from interlock.tools.builtins.list_files import ListFilesTool

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.gates.authority import CallLimits
+from interlock.gates.situation import CallLimits
 from interlock.tools.files.cursor import make_cursor, subject_of
 from tests.integration.workbench import SECRET, Workbench
 

@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from interlock.gates.authority import CallLimits
+from interlock.gates.situation import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.programs import RG, locate
 from tests.integration.tools.searching import found, searched_with

@@ -18,9 +18,10 @@ import structlog
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
 from interlock.events.log import EventLog
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.gates.situation import Situation
 from interlock.infra.errors import SessionFenced
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease

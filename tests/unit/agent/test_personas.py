@@ -20,8 +20,9 @@ from interlock.agent.personas import (
     AgentNotFound,
 )
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, Capabilities, Situation, effective_policy
+from interlock.gates.authority import AuthorityCache, effective_policy
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.gates.situation import Capabilities, Situation
 from interlock.session.settings_store import StoredSettings, field_paths, leaves, to_document
 from interlock.wiring import build_registry
 from tests.unit.gates.test_policy import is_no_wider, policies

@@ -14,9 +14,10 @@ from interlock.agent.policy_text import policy_text
 from interlock.agent.prompt_builder import IDENTITY, Earlier, PromptBuilder, PromptInputs, SessionPrompt
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, AuthorityCache, Capabilities, Situation
+from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
+from interlock.gates.situation import Capabilities, Situation
 from interlock.gates.verdict import Allowed, Denied
 from interlock.infra.errors import ErrorCode
 from interlock.redaction.redactor import MARK, Redactor

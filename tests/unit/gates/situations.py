@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.authority import CallLimits, Capabilities, Situation
 from interlock.gates.policy import NO_RESTRICTION
+from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.tools.base import PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool

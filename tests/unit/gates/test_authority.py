@@ -10,16 +10,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.gates.authority import (
-    AuthorityCache,
-    CallLimits,
-    Capabilities,
-    Situation,
-    canonical_form,
-    compile_authority,
-)
+from interlock.gates.authority import AuthorityCache, canonical_form, compile_authority
 from interlock.gates.gate import ClearedCall, ToolCall
 from interlock.gates.policy import FsPolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode
 from interlock.tools.base import Effect, PolicySwitch, ToolGroup

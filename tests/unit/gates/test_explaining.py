@@ -1,9 +1,10 @@
 """What people are told about tools and modes is what calls are judged by."""
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, Situation, compile_authority
+from interlock.gates.authority import Authority, compile_authority
 from interlock.gates.explaining import explanation, matrix_json
 from interlock.gates.policy import ToolPolicy
+from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import CHAT_AND_CODING, DeclaredTool
 

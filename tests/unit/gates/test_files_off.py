@@ -3,9 +3,10 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, AuthorityCache, Capabilities, Situation
+from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.policy import NO_RESTRICTION, FsPolicy, ToolPolicy
+from interlock.gates.situation import Capabilities, Situation
 from interlock.infra.errors import ErrorCode
 from interlock.session.settings_store import StoredSettings
 from interlock.wiring import build_registry

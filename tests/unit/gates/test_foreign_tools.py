@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import AuthorityCache, Situation, compile_authority
+from interlock.gates.authority import AuthorityCache, compile_authority
 from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.policy import McpPolicy, ShellPolicy, ToolPolicy
+from interlock.gates.situation import Situation
 from interlock.infra.errors import ErrorCode
 from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry

@@ -3,8 +3,9 @@
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
+from interlock.gates.situation import Situation
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.tools.registry import ToolRegistry
 from tests import doubles

@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Authority, Capabilities, Situation, compile_authority
+from interlock.gates.authority import Authority, compile_authority
 from interlock.gates.handing import HandedOn, open_to_step, to_child, to_step
 from interlock.gates.policy import (
     FsPolicy,
@@ -22,6 +22,7 @@ from interlock.gates.policy import (
     ShellPolicy,
     ToolPolicy,
 )
+from interlock.gates.situation import Capabilities, Situation
 from interlock.gates.verdict import Denied, Layer
 from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.result import ToolResult

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
-from interlock.gates.authority import Situation, compile_authority
+from interlock.gates.authority import compile_authority
 from interlock.gates.policy import (
     DEFAULT_MAX_IMAGE_BYTES,
     DEFAULT_MAX_WRITE_BYTES,
@@ -14,6 +14,7 @@ from interlock.gates.policy import (
     ImagePolicy,
     ToolPolicy,
 )
+from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
 
 MIB = 1024 * 1024
