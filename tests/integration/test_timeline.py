@@ -200,6 +200,15 @@ async def test_of_too_many_events_a_session_shows_the_newest_and_a_task_the_firs
     assert told(store, limit=11, task_id="t_1").has_more is False
 
 
+async def test_what_a_task_handed_over_is_told_while_the_task_waits_for_it(store, writer):
+    """Then nothing of its own comes behind it yet."""
+    begun = await writer(started("t_1"))
+    call = await writer(STARTED, begun)
+    await writer(turn(1), call, task="t_1.1")
+    (root,) = told(store, task_id="t_1").roots
+    assert [node["kind"] for node in every([root])] == ["task.started", "tool_call.started", "turn.started"]
+
+
 async def test_a_payload_that_is_gone_or_odd_does_not_stop_the_tree(store, writer):
     await writer.work()
     store.execute("UPDATE events SET payload = NULL WHERE seq = 6")

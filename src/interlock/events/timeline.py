@@ -18,22 +18,23 @@ CostOf = Callable[[str, int, int], Decimal | None]
 # What stands deeper in the tree is shown at this depth, beside what it stands under.
 MAX_DEPTH = 40
 
+_BEYOND = 2**63 - 1
+
 NEWEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq < ? {{kinds}} ORDER BY seq DESC LIMIT ?
 """  # noqa: S608 - the columns are a constant
 OLDEST = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND seq > ? AND seq < ? {{kinds}} ORDER BY seq LIMIT ?
 """  # noqa: S608
-# A task's first event is the message that it is about; what it handed over is named after it, with a dot:
-# all of that lies between its own first event and its last.
+# A task's first event is the message that it is about; what it handed over is named after it, with a dot.
+# All of that lies before its own last event, which is there once it has ended.
 OF_TASK = f"""
 SELECT {COLUMNS} FROM events WHERE stream = ? AND (task = ? OR substr(task, 1, ?) = ?)
     AND seq >= coalesce((SELECT message_seq FROM tasks WHERE id = ? AND session_id = ?), 0)
-    AND seq <= coalesce((SELECT max(seq) FROM events WHERE stream = ? AND task = ?), 0)
+    AND seq <= CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE id = ? AND ended_us IS NOT NULL)
+        THEN (SELECT max(seq) FROM events WHERE stream = ? AND task = ?) ELSE {_BEYOND} END
 ORDER BY seq LIMIT ?
 """  # noqa: S608
-
-_BEYOND = 2**63 - 1
 
 # What ends what stands above it.
 _ENDS = {
@@ -108,7 +109,7 @@ def read_timeline(
         chosen = rows[:limit][::-1]
     else:
         within = f"{task_id}."
-        span = (task_id, session_id, session_id, task_id)
+        span = (task_id, session_id, task_id, session_id, task_id)
         parameters = (session_id, task_id, len(within), within, *span, limit + 1)
         rows = connection.query(OF_TASK, parameters)
         chosen = rows[:limit]
