@@ -1,6 +1,6 @@
 """A sweep in a process of its own, to be killed by the tests.
 
-    python -m tests.integration.retention_process URL DAYS BATCH
+    python -m tests.integration.retention.process URL DAYS BATCH
 
 It tells every erasure as a JSON line, unbuffered, right after its commit.
 """

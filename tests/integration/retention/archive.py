@@ -1,0 +1,123 @@
+"""A shop in which things happened at times, and what a sweep left of them."""
+
+import json
+from collections import defaultdict
+
+from interlock.events import work
+from interlock.events.ledger import Scope
+from interlock.events.retention import Retention, Swept
+from interlock.events.verify import verify
+from interlock.session.models import Role
+from interlock.worker.rows import Task, TaskStatus
+from tests.conftest import Store
+from tests.integration.worker.shop import Shop
+
+DAY_US = 86_400_000_000
+NOON_US = 20_000 * DAY_US + DAY_US // 2
+CALLS = [{"id": "c1", "name": "clock", "arguments": "{}"}]
+
+
+class Clock:
+    """What time it is for everybody who writes."""
+
+    def __init__(self) -> None:
+        self.now_us = NOON_US
+
+    def __call__(self) -> int:
+        return self.now_us
+
+    def days_ago(self, days: float) -> None:
+        self.now_us = NOON_US - int(days * DAY_US)
+
+
+class Archive:
+    """A shop in which things happened at times, and what is left of them."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+        self.shop = Shop(store, lease_seconds=3600)
+
+    async def say(self, session: str, role: Role, text: str, task: str | None = None, **more) -> None:
+        await self.store.sessions.append_message(session, role, text, scope=Scope(task), **more)
+
+    async def begin(self, session: str, days_ago: float) -> tuple[Task, object]:
+        """A task that asks a person and calls a tool."""
+        self.clock.days_ago(days_ago)
+        task, lease = await self.shop.started(session)
+        await self.say(session, Role.assistant, f"thinking of {task.id}", task.id, tool_calls=CALLS)
+        question = await self.shop.asked(task, lease)
+        await self.shop.questions.answer(question.id, {"confirmed": True}, who="ada")
+        await self.say(session, Role.tool, f'{{"stdout": "{task.id}"}}', task.id, tool_call_id="c1")
+        turn = {"turn": 1, "finish_reason": "stop", "tool_calls": 1, "latency_ms": 1.0, "model": "m"}
+        used = work.TurnCompleted(**turn, input_tokens=10, output_tokens=1)
+        await self.store.log.append(session, used, scope=task.scope)
+        await self.say(session, Role.assistant, f"answer to {task.id}", task.id)
+        return task, lease
+
+    async def end(self, task: Task, lease, days_ago: float) -> None:
+        self.clock.days_ago(days_ago)
+        await self.shop.tasks.finish(task.id, TaskStatus.failed, f"because of {task.id}", lease)
+        await self.shop.leases.give_back(lease)
+
+    async def task(self, session: str, days_ago: float) -> Task:
+        task, lease = await self.begin(session, days_ago)
+        await self.end(task, lease, days_ago)
+        return task
+
+    async def session(self, days_ago: float, identity: str | None = None) -> str:
+        self.clock.days_ago(days_ago)
+        created = await self.shop.sessions.create(opened_by="ada", title="a talk", session_id=identity)
+        return created.id
+
+    def retention(self, days: int = 30, store: Store | None = None) -> Retention:
+        self.clock.days_ago(0)
+        chosen = store or self.store
+        return Retention(chosen.log, chosen.database, days, self.clock)
+
+    async def sweep(self, days: int = 30) -> Swept:
+        return await self.retention(days).sweep()
+
+    def faults(self, **options) -> list[str]:
+        with self.store.database.reading() as connection:
+            return [str(fault) for fault in verify(connection, **options).faults]
+
+    def told(self, kind: str = "log.erased") -> list[dict]:
+        rows = self.store.query("SELECT payload FROM events WHERE kind = ? ORDER BY position", kind)
+        return [json.loads(row[0]) for row in rows]
+
+    def left(self, session: str, task: str | None = None) -> set[str]:
+        """The kinds of which a payload is left."""
+        rows = self.store.query(
+            "SELECT kind, task FROM events WHERE stream = ? AND payload IS NOT NULL", session
+        )
+        return {kind for kind, of in rows if task is None or of == task}
+
+    def erased(self, session: str) -> list[int]:
+        sql = "SELECT seq FROM events WHERE stream = ? AND payload IS NULL ORDER BY seq"
+        return [row[0] for row in self.store.query(sql, session)]
+
+    async def words(self, session: str) -> list[str]:
+        return [message.content for message in await self.store.sessions.transcript(session)]
+
+    def dump(self) -> str:
+        """Every text that is in the store."""
+        rows: list = []
+        for table in ("events", "messages", "questions", "tasks"):
+            rows += self.store.query(f"SELECT * FROM {table}")
+        return repr(rows)
+
+
+def numbers(ranges: list[list[int]]) -> list[int]:
+    return [number for first, last in ranges for number in range(first, last + 1)]
+
+
+def halves(store: Store) -> list[str]:
+    """Tasks of which some messages are left and some are not."""
+    sql = (
+        "SELECT e.task, m.content IS NULL FROM messages m "
+        "JOIN events e ON e.stream = m.session_id AND e.seq = m.seq"
+    )
+    states = defaultdict(set)
+    for task, is_gone in store.query(sql):
+        states[task].add(bool(is_gone))
+    return [task for task, found in states.items() if len(found) == 2]

@@ -1,0 +1,19 @@
+"""An archive for each test, and the clock that everybody in it writes by."""
+
+import pytest
+
+from tests.conftest import Store
+from tests.integration.retention.archive import Archive, Clock
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    for module in ("events.ledger", "session.manager", "worker.tasks", "questions.desk"):
+        monkeypatch.setattr(f"interlock.{module}.now_us", clock)
+    return clock
+
+
+@pytest.fixture
+def archive(store: Store, clock: Clock) -> Archive:
+    return Archive(store, clock)

@@ -1,0 +1,139 @@
+"""What is old goes by whole tasks and whole exchanges, and what is not old stays."""
+
+from interlock.agent.conversation import Conversation
+from interlock.config.modes import ToolMode
+from interlock.session.models import Role
+from interlock.session.transcript import read_for_task
+from interlock.worker.rows import Task, TaskStatus
+from tests.integration.retention.archive import CALLS
+
+
+async def test_what_is_old_goes_whole_and_what_is_not_stays(archive):
+    session = await archive.session(60)
+    old = await archive.task(session, 50)
+    new = await archive.task(session, 10)
+    before = await archive.store.sessions.get(session)
+    swept = await archive.sweep()
+    assert archive.faults() == []
+    assert (swept.streams, swept.messages) == (1, 4)
+    assert archive.left(session, old.id) == {"turn.completed"}
+    assert archive.left(session, new.id) >= {"message.appended", "task.finished", "ask_user.answered"}
+    assert await archive.words(session) == [
+        *("hello", f"thinking of {new.id}", f'{{"stdout": "{new.id}"}}'),
+        f"answer to {new.id}",
+    ]
+    dump = archive.dump()
+    for words in ("thinking of", "answer to", "because of", '"stdout": "'):
+        assert f"{words} {new.id}" in dump or f"{words}{new.id}" in dump
+        assert f"{words} {old.id}" not in dump
+        assert f"{words}{old.id}" not in dump
+    assert (await archive.shop.tasks.get(old.id)).reason is None
+    assert (await archive.shop.tasks.get(new.id)).reason == f"because of {new.id}"
+    assert [
+        question.task for question in await archive.shop.questions.list_questions(include_closed=True)
+    ] == [new.id]
+    assert await archive.store.sessions.get(session) == before
+
+
+async def test_a_task_is_as_old_as_its_end(archive):
+    session = await archive.session(60)
+    task, lease = await archive.begin(session, 50)
+    await archive.end(task, lease, 29)
+    assert (await archive.sweep()).events == 0
+    assert len(await archive.words(session)) == 4
+    assert (await archive.sweep(days=28)).messages == 4
+    assert archive.faults() == []
+
+
+async def test_a_session_with_a_task_that_has_not_ended_is_left_alone(archive):
+    session = await archive.session(60)
+    await archive.task(session, 50)
+    archive.clock.days_ago(45)
+    task, _ = await archive.shop.parked(session)
+    assert (await archive.sweep()).events == 0
+    assert archive.erased(session) == []
+    archive.clock.days_ago(40)
+    await archive.shop.tasks.cancel(task.id, who="ada")
+    assert (await archive.sweep()).messages == 5
+    assert archive.faults() == []
+
+
+async def test_the_border_is_a_midnight(archive):
+    session = await archive.session(60)
+    await archive.task(session, 30.4)
+    assert (await archive.sweep()).events == 0
+    await archive.task(session, 30.6)
+    assert (await archive.sweep()).messages == 4
+
+
+async def test_a_model_is_told_a_valid_conversation_afterwards(archive):
+    """The second task's message came while the first was worked on: they lie between one another."""
+    session = await archive.session(60)
+    first, lease = await archive.begin(session, 50)
+    second = await archive.shop.put(session, "second")
+    await archive.say(session, Role.assistant, "and", first.id, tool_calls=[CALLS[0] | {"id": "c2"}])
+    await archive.say(session, Role.tool, "{}", first.id, tool_call_id="c2")
+    await archive.end(first, lease, 40)
+    lease = await archive.shop.leases.take(session, "w1")
+    await archive.shop.tasks.start(second.id, lease)
+    await archive.say(session, Role.assistant, "done", second.id)
+    await archive.end(second, lease, 10)
+    third = await archive.shop.put(session, "third")
+    assert (await archive.sweep()).events == 0
+    await archive.shop.tasks.cancel(third.id, who="ada")
+    assert (await archive.sweep()).messages == 6
+    with archive.store.database.reading() as connection:
+        told = read_for_task(connection, session, third.id)
+    assert [(message.role, message.content) for message in told] == [
+        *(("user", "second"), ("assistant", "done")),
+        ("user", "third"),
+    ]
+    assert Conversation(told).unanswered == ()
+    assert archive.faults() == []
+
+
+async def test_messages_without_a_task_go_by_exchanges(archive):
+    session = await archive.session(60)
+    for days_ago, role, text in (
+        (50, Role.user, "one"),
+        (50, Role.assistant, "answer one"),
+        (40, Role.user, "two"),
+        (40, Role.assistant, "wait"),
+        (20, Role.tool, "noon"),
+        (20, Role.assistant, "answer two"),
+    ):
+        archive.clock.days_ago(days_ago)
+        more = {"tool_calls": CALLS} if text == "wait" else {}
+        await archive.say(session, role, text, **more, tool_call_id="c1" if role is Role.tool else None)
+    assert (await archive.sweep()).messages == 2
+    assert await archive.words(session) == ["two", "wait", "noon", "answer two"]
+    assert (await archive.sweep(days=5)).messages == 4
+    assert await archive.words(session) == []
+    assert archive.faults() == []
+
+
+async def test_a_question_stays_whole_while_it_is_open_or_lately_answered(archive):
+    session = await archive.session(60)
+    archive.clock.days_ago(50)
+    lease = await archive.shop.leases.take(session, "w1")
+    loose = Task(
+        id="t_gone",
+        session_id=session,
+        message_seq=1,
+        status=TaskStatus.running,
+        mode=ToolMode.chat,
+        who="ada",
+        created_us=0,
+        queued_event="x",
+    )
+    question = await archive.shop.asked(loose, lease)
+    await archive.sweep()
+    assert "ask_user.asked" in archive.left(session)
+    archive.clock.days_ago(20)
+    await archive.shop.questions.answer(question.id, {"confirmed": True}, who="ada")
+    await archive.sweep()
+    assert {"ask_user.asked", "ask_user.answered"} <= archive.left(session)
+    assert archive.faults() == []
+    await archive.sweep(days=10)
+    assert not {"ask_user.asked", "ask_user.answered"} & archive.left(session)
+    assert archive.faults() == []

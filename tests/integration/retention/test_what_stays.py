@@ -1,0 +1,84 @@
+"""What somebody reads later is not erased, and what is left can still be read."""
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.base import Event
+from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
+from interlock.events.checkpoint import write_checkpoint
+from interlock.events.feed import whole_stream
+from interlock.gates.authority import compile_authority
+from interlock.gates.book import AuthorityBook, look_up
+from interlock.gates.situation import Situation
+from interlock.infra.errors import PersonError
+from interlock.session.settings_store import patch_for
+from interlock.tools.registry import ToolRegistry
+
+
+async def test_what_is_read_later_is_kept(archive):
+    store = archive.store
+    archive.clock.days_ago(60)
+    await store.settings.update(patch_for("tools.fs.enabled", False), who="ada")
+    authority = compile_authority(ToolRegistry(), Situation(ToolMode.chat_safe))
+    await AuthorityBook(store.log).enter(authority)
+    await store.log.append(SYSTEM_STREAM, SandboxProbed(backend="b", holds=True, rows=[["a", True, "x"]]))
+    session = await archive.session(60)
+    await archive.task(session, 50)
+    anchor = await write_checkpoint(store.log)
+    swept = await archive.sweep()
+    assert swept.streams == 2
+    assert archive.left(SYSTEM_STREAM) == {
+        *("settings.changed", "authority.compiled", "log.checkpoint"),
+        "log.erased",
+    }
+    assert archive.left(session) == {"session.created", "turn.completed"}
+    with store.database.reading() as connection:
+        assert look_up(connection, authority.digest)["genuine"] is True
+    assert (await store.settings.current()).settings.tools.fs.enabled is False
+    assert archive.faults(anchor=anchor) == []
+    assert archive.faults(only=session) == []
+
+
+class FromTheFuture(Event):
+    kind = "future.thing"
+
+    def payload(self) -> dict:
+        return {"a": 1}
+
+
+async def test_kinds_of_another_version_are_left_to_it(archive):
+    session = await archive.session(60)
+    await archive.store.log.append(session, FromTheFuture())
+    assert (await archive.sweep()).events == 0
+    assert "future.thing" in archive.left(session)
+
+
+async def test_a_deleted_session_is_not_touched_again(archive):
+    session = await archive.session(60)
+    await archive.task(session, 50)
+    await archive.store.sessions.delete(session, who="ada")
+    assert (await archive.sweep()).events == 0
+    # What it used counts for the day it was used.
+    assert archive.left(session) == {"session.deleted", "turn.completed"}
+    kept = await archive.session(60)
+    await archive.task(kept, 50)
+    assert (await archive.sweep()).streams == 1
+    await archive.store.sessions.delete(kept, who="ada")
+    assert archive.faults() == []
+
+
+async def test_a_task_whose_words_are_gone_cannot_be_retried(archive):
+    session = await archive.session(60)
+    task = await archive.task(session, 50)
+    await archive.sweep()
+    with pytest.raises(PersonError):
+        await archive.shop.tasks.retry(task.id, who="ada")
+
+
+async def test_an_erased_session_can_still_be_read_as_a_tree(archive):
+    session = await archive.session(60)
+    await archive.task(session, 50)
+    await archive.sweep()
+    with archive.store.database.reading() as connection:
+        events = [stored.event() for stored in whole_stream(connection, session)]
+    assert [event.kind for event in events if event] == ["session.created", "turn.completed"]
