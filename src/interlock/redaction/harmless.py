@@ -15,7 +15,8 @@ PLACEHOLDER = compiled(
     | \$\w+ | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
     | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
     | [\[*]*redacted[\]*]*
-    | !(?:env|secret|vault|ref|sub|getatt|importvalue|join|select|findinmap|include|reference|unsafe)[\w.]*
+    | !(?:env|secret|vault|ref|sub|getatt|importvalue|join|select|findinmap|include|reference|unsafe)
+      (?:[._][a-z]+)*
     | (?:env|file|vault|ref|secret|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
     | (?:os|process|env|import\.meta|system|config|settings|self|this|request|args|ctx|var|local|data
         |module|secrets|params|props|options|opts|vars|inputs|github|deno)(?:\.\w+)+(?:[(\[].*)?

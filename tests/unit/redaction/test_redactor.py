@@ -73,3 +73,10 @@ def test_the_least_that_must_be_found_is_replaced_by_the_mark(before, secret, af
     """S3-6.3.5, S3-6.3.6: keys, bearer tokens, and values under names that end like a secret's."""
     assert MARK == "***REDACTED***"
     assert Redactor().text(f"a\n{before}{secret}{after}b") == f"a\n{before}{MARK}{after}b"
+
+
+@pytest.mark.parametrize("tag", ["secret", "Ref", "env", "vault", "Sub"])
+def test_a_password_that_begins_like_a_reference_is_none(tag):
+    assert Redactor().text(f"password: !{tag}" + "Xk92m" + "Lq8Zp31") == f"password: {MARK}"
+    assert Redactor().text(f"password: !{tag} DbPassword") == f"password: !{tag} DbPassword"
+    assert Redactor().text(f'password: !{tag} "DbPassword"') == f'password: !{tag} "DbPassword"'
