@@ -65,11 +65,10 @@ class ToldSession:
 
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
-        event = None if stored.payload is None else stored.event()
         if header.kind.startswith("session."):
-            self._take_of_session(header.kind, header.seq, event)
+            self._take_of_session(header.kind, header.seq, stored.event())
         elif header.kind.startswith("task.") and header.task is not None:
-            self._take_of_task(header.kind, header.seq, header.task, event)
+            self._take_of_task(header.kind, header.seq, header.task, stored.event())
 
     def _take_of_session(self, kind: str, seq: int, event: Event | None) -> None:
         if isinstance(event, SessionCreated):
