@@ -194,13 +194,21 @@ def open_database(config: StoreConfig) -> Database:
     hold = StoreHold(config.path, alone=False, patience_seconds=config.busy_timeout_seconds)
     try:
         if stored_revision(config) != SCHEMA_REVISION:
-            from interlock.store.upgrade import upgrade
-
-            upgrade(config)
+            _create_or_upgrade(config)
     except BaseException:
         hold.release()
         raise
     return Database(config, hold)
+
+
+def _create_or_upgrade(config: StoreConfig) -> None:
+    """What either needs is loaded when it is needed."""
+    from interlock.store.fresh import create_if_new
+
+    if not create_if_new(config):
+        from interlock.store.upgrade import upgrade
+
+        upgrade(config)
 
 
 def _refuse_unready(config: StoreConfig) -> None:

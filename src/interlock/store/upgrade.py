@@ -1,7 +1,5 @@
 """Brings a store to this program's schema: all steps or none, after a copy of what was there."""
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from alembic.config import Config
 from interlock.infra.errors import StoreError
 from interlock.store.database import SCHEMA_REVISION, StoreConfig, prepare_folder, stored_revision
 from interlock.store.driver import SqliteConnection, file_refused, postgres_error, sqlite_error
+from interlock.store.fresh import only_one
 
 ADOPT = """
 UPDATE events SET txid = 0
@@ -102,16 +101,8 @@ def _only_one(config: StoreConfig) -> Iterator[None]:
         finally:
             connection.close()
         return
-    lock = config.path.with_suffix(".upgrade-lock")
-    try:
-        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise file_refused(error, lock) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with only_one(config):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _keep_copy(config: StoreConfig, revision: str) -> Path:

@@ -1,0 +1,31 @@
+"""Writes src/interlock/store/schema.sql: what the steps of the schema lead to. `make schema`"""
+
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from interlock.store.database import StoreConfig
+from interlock.store.fresh import BETWEEN, SCHEMA
+from interlock.store.upgrade import upgrade
+
+# What SQLite makes by itself, for a key or beside a virtual table, is not made a second time.
+MADE_BY_HAND = """
+SELECT sql FROM sqlite_master
+WHERE sql IS NOT NULL AND name NOT GLOB 'sqlite_*' AND name NOT GLOB 'memory_fts_*'
+ORDER BY rowid
+"""
+
+
+def schema() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "interlock.db"
+        upgrade(StoreConfig(f"sqlite:///{path}"))
+        with closing(sqlite3.connect(path)) as store:
+            [[application]] = store.execute("PRAGMA application_id")
+            statements = [sql for (sql,) in store.execute(MADE_BY_HAND)]
+    return BETWEEN.join([f"PRAGMA application_id = {application}", *statements]) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema(), "utf-8")
