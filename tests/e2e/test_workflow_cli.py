@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.workflow.graphs import TWO
 from tests.integration.workflow.place import EXAMPLE
-from tests.integration.workflow.test_runs import TWO
 
 ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\nmsg:done\n'
 

@@ -8,8 +8,8 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.events.verify import verify
 from interlock.workflow.rows import RunChanged, RunStatus
+from tests.integration.workflow.graphs import ASKING, SIMPLE, TWO, said
 from tests.integration.workflow.place import opened
-from tests.integration.workflow.test_runs import ASKING, SIMPLE, TWO, said
 
 SCRIPT = f"when:Step first\n{said(artifacts={'note': 'blue'})}{ASKING}when:Step second\n{SIMPLE}"
 
