@@ -10,8 +10,8 @@ import pytest
 from pydantic import Field
 
 from interlock import embed
-from interlock.embed import ErrorCode, ToolError, ToolResult, open_gates, tool
-from interlock.infra.errors import ConfigurationError, ModeNotOpen
+from interlock.embed import ErrorCode, ModeNotOpen, ToolError, ToolResult, open_gates, tool
+from interlock.infra.errors import ConfigurationError
 
 
 @tool(modes=["chat", "coding"], effect="read")
@@ -47,9 +47,9 @@ def gates(folder: Path, *modes: str, tools=(days_until, publish)):
 
 def test_the_public_surface_is_this_and_no_more():
     assert sorted(embed.__all__) == [
-        *("Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates", "InterlockError"),
-        *("PolicySwitch", "Report", "ToolContext", "ToolError", "ToolFailure", "ToolMode", "ToolResult"),
-        *("UndoReport", "open_gates", "tool"),
+        *("AuditUnavailable", "Authority", "BaseTool", "Effect", "ErrorCode", "GatedSession", "Gates"),
+        *("InterlockError", "ModeNotOpen", "PolicySwitch", "Report", "ToolContext", "ToolError"),
+        *("ToolFailure", "ToolMode", "ToolResult", "UndoReport", "open_gates", "tool"),
     ]
     assert all(hasattr(embed, name) for name in embed.__all__)
 
@@ -207,17 +207,34 @@ def test_a_function_must_say_what_it_is():
         def anything(**given: str) -> None:
             """Take anything."""
 
+    with pytest.raises(TypeError, match="name its parameters"):
+
+        @tool(modes=["chat"], effect="read")
+        def by_place(first: str, /) -> None:
+            """Take something that has no name for whoever calls."""
+
     with pytest.raises(ValueError, match="is not a mode"):
 
         @tool(modes=["everywhere"], effect="read")
         def lost() -> None:
             """Name a mode that is none."""
 
-    with pytest.raises(TypeError, match="lists of names"):
 
-        @tool(modes="chat", effect="read")
-        def one() -> None:
-            """Name one mode as a text."""
+@pytest.mark.parametrize(
+    "given",
+    [{"modes": "chat"}, {"modes": ["chat"], "switches": "fs"}, {"modes": ["chat"], "needs": "roots"}],
+)
+def test_one_name_is_not_taken_for_a_list_of_letters(given):
+    with pytest.raises(TypeError, match="is a list, not one text"):
+        tool(effect="read", **given)
+
+
+@pytest.mark.parametrize("given", [{"modes": "chat"}, {"roots": "./"}])
+async def test_one_folder_is_not_taken_for_a_list_of_letters(given):
+    """Of "./" the second would be the whole disk."""
+    with pytest.raises(TypeError, match="is a list, not one text"):
+        async with open_gates(**given):
+            pass
 
 
 async def test_what_changes_things_must_name_a_switch(folder):

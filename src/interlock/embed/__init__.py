@@ -8,12 +8,13 @@ from interlock.embed.gates import GatedSession, Gates, open_gates
 from interlock.embed.own import tool
 from interlock.events.verify import Report
 from interlock.gates.authority import Authority
-from interlock.infra.errors import ErrorCode, InterlockError, ToolError
+from interlock.infra.errors import AuditUnavailable, ErrorCode, InterlockError, ModeNotOpen, ToolError
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolMode
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.wiring import UndoReport
 
 __all__ = [
+    "AuditUnavailable",
     "Authority",
     "BaseTool",
     "Effect",
@@ -21,6 +22,7 @@ __all__ = [
     "GatedSession",
     "Gates",
     "InterlockError",
+    "ModeNotOpen",
     "PolicySwitch",
     "Report",
     "ToolContext",

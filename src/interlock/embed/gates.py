@@ -9,6 +9,7 @@ import orjson
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
+from interlock.embed.own import refuse_one_text
 from interlock.events.chain import new_id
 from interlock.events.verify import Report, verify
 from interlock.gates.authority import Authority
@@ -47,6 +48,8 @@ async def open_gates(
 
     Every other setting of the environment holds here as it does for `interlock`, as a ceiling.
     """
+    for name, given in (("modes", modes), ("roots", roots)):
+        refuse_one_text(name, given)
     settings = load_settings(state_dir=None if state_dir is None else Path(state_dir))
     opened = [parse_mode(name) for name in modes]
     folders = tuple(dict.fromkeys(_folder(root) for root in roots)) or None

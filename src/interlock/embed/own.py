@@ -28,6 +28,9 @@ def tool(
     needs: what must be there for it: roots, sandbox, program:NAME.
     """
 
+    for name, given in (("modes", modes), ("switches", switches), ("needs", needs)):
+        refuse_one_text(name, given)
+
     def made(function: Callable[..., Any]) -> FunctionTool:
         return FunctionTool(
             function,
@@ -38,3 +41,9 @@ def tool(
         )
 
     return made
+
+
+def refuse_one_text(name: str, given: object) -> None:
+    """A text would be gone through letter by letter, and no type checker says so."""
+    if isinstance(given, str):
+        raise TypeError(f"{name} is a list, not one text: [{given!r}]")

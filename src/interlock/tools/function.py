@@ -15,7 +15,12 @@ from interlock.tools.base import REPEATABLE, BaseTool, Effect, PolicySwitch, Too
 from interlock.tools.blocking import beside_the_loop, looked_up
 from interlock.tools.result import ToolResult
 
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+# What whoever calls by name cannot give.
+_NAMELESS = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+)
 
 
 class FunctionTool(BaseTool):
@@ -37,10 +42,8 @@ class FunctionTool(BaseTool):
                 f"{function.__name__} needs a docstring: it is what a model is told of the tool"
             )
         self._signature = inspect.signature(function)
-        if any(parameter.kind in _VARIADIC for parameter in self._signature.parameters.values()):
+        if any(parameter.kind in _NAMELESS for parameter in self._signature.parameters.values()):
             raise TypeError(f"{function.__name__} must name its parameters: a model is shown each of them")
-        if isinstance(modes, str) or isinstance(switches, str):
-            raise TypeError(f"{function.__name__}: modes and switches are lists of names")
         self._modes = frozenset(parse_mode(name) for name in modes)
         self._effect, self._switches, self._needs = effect, frozenset(switches), frozenset(needs)
         # Pydantic reads functions as it reads types, which its annotations do not say.
