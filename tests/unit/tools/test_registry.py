@@ -56,7 +56,9 @@ def test_a_name_or_alias_can_be_taken_only_once(registry, name):
 
 
 def test_an_alias_leads_to_the_tool_and_opens_nothing(registry):
-    registry.register(file_reader())
+    reader = file_reader()
+    registry.register(reader)
+    assert registry.get("read_file").tool is registry.get("fs.read").tool is reader
     assert registry.canonical_name("fs.read") == "read_file"
     assert registry.check_mode("fs.read", ToolMode.chat_safe) is False
     assert registry.check_mode("fs.read", ToolMode.coding) is True
