@@ -1,6 +1,7 @@
 """Real small file systems, which run full, lose their inodes or become read-only while they are in use."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ import pytest
 
 
 def _can_mount() -> bool:
+    if shutil.which("mount") is None:
+        return False
     with tempfile.TemporaryDirectory() as folder:
         if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], capture_output=True).returncode:
             return False

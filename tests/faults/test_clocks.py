@@ -68,7 +68,7 @@ async def test_a_live_holder_whose_lease_is_from_before_the_clock_was_set_back_r
     assert await leases.take(session.id, "w2") is None
 
 
-async def test_with_sqlite_no_wall_clock_moves_a_lease(sqlite_store, monkeypatch):
+async def test_with_sqlite_no_wall_clock_moves_a_lease(sqlite_store):
     """Processes on one machine have a clock that nobody can set."""
     leases = SessionLeases(sqlite_store.log, seconds=30)
     session = await sqlite_store.sessions.create(opened_by="test")
