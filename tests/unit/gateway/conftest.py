@@ -1,8 +1,10 @@
-"""Doors for each test, and what stands behind them."""
+"""Doors for each test with what stands behind them, and the credentials of its store."""
 
 import pytest
 
+from interlock.gateway.auth import Credentials
 from interlock.gateway.doors import Doors
+from interlock.redaction.redactor import Redactor
 from tests.unit.gateway.knocking import Behind, policy
 
 
@@ -14,3 +16,8 @@ def behind() -> Behind:
 @pytest.fixture
 def doors(behind, monkeypatch) -> Doors:
     return Doors(behind, policy(monkeypatch))
+
+
+@pytest.fixture
+def credentials(store) -> Credentials:
+    return Credentials(store.database, store.log, Redactor())

@@ -1,0 +1,27 @@
+"""What the credentials wrote down, and the clocks that they look at."""
+
+from interlock.events.feed import whole_stream
+from interlock.gateway import auth
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def later(monkeypatch, seconds: float) -> None:
+    """What the clock on the wall says to the credentials, from here on."""
+    before = auth.now_us
+    monkeypatch.setattr(auth, "now_us", lambda: before() + int(seconds * 1_000_000))
+
+
+def told(store) -> list[dict]:
+    with store.database.reading() as connection:
+        return [{"kind": e.header.kind, **e.event().payload()} for e in whole_stream(connection, "system")]
+
+
+def kinds(store) -> list[str]:
+    return [event["kind"] for event in told(store)]
