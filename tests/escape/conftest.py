@@ -1,4 +1,4 @@
-"""The sandbox that the attacks are run in, and the gateway that they are run against."""
+"""The sandbox that attacks are run in, the gateway they are run against, the stand of hostile servers."""
 
 import os
 import socket
@@ -16,6 +16,7 @@ from tests.escape.confinement import World
 from tests.escape.trying import Listener
 from tests.integration.gateway import house as house_module
 from tests.integration.gateway.house import House, opened_house
+from tests.integration.mcp.stand import Stand, opened_stand
 
 
 @pytest.fixture
@@ -104,3 +105,12 @@ def narrow_house(open_house, monkeypatch):
 
     monkeypatch.setattr(house_module, "listening_socket", narrow)
     return open_house
+
+
+@pytest.fixture
+async def stand(tmp_path, monkeypatch) -> AsyncIterator[Stand]:
+    """For MCP servers, which attack from inside."""
+    if not abi_version():
+        pytest.skip("this kernel has no Landlock")
+    async with opened_stand(tmp_path, monkeypatch) as made:
+        yield made

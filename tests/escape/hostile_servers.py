@@ -1,0 +1,36 @@
+"""What is asked after a hostile MCP server did its worst: is it gone, and does the rest still work?"""
+
+import asyncio
+from pathlib import Path
+
+from tests.integration.mcp.stand import HOSTILE, QUICK, Stand
+
+
+def processes_with(word: str) -> list[int]:
+    """Every process that has this word in its command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+async def until_gone(word: str) -> bool:
+    for _ in range(200):
+        if not processes_with(word):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def still_works(stand: Stand) -> None:
+    """Another server, and a tool of our own, after whatever happened."""
+    await stand.add("good", *QUICK, str(HOSTILE), "well")
+    await stand.inspect("good")
+    await stand.allow("good", "echo")
+    await stand.switch_on("bad", "good")
+    assert (await stand.call("good__echo", text="fine")).stdout == "fine"
+    assert (await stand.call("current_time")).ok

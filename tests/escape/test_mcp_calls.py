@@ -1,0 +1,118 @@
+"""Servers that hang, flood, lie and die when they are called. Each hurts its own call, and nothing else."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from interlock.infra.errors import ErrorCode
+from interlock.tools.mcp import connection
+from tests.escape.hostile_servers import still_works, until_gone
+from tests.escape.loop_watch import watched_loop
+from tests.integration.mcp.stand import Stand
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        ("floods-one-line", "larger than"),
+        ("floods-lines", "not the protocol"),
+        ("floods-messages", "talks without end"),
+        ("floods-requests", "talks without end"),
+        ("too-large", "larger than"),
+        ("dies", "exit code 7; its last words: out of luck"),
+        ("forks", "exit code 0"),
+        ("bare", "shape"),
+        ("no-shape", "shape"),
+        ("error", "it answered with an error: no way"),
+    ],
+)
+async def test_what_a_server_does_wrong_is_told_and_only_its_call_fails(stand: Stand, behaviour, reason):
+    await stand.ready(behaviour)
+    async with watched_loop() as watch:
+        result = await stand.call("bad__echo", text="x")
+    assert result.failure.error_code is ErrorCode.EXECUTION_ERROR
+    assert reason in result.failure.message
+    assert watch.longest_seconds < 2
+    await still_works(stand)
+    if behaviour not in {"bare", "no-shape", "error"}:
+        assert await until_gone(behaviour)
+    assert await until_gone("3599")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "shown"),
+    [
+        ("invalid-json", "survived"),
+        ("wrong-id", "right"),
+        ("answers-twice", "first"),
+        ("greets", "x"),
+        ("floods-errors", "done"),
+    ],
+)
+async def test_what_does_no_harm_is_passed_over(stand: Stand, behaviour, shown):
+    await stand.ready(behaviour)
+    for _ in range(2):
+        result = await stand.call("bad__echo", text="x")
+        assert result.ok
+        assert result.stdout.splitlines()[0] == shown
+
+
+async def test_a_result_nested_without_end_can_still_be_told(stand: Stand):
+    await stand.ready("deep-json")
+    result = await stand.call("bad__echo", text="x")
+    assert result.ok or result.failure.error_code is ErrorCode.EXECUTION_ERROR
+    await still_works(stand)
+
+
+async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(stand: Stand, monkeypatch):
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.5)
+    await stand.ready("hangs")
+    began = time.perf_counter()
+    result = await stand.call("bad__echo", seconds=1.0, text="x")
+    assert time.perf_counter() - began < 5
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert "whether it took effect is not known" in result.failure.message
+    assert await until_gone("hangs")
+    assert "did not answer any more" in str(await stand.events("mcp.server_failed"))
+    await still_works(stand)
+
+
+async def test_a_server_that_hangs_one_call_and_answers_others_is_told_and_kept(stand: Stand, tmp_path):
+    told = stand.root / "told"
+    told.touch()
+    await stand.ready("hangs-but-answers", environment=(f"STATE={told}",), roots="write")
+    result = await stand.call("bad__echo", seconds=1.0, text="x")
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    methods = [json.loads(line).get("method") for line in told.read_text().splitlines()]
+    assert "notifications/cancelled" in methods
+
+
+async def test_who_cancels_does_not_wait_for_the_server(stand: Stand):
+    await stand.ready("hangs")
+    calling = asyncio.ensure_future(stand.call("bad__echo", seconds=60.0, text="x"))
+    for _ in range(200):
+        await asyncio.sleep(0.02)
+        if await stand.events("tool_call.started", stand.session_id):
+            break
+    await asyncio.sleep(0.3)
+    began = time.perf_counter()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert time.perf_counter() - began < 1.5
+    failed = await stand.events("tool_call.failed", stand.session_id)
+    assert failed[-1]["error_code"] == "CANCELLED"
+
+
+async def test_requests_of_a_server_are_declined(stand: Stand):
+    await stand.ready("asks")
+    result = await stand.call("bad__echo", text="x")
+    assert json.loads(result.stdout) == {"q1": True, "q2": True, "q3": True}
+
+
+async def test_a_promise_that_is_not_kept_is_a_failure(stand: Stand):
+    await stand.ready("lies")
+    result = await stand.call("bad__echo", text="x")
+    assert "does not have the shape that it promises" in result.failure.message

@@ -1,0 +1,84 @@
+"""What a server can reach: nothing that it was not granted."""
+
+import json
+import socket
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.infra.errors import ErrorCode
+from interlock.sandbox.bubblewrap import BubblewrapBackend
+from interlock.sandbox.choice import choose_backend
+from tests.escape.hostile_servers import until_gone
+from tests.integration.mcp.stand import Stand, opened_stand
+
+SECRET = "THE-SECRET-OUTSIDE-47110815"
+
+
+@pytest.fixture(params=["landlock", "bubblewrap"])
+async def walled(request, tmp_path, monkeypatch):
+    if request.param == "bubblewrap" and BubblewrapBackend.found() is None:
+        pytest.skip("bubblewrap is not installed")
+    choice = await choose_backend(request.param, state_folder=tmp_path)
+    if choice.backend is None:
+        pytest.skip(f"{request.param} does not work here")
+    async with opened_stand(tmp_path, monkeypatch, choice.backend) as made:
+        yield made
+
+
+@pytest.fixture
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize("roots", ["none", "read"])
+async def test_from_inside_a_server_reaches_nothing_that_was_not_granted(
+    walled: Stand, tmp_path, listening, roots
+):
+    outside = tmp_path / "ssh" / "id_key"
+    outside.parent.mkdir()
+    outside.write_text(SECRET)
+    (walled.root / "inside").write_text("inside\n")
+    await walled.ready("reaches", roots=roots, environment=(f"PORT={listening}",))
+    for place in (outside, walled.runtime.settings.state_dir / "interlock.db", walled.root / "inside"):
+        result = await walled.call("bad__echo", text=str(place))
+        found = json.loads(result.stdout)
+        may_read = place.name == "inside" and roots == "read"
+        reached = {name for name, told in found.items() if told.startswith("reached")}
+        # Without folders it stands in its own, which is gone when it ends.
+        own = {"home", "processes"} if roots == "read" else {"home", "processes", "write", "link"}
+        assert reached <= own | ({"outside", "program", "listing"} if may_read else set())
+        assert ("outside" in reached) is may_read
+        assert "home" in reached
+        assert SECRET not in result.stdout
+    assert sorted(path.name for path in walled.root.iterdir()) == ["inside"]
+
+
+async def test_a_server_granted_writing_writes_and_cannot_plant_what_is_protected(walled: Stand):
+    hooks = walled.root / ".git" / "hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "pre-commit").write_text("#!/bin/sh\n")
+    await walled.ready("writes", roots="write")
+    assert (await walled.call("bad__echo", text=str(walled.root / "new"))).stdout == "written"
+    assert (walled.root / "new").read_text() == "written by a server\n"
+    await walled.call("bad__echo", text=str(hooks / "pre-commit"))
+    await walled.call("bad__echo", text=str(hooks / "post-merge"))
+    await walled.call("bad__echo", text=str(walled.root / ".vscode" / "tasks.json"))
+    assert [path.name for path in hooks.iterdir()] == ["pre-commit"]
+    assert (hooks / "pre-commit").read_text() == "#!/bin/sh\n"
+    assert not (walled.root / ".vscode" / "tasks.json").exists()
+    # It does not live on to do it later.
+    assert await until_gone("writes")
+
+
+async def test_without_a_sandbox_there_is_no_server(tmp_path, monkeypatch):
+    from interlock.sandbox.choice import Choice
+
+    async with opened_stand(tmp_path, monkeypatch) as made:
+        await made.ready("well")
+        made.runtime.mcp._hub.walls._given = Choice(None, "nothing works here")
+        await made.allow("bad", "echo", modes="chat")
+        result = await made.call("bad__echo", ToolMode.chat)
+        assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+        assert "cannot be confined (nothing works here)" in result.failure.message
