@@ -14,7 +14,8 @@ from tests.canary.canaries import Canary, mixed
 from tests.canary.nest import Nest
 from tests.doubles.openai_answers import called, refused, said
 from tests.doubles.openai_server import OpenAIServer
-from tests.doubles.telegram_server import LOST, TelegramServer, Trouble
+from tests.doubles.telegram_server import TelegramServer
+from tests.doubles.telegram_troubles import LOST, Trouble
 from tests.integration.telegram.street import ADA, EVE, QUICK
 
 TOKEN = f"7000000001:{mixed(35)}"

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from tests.doubles.telegram_server import TOKEN, UNAUTHORIZED
+from tests.doubles.telegram_server import TOKEN
+from tests.doubles.telegram_troubles import UNAUTHORIZED
 from tests.e2e.telegram.process import ADA, EVE
 
 

@@ -8,7 +8,7 @@ import pytest
 from interlock.channels.telegram.admission import HOUR_SECONDS, MAX_A_MINUTE, Admission, Reason
 from interlock.channels.telegram.updates import Sender
 from interlock.config.telegram import TelegramSettings
-from tests.doubles.telegram_server import BOT
+from tests.doubles.telegram_chats import BOT
 from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, opened_street, script
 from tests.integration.telegram.test_talking import contents
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.doubles.telegram_server import BOT
+from tests.doubles.telegram_chats import BOT
 from tests.integration.telegram.street import ADA, BOB, GROUP, opened_street, script
 from tests.integration.telegram.test_admission import MENTION
 

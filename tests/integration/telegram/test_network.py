@@ -10,10 +10,11 @@ from interlock.channels.telegram import polling, wall
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.traffic import PRIVATE, Meter, Pace, Traffic
 from interlock.infra.errors import StopsProcess, StoreAway
-from tests.doubles.telegram_server import (
+from tests.doubles.telegram_chats import BOT
+from tests.doubles.telegram_rules import refusal
+from tests.doubles.telegram_troubles import (
     BAD_GATEWAY,
     BLOCKED,
-    BOT,
     CONFLICT,
     INTERNAL,
     LOST,
@@ -21,7 +22,6 @@ from tests.doubles.telegram_server import (
     UNAUTHORIZED,
     Trouble,
     flood,
-    refusal,
 )
 from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, opened_street, script
 from tests.integration.telegram.test_admission import MENTION

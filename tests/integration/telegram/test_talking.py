@@ -6,7 +6,7 @@ import time
 import pytest
 
 from interlock.channels.telegram.conversation import joined
-from tests.doubles.telegram_server import wide
+from tests.doubles.telegram_rules import wide
 from tests.integration.telegram.street import ADA, BOB, script
 
 PNG = [{"file_id": "f", "file_unique_id": "u", "width": 1, "height": 1}]

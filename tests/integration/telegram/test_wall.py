@@ -8,7 +8,7 @@ from interlock.channels.telegram.content import Content
 from interlock.channels.telegram.faults import ChatClosed
 from interlock.channels.telegram.traffic import Pace, Traffic
 from interlock.channels.telegram.wall import Card, Wall
-from tests.doubles.telegram_server import BLOCKED
+from tests.doubles.telegram_troubles import BLOCKED
 from tests.integration.telegram.street import ADA, BOB, opened_street, script
 
 PACE = Pace(requests=1000, seconds=1.0, soft_seconds=0.0)
