@@ -21,6 +21,7 @@ from interlock.wiring import build_registry
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "interlock").rglob("*.py"))
+TESTS = sorted(path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 45
 
@@ -88,6 +89,11 @@ def test_the_checks_are_clean(command):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_a_file_is_one_thing(path):
     assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+
+
+def test_a_file_of_tests_is_one_thing_too():
+    lines = {name_of(path): len(path.read_text().splitlines()) for path in TESTS}
+    assert {name: count for name, count in lines.items() if count > MAX_FILE_LINES} == {}
 
 
 def functions(path: Path):
