@@ -143,13 +143,3 @@ def test_what_the_steps_said_and_what_was_refused_is_told_and_nothing_of_it_twic
     again = desk.run("workflow", "resume", run["run_id"], "--here", **model)
     assert "active    first" not in done.stderr
     assert "completed" not in again.stderr
-
-
-def test_the_output_in_the_documentation_is_what_is_printed(desk):
-    shutil.copytree(EXAMPLE, desk.home / "workspace" / "workflows" / EXAMPLE.name)
-    here = ("--mode", "coding", "--root", str(desk.home / "root"))
-    done = desk.run("workflow", "run", EXAMPLE.name, "greet by name", *here)
-    documented = (EXAMPLE.parents[2] / "docs" / "workflows.md").read_text().split("```\n")[3].splitlines()
-    assert [line for line in documented if line in done.stdout.splitlines()] == done.stdout.splitlines()
-    noted = [line for line in done.stderr.splitlines() if line.startswith("completed")]
-    assert [line for line in documented if line.startswith("completed")] == noted
