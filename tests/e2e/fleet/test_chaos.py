@@ -133,7 +133,7 @@ async def chaos_on_many_machines(folder: Path, *, sessions: int, tasks: int, pau
 
 
 async def test_a_fleet_on_postgresql_and_nats_keeps_its_promises(tmp_path):
-    await chaos_on_many_machines(tmp_path, sessions=200, tasks=10, pause=2.0)
+    await chaos_on_many_machines(tmp_path, sessions=200, tasks=4, pause=1.5)
 
 
 @pytest.mark.full
