@@ -59,7 +59,9 @@ class LocalWire:
         while True:
             began = loop.time()
             try:
-                if not await self._join():
+                if await self._join():
+                    self._told = ""
+                else:
                     await self._host()
             except OSError as error:
                 # Once for the same fault: it is tried several times a second.
