@@ -10,6 +10,7 @@ from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
 from interlock.infra.errors import ConfigurationError
 from interlock.session.settings_store import field_paths
+from interlock.store.driver import LONGEST_LEASE_SECONDS
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, **variables: str) -> str:
@@ -212,3 +213,11 @@ def test_settings_cannot_be_changed_after_the_start():
     settings = load_settings()
     with pytest.raises(Exception, match="frozen"):
         settings.tool.timeout_seconds = 1
+
+
+def test_no_lease_can_be_set_that_the_store_would_take_for_one_of_another_clock(monkeypatch):
+    monkeypatch.setenv("SESSION_LEASE_SECONDS", str(LONGEST_LEASE_SECONDS))
+    assert load_settings().session.lease_seconds == LONGEST_LEASE_SECONDS
+    assert "SESSION_LEASE_SECONDS" in refused(
+        monkeypatch, SESSION_LEASE_SECONDS=str(LONGEST_LEASE_SECONDS + 1)
+    )
