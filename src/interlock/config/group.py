@@ -1,11 +1,15 @@
 """What every group of settings is, and the types that they share."""
 
+import re
 from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from interlock.config.environment import EnvironmentSource
+from interlock.infra.text import quotable
+
+TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 PositiveInt = Annotated[int, Field(gt=0)]
 Words = Annotated[tuple[str, ...], NoDecode]
@@ -33,3 +37,11 @@ def split_words(value: Any) -> Any:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def refuse_no_tool_names(names: frozenset[str]) -> frozenset[str]:
+    """What cannot be a tool's name would look like a denial and deny nothing."""
+    for name in sorted(names):
+        if not TOOL_NAME.fullmatch(name):
+            raise ValueError(f"'{quotable(name, 64)}' cannot be a tool's name; put commas between names")
+    return names

@@ -18,7 +18,7 @@ from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
 from interlock.config.environment import is_secret, variable_name
 from interlock.config.gateway import GatewaySettings
-from interlock.config.group import PositiveInt, SettingsGroup, Words, split_words
+from interlock.config.group import PositiveInt, SettingsGroup, Words, refuse_no_tool_names, split_words
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.nats import NatsSettings
 from interlock.config.telegram import TelegramSettings
@@ -185,6 +185,7 @@ class ToolSettings(SettingsGroup):
     _split_words = field_validator(
         "protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", mode="before"
     )(split_words)
+    _tool_names = field_validator("denied")(refuse_no_tool_names)
 
     @field_validator("allowed_roots", "readable_paths", mode="before")
     @classmethod

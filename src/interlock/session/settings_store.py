@@ -6,7 +6,6 @@ cannot be understood opens nothing: it is refused, and an update of it builds on
 """
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -15,6 +14,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from interlock.config.group import TOOL_NAME
 from interlock.events.catalog import SYSTEM_STREAM, SettingsChanged
 from interlock.events.chain import now_us
 from interlock.events.log import EventLog, Transaction
@@ -42,7 +42,6 @@ INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?
 
 Document = dict[str, Any]
 MAX_PATCH_BYTES = 65_536
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class StoredSettings(BaseModel):
@@ -191,7 +190,7 @@ def _newest_or_closed(connection: Connection) -> tuple[SettingsVersion, Document
 def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
     after = _validated(_patched(to_document(present.settings), patch, to_document(StoredSettings())))
     for name in sorted(after.tools.denied_tools - present.settings.tools.denied_tools):
-        if not _TOOL_NAME.fullmatch(name):
+        if not TOOL_NAME.fullmatch(name):
             # It would look like a denial and deny nothing.
             raise InvalidSettings(f"tools.denied_tools: '{quotable(name, 64)}' cannot be a tool's name")
     return after

@@ -221,3 +221,10 @@ def test_no_lease_can_be_set_that_the_store_would_take_for_one_of_another_clock(
     assert "SESSION_LEASE_SECONDS" in refused(
         monkeypatch, SESSION_LEASE_SECONDS=str(LONGEST_LEASE_SECONDS + 1)
     )
+
+
+@pytest.mark.parametrize("value", ["bash read_file", "b\u0430sh", "bash;write_file", "x" * 65])
+def test_a_denial_that_could_deny_nothing_stops_the_start(monkeypatch, value):
+    assert "TOOL_DENIED" in refused(monkeypatch, TOOL_DENIED=f"current_time, {value}")
+    monkeypatch.setenv("TOOL_DENIED", "bash, fs.read, server__tool-1")
+    assert load_settings().tool.denied == {"bash", "fs.read", "server__tool-1"}
