@@ -8,7 +8,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from interlock.gateway import tries
-from interlock.gateway import wire as wire_module
+from interlock.gateway import uvicorn_protocols
 from interlock.gateway.credentials import Kind, new_secret
 from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
 from tests.integration.gateway.house import Refused
@@ -248,7 +248,7 @@ async def test_not_reading_does_not_put_off_the_end(narrow_house):
             await asyncio.sleep(0.05)
     assert (await owner.ask("session.get", session_id=sessions[0]))["session"]["id"] == sessions[0]
     # Not only closed, which waits for its reader, but gone.
-    await asyncio.sleep(wire_module.CLOSE_SECONDS)
+    await asyncio.sleep(uvicorn_protocols.CLOSE_SECONDS)
     assert len(await wire.rest(1)) < 200_000
     await wire.close()
 

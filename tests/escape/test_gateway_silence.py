@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from interlock.following import hub as hub_module
-from interlock.gateway import wire as wire_module
+from interlock.gateway import uvicorn_protocols
 from interlock.gateway.connection import MAX_SUBSCRIPTIONS
 from interlock.infra.errors import StoreError
 from interlock.session.models import Role
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 0.4
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(wire_module, "REQUEST_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(uvicorn_protocols, "REQUEST_SECONDS", PATIENCE_SECONDS)
 
 
 async def is_cut_off(wire: Wire, drip: bytes = b"") -> bool:
@@ -81,7 +81,7 @@ async def test_silent_connections_keep_nobody_out(house):
     silent = []
     for _ in range(3):
         silent += await asyncio.gather(
-            *(Wire.open(house.port) for _ in range(wire_module.MORE_CONNECTIONS))
+            *(Wire.open(house.port) for _ in range(uvicorn_protocols.MORE_CONNECTIONS))
         )
         began = time.monotonic()
         assert (await get(house.port, "/healthz"))[0] == 200
@@ -92,7 +92,7 @@ async def test_silent_connections_keep_nobody_out(house):
     for wire in silent:
         gone += wire.reader.at_eof() or wire.reader.exception() is not None
         await wire.close()
-    assert gone >= len(silent) - wire_module.MORE_CONNECTIONS - 3
+    assert gone >= len(silent) - uvicorn_protocols.MORE_CONNECTIONS - 3
 
 
 @pytest.mark.parametrize("kind", ["answers nobody reads", "bodies that do not come"])
@@ -105,7 +105,7 @@ async def test_half_done_requests_of_strangers_keep_nobody_out(narrow_house, kin
         "bodies that do not come": head("/login", house.port, given, method="POST") + b"{",
     }[kind]
     async with AsyncExitStack() as held:
-        for _ in range(wire_module.MORE_CONNECTIONS + 20):
+        for _ in range(uvicorn_protocols.MORE_CONNECTIONS + 20):
             wire = await Wire.open(house.port, window=4096)
             held.push_async_callback(wire.close)
             await wire.send(asked)
@@ -125,7 +125,7 @@ async def test_a_download_outlasts_any_number_of_strangers(narrow_house):
         given = {"Authorization": f"Bearer {await house.token('reader')}", "Connection": "close"}
         await wire.send(head(f"/export/session/{session}.jsonl", house.port, given))
         await wire.reader.readline()
-        for _ in range(wire_module.MORE_CONNECTIONS + 20):
+        for _ in range(uvicorn_protocols.MORE_CONNECTIONS + 20):
             held.push_async_callback((await Wire.open(house.port)).close)
         assert len(await wire.rest()) > 1_500_000
 
@@ -164,7 +164,7 @@ async def test_a_follower_that_does_not_read_is_cut_off_and_slows_nobody(narrow_
     async with asyncio.timeout(4):
         while len(house.gateway.sockets) > 1:
             await asyncio.sleep(0.05)
-    await asyncio.sleep(wire_module.CLOSE_SECONDS)
+    await asyncio.sleep(uvicorn_protocols.CLOSE_SECONDS)
     assert len(await deaf.rest(1)) < 200_000
     await deaf.close()
 
