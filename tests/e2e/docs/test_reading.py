@@ -95,6 +95,7 @@ def test_a_name_of_the_page_is_the_real_one_in_later_commands():
     [
         ("```console\n$ echo one\ntwo\n```\n", "the page shows"),
         ("```sh\nfalse\ntrue\n```\n", "it ended with 1"),
+        ("```console\n$ false\n$ echo two\ntwo\n```\n", "it ended with 1"),
         ("<!-- exits: 3 -->\n```sh\ntrue\n```\n", "it ended with 0"),
         ("<!-- stays running -->\n```console\n$ echo over\nunder\n```\n", "it ended"),
     ],
