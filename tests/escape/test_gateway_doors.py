@@ -7,8 +7,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from interlock.gateway import tries
-from interlock.gateway import uvicorn_protocols
+from interlock.gateway import tries, uvicorn_protocols
 from interlock.gateway.credentials import Kind, new_secret
 from tests.escape.gateway_attacker import PATIENCE, UPGRADE, Wire, asking, exchange, get, head, post
 from tests.integration.gateway.house import Refused
