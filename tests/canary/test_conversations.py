@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 
+import pytest
 import structlog
 
 from interlock.events.catalog import SettingsChanged
-from interlock.infra.errors import ErrorCode, InterlockError, ToolError
+from interlock.infra.errors import ErrorCode, InterlockError, InvalidSettings, ToolError
 from interlock.session.models import Role
 from interlock.tools.result import FileTouch, ToolResult
 from tests.canary.nest import Nest
@@ -47,7 +48,9 @@ async def test_titles_authors_and_settings(nest: Nest):
         made = await sessions.create(opened_by=secret, title=f"about {secret}")
         await sessions.rename(made.id, f"{'x' * 90} {secret}", who=secret)
         await sessions.archive(made.id, who=secret)
-        await settings.update({"tools": {"denied_tools": [secret]}}, who=secret)
+        with pytest.raises(InvalidSettings) as refused:
+            await settings.update({"tools": {"denied_tools": [secret]}}, who=secret)
+        assert secret not in str(refused.value)
         await settings.update({"tools": {"mcp": {"allowed_servers": [secret]}}}, who=secret)
     assert await nest.is_clean()
 
