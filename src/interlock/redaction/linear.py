@@ -10,7 +10,9 @@ Search = Callable[[bytes, int, int], list[tuple[int, int]]]
 # The numbers of the patterns that match somewhere in a text.
 Which = Callable[[bytes], list[int]]
 
-_MEMORY = 64 * 1024 * 1024
+# What one pattern may keep of what it learned about texts. With a quarter of it the patterns no longer fit
+# and take hundreds of times as long; with more, a process that runs for days holds it for each of them.
+_MEMORY = 16 * 1024 * 1024
 
 
 def options(*, catching: bool = False) -> "re2.Options":
