@@ -25,6 +25,7 @@ from interlock.following import pieces
 from interlock.gateway.methods import ALL
 from interlock.session.settings_store import StoredSettings, field_paths
 from interlock.wiring import build_registry
+from scripts.embedding import embed_parts
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -76,6 +77,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "events.md": events_page(),
         FOLDER / "protocol.md": protocol_page(),
         FOLDER / "tools.md": tools_page(),
+        FOLDER / "embed.md": embed_page(),
         SETTINGS: with_defaults(SETTINGS.read_text()),
     }
 
@@ -97,6 +99,14 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
     return "\n".join([line(head), "|" + "---|" * len(head), *(line(row) for row in rows)])
+
+
+def embed_page() -> str:
+    told = (
+        "What `from interlock.embed import …` offers, all of it. "
+        "[The developer's page](../howto/developer.md) shows how it is used."
+    )
+    return _page("Embedding", told, embed_parts())
 
 
 # -- commands ----------------------------------------------------------------------------------------
