@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
@@ -95,9 +95,11 @@ class LocalWire:
         flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self._folder / LOCK, flags, 0o600)
         try:
-            with suppress(BlockingIOError):
+            try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                await self._serve()
+            except BlockingIOError:
+                return
+            await self._serve()
         finally:
             os.close(lock)
 
