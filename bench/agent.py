@@ -127,15 +127,17 @@ class Contestant:
 
 def contestants() -> list[Contestant]:
     with _place() as place:
-        found = [_measured(place, name, program, sys.executable) for name, program in OURS.items()]
+        found = [_measured(place, name, program, sys.executable, 3) for name, program in OURS.items()]
         for name, (program, environment, packages) in PEERS.items():
-            found.append(_measured(place, name, program, python_with(environment, *packages)))
+            found.append(_measured(place, name, program, python_with(environment, *packages), 1))
         return found
 
 
-def _measured(place: Place, name: str, program: str, python: Path | str) -> Contestant:
+def _measured(place: Place, name: str, program: str, python: Path | str, rounds: int) -> Contestant:
     def cpu_ms(calls: int, pieces: int, sessions: int) -> float:
-        told = [place.run(program, python, calls=calls, pieces=pieces, sessions=sessions) for _ in range(3)]
+        told = [
+            place.run(program, python, calls=calls, pieces=pieces, sessions=sessions) for _ in range(rounds)
+        ]
         return statistics.median(each["cpu_ms"] for each in told)
 
     print(f"measuring {name}", file=sys.stderr, flush=True)

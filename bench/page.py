@@ -1,4 +1,4 @@
-"""docs/performance.md: the tables of the last whole run between two marks, the words are by hand."""
+"""docs/performance.md: what was measured stands between marks, the words around it are by hand."""
 
 import os
 import platform
@@ -6,29 +6,37 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from bench import report
 from bench.agent import Contestant
 from bench.environments import ROOT
-from bench.report import CONTESTANT_HEAD, DUTY_HEAD, chart, contestant_lines, duty_lines, markdown
 from bench.rows import Row
 
 PAGE = ROOT / "docs" / "performance.md"
-PICTURE = ROOT / "docs" / "pictures" / "performance.svg"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PICTURES = ROOT / "docs" / "pictures"
 
 
 def write_page(rows: Sequence[Row], contestants: Sequence[Contestant]) -> None:
+    """What was not measured in this run stays as it was."""
+    if rows:
+        table = report.markdown(report.DUTY_HEAD, report.duty_lines(rows))
+        _put("duties", "How much of what is allowed each duty takes", report.duties_chart(rows), table)
+    if contestants:
+        table = report.markdown(report.CONTESTANT_HEAD, report.contestant_lines(contestants))
+        _put("peers", "Processor time of one session", report.contestants_chart(contestants), table)
+
+
+def _put(name: str, told: str, chart: str, table: str) -> None:
+    (PICTURES / f"performance-{name}.svg").write_text(chart)
     where = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
+    begin, end = f"<!-- measured: {name} -->", f"<!-- end of {name} -->"
     parts = [
-        BEGIN,
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}, {where}, by `make bench`.",
-        "![How much of what is allowed each duty takes](pictures/performance.svg)",
-        markdown(DUTY_HEAD, duty_lines(rows)),
-        "The same work by others, in one run:",
-        markdown(CONTESTANT_HEAD, contestant_lines(contestants)),
-        END,
+        begin,
+        f"Measured on {datetime.now(UTC):%Y-%m-%d}, {where}.",
+        f"![{told}](pictures/performance-{name}.svg)",
+        table,
+        end,
     ]
-    pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+    pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
     text = PAGE.read_text()
-    assert pattern.search(text), f"{PAGE.name} has no place for what is measured"
+    assert pattern.search(text), f"{PAGE.name} has no place for {name}"
     PAGE.write_text(pattern.sub(lambda _: "\n\n".join(parts), text))
-    PICTURE.write_text(chart(rows, contestants))

@@ -64,34 +64,31 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 # -- the chart --
 
 
-def chart(rows: Sequence[Row], found: Sequence[Contestant]) -> str:
-    """Each duty by how much of what is allowed it takes; each contestant by a session's processor time."""
-    duties = [(duty.what, row.strain, f"{row.strain:.2f}", row.verdict) for duty, row in duties_of(rows)]
-    sessions = [
-        (
-            each.name,
-            each.session_ms,
-            f"{each.session_ms:.1f} ms",
-            "met" if each.name == "Interlock" else "",
-        )
+Bar = tuple[str, float, str, str]
+
+
+def duties_chart(rows: Sequence[Row]) -> str:
+    bars = [(duty.what, row.strain, f"{row.strain:.2f}", row.verdict) for duty, row in duties_of(rows)]
+    return _chart("Share of what is allowed (1 = the target; less is better; logarithmic)", bars, 1.0)
+
+
+def contestants_chart(found: Sequence[Contestant]) -> str:
+    bars = [
+        (each.name, each.session_ms, f"{each.session_ms:.1f} ms", "met" if each.name == "Interlock" else "")
         for each in found
     ]
-    body: list[str] = []
-    y = 30
-    for title, bars, mark in (
-        ("Share of what is allowed (1 = the target; less is better; logarithmic)", duties, 1.0),
-        ("Processor time of one session, ms (less is better; logarithmic)", sessions, None),
-    ):
-        body += _panel(title, bars, mark, y)
-        y += LINE * (len(bars) + 2)
-    size = f'viewBox="0 0 {WIDTH} {y}" font-family="sans-serif" font-size="13"'
-    paper = f'<rect width="{WIDTH}" height="{y}" fill="#ffffff"/>'
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', paper, *body, "</svg>\n"])
+    return _chart("Processor time of one session, ms (less is better; logarithmic)", bars, None)
 
 
-def _panel(
-    title: str, bars: Sequence[tuple[str, float, str, str]], mark: float | None, top: int
-) -> Iterator[str]:
+def _chart(title: str, bars: Sequence[Bar], mark: float | None) -> str:
+    height = LINE * (len(bars) + 2)
+    size = f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="13"'
+    paper = f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', paper, *_panel(title, bars, mark, LINE)]
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _panel(title: str, bars: Sequence[Bar], mark: float | None, top: int) -> Iterator[str]:
     values = [value for _, value, _, _ in bars if value > 0] + ([mark] if mark else [])
     low = min(values) / 1.6
     scale = (WIDTH - LABEL - 90) / log10(max(values) / low)
