@@ -263,10 +263,10 @@ async def test_no_command_holds_its_caller_or_the_loop(shell: Workbench, command
     shell.write("file", "x")
     began = time.monotonic()
     async with watched_loop() as holds:
-        result = await shell.call("bash", cmd=command, timeout_seconds=0.5)
+        result = await shell.call("bash", cmd=command, timeout_seconds=1)
     assert time.monotonic() - began < SOON_SECONDS
     assert result.failure is not None
-    assert holds.longest_seconds < 0.5
+    assert holds.longest_seconds < 1
     assert (await shell.ok("bash", cmd="echo alive")).stdout == "alive\n"
 
 
