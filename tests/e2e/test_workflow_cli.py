@@ -13,6 +13,21 @@ import pytest
 from tests.integration.workflow.graphs import TWO
 from tests.integration.workflow.place import EXAMPLE
 
+# Reading what a step answered takes so long that the run ends meanwhile.
+SLOW_READER = """
+import asyncio
+from interlock.cli.conversing import Desk
+from interlock.cli.main import main
+
+at_once = Desk.answer_of
+
+async def slowly(desk, task):
+    await asyncio.sleep(0.4)
+    return await at_once(desk, task)
+
+Desk.answer_of = slowly
+main()
+"""
 ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\nmsg:done\n'
 
 
@@ -20,7 +35,13 @@ ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\nmsg:don
 class Desk:
     home: Path
 
-    def run(self, *arguments: str, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        *arguments: str,
+        expect: int = 0,
+        program: tuple[str, ...] = ("-m", "interlock"),
+        **variables: str,
+    ) -> subprocess.CompletedProcess[str]:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -31,7 +52,7 @@ class Desk:
             **variables,
         }
         done = subprocess.run(
-            [sys.executable, "-m", "interlock", *arguments],
+            [sys.executable, *program, *arguments],
             env=environment,
             cwd=self.home,
             capture_output=True,
@@ -76,6 +97,18 @@ def test_the_example_is_checked_run_and_shown(desk):
     assert "The farewell is missing." in shown
     assert "> build  (otherwise)" in desk.run("workflow", "show", EXAMPLE.name).stdout
     assert lines[-1]["run_id"] in desk.run("workflow", "runs").stdout
+
+
+def test_a_run_that_ends_while_it_is_told_of_is_told_to_its_end(desk):
+    shutil.copytree(EXAMPLE, desk.home / "workspace" / "workflows" / EXAMPLE.name)
+    here = ("--mode", "coding", "--root", str(desk.home / "root"))
+    done = desk.run("workflow", "run", EXAMPLE.name, "greet", *here, program=("-c", SLOW_READER))
+    told = [line for line in done.stderr.splitlines() if line.startswith("completed")]
+    assert [line.split()[1] for line in told] == [
+        *("plan", "build", "review", "verdict"),
+        *("build", "review", "verdict", "done"),
+    ]
+    assert "It is good." in done.stdout
 
 
 def test_a_faulty_workflow_is_told_line_by_line_and_not_run(desk):

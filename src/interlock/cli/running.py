@@ -91,6 +91,7 @@ class _Follower:
         self._as_json = as_json
         self._told: dict[int, str] = {}
         self._looking = asyncio.Lock()
+        self._is_over = asyncio.Event()
 
     async def see_through(self, begin: "Callable[[], Awaitable[Task]]") -> int:
         """Until it is done, stuck, or waits for somebody who is not here."""
@@ -102,7 +103,8 @@ class _Follower:
             while await self._goes_on(talk):
                 pass
         finally:
-            watching.cancel()
+            # Not cancelled: what it is about to tell would be lost.
+            self._is_over.set()
             await asyncio.wait({watching})
             await self._look()
         return await self._end()
@@ -128,9 +130,10 @@ class _Follower:
         return True
 
     async def _watch(self) -> None:
-        while True:
+        while not self._is_over.is_set():
             await self._look()
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), LOOK_SECONDS)
 
     async def pass_over(self) -> None:
         """What happened before is not told again."""
