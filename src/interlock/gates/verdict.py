@@ -83,12 +83,12 @@ def denied_by_mode(
     elif reachable:
         step = (
             f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode. "
-            f"Only the person can switch it (/mode {reachable[0]}, or interlock sessions mode)."
+            f"Only a person can switch it (/mode {reachable[0]}, or interlock sessions mode)."
         )
     else:
         step = (
             f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode, which is not "
-            "open on this deployment. Tell the person, and go on without it."
+            "open on this deployment. Only the operator can open it; go on without it."
         )
     message = f"{tool_name} is not allowed in {mode} mode"
     return Denied(tool_name, ErrorCode.MODE_DENIED, layer, message, step)
@@ -100,7 +100,7 @@ def mode_not_open(tool_name: str, mode: ToolMode) -> Denied:
         ErrorCode.MODE_DENIED,
         Layer.mode,
         f"{tool_name} is not allowed in {mode} mode",
-        f"{mode} mode is not open on this deployment. Tell the person, and go on without it.",
+        f"{mode} mode is not open on this deployment. Only the operator can open it; go on without it.",
     )
 
 
@@ -120,7 +120,7 @@ def cannot_work(tool_name: str, reason: str) -> Denied:
         ErrorCode.TOOL_NOT_AVAILABLE,
         Layer.capability,
         f"{tool_name} is not available here: {reason}",
-        "Tell the person what is missing, and go on without it.",
+        "Only the operator can put right what is missing; go on without it.",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 MAX_LINES = 40
 _MAX_LINE = 400
 # What a refusal tells a model, and not the person.
-_FOR_THE_MODEL = re.compile(r"\s*(?:Tell the person[^.]*\.|(?:Tell the person, and g|G)o on without it\.)")
+_FOR_THE_MODEL = re.compile(r"\s*(?:Tell the person[^.]*|Go on without it)\.|; go on without it(?=\.)")
 
 CAN_DO = """\
 - "what time is it in Zurich?"

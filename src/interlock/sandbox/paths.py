@@ -87,7 +87,9 @@ class Territory:
     @property
     def first_root(self) -> Path:
         if not self._profile.readable_roots:
-            raise ToolError(ErrorCode.PATH_DENIED, "no folder was opened", "Tell the person.")
+            raise ToolError(
+                ErrorCode.PATH_DENIED, "no folder was opened", "Only the operator can open one."
+            )
         return self._profile.readable_roots[0]
 
     def find(self, asked: str, access: Access = Access.read, *, follow: bool = True) -> Place:

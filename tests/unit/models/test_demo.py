@@ -24,7 +24,7 @@ DENIAL = {
     "message": "read_file is not allowed in chat_safe mode",
     "next_action": (
         "This session is in chat_safe mode; read_file needs chat, plan or coding mode, which is not open "
-        "on this deployment. Tell the person, and go on without it."
+        "on this deployment. Only the operator can open it; go on without it."
     ),
 }
 
@@ -234,7 +234,7 @@ def test_a_denial_is_explained_with_what_can_be_done():
     assert said("read a.txt", ("read_file", {"path": "a.txt"}, DENIAL)) == (
         "I tried, and Interlock refused it: read_file is not allowed in chat_safe mode (MODE_DENIED).\n"
         "What can be done: This session is in chat_safe mode; read_file needs chat, plan or coding mode, "
-        "which is not open on this deployment."
+        "which is not open on this deployment. Only the operator can open it."
     )
 
 
