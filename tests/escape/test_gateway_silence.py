@@ -87,7 +87,7 @@ async def test_silent_connections_keep_nobody_out(house):
         assert (await get(house.port, "/healthz"))[0] == 200
         await client.ask("server.info")
         await (await house.connect()).ask("server.info")
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
     gone = 0
     for wire in silent:
         gone += wire.reader.at_eof() or wire.reader.exception() is not None

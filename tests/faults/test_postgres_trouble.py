@@ -108,7 +108,7 @@ async def test_a_server_that_hangs_costs_a_holder_its_session_in_time_and_nothin
         try:
             hung_at = time.monotonic()
             await asyncio.wait_for(lost.wait(), 30)
-            assert time.monotonic() - hung_at < 10, "it believed for too long that the session was its own"
+            assert time.monotonic() - hung_at < 20, "it believed for too long that the session was its own"
         finally:
             for pid in stopped:
                 with suppress(ProcessLookupError):

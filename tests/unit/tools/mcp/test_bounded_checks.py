@@ -51,10 +51,10 @@ def test_a_result_that_would_take_long_to_check_is_said_to_be_too_large():
     shape = {"type": "object", "properties": {"x": {"items": {"not": {"anyOf": branches}}}}}
     definition = definition_of("t", "", {"type": "object"}, shape, {})
     assert fault_of(definition) == ""
-    begun = time.monotonic()
+    begun = time.process_time()
     result = envelope({"structuredContent": {"x": ["a" * 100] * 20_000}}, definition, "s__t", "coding", "s")
     assert "too large to be checked" in result.failure.message
-    assert time.monotonic() - begun < 2.0
+    assert time.process_time() - begun < 2.0
     assert envelope({"structuredContent": {"x": ["a"]}}, definition, "s__t", "coding", "s").ok
 
 

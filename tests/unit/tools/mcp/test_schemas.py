@@ -69,13 +69,13 @@ def test_what_people_write_can_be_used(schema):
     ],
 )
 def test_what_attacks_is_refused_at_once(schema, reason):
-    began = time.perf_counter()
+    began = time.process_time()
     if reason is None:
         checked_schema(schema)
     else:
         with pytest.raises(UnusableSchema, match=reason):
             checked_schema(schema)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_schema_nested_without_end_is_refused():
@@ -106,7 +106,7 @@ def test_what_is_let_through_is_checked_quickly(levels):
     except UnusableSchema:
         assert levels > 10
         return
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ToolError):
         validator.check({"a": "no number"})
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
