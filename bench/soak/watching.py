@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.store.driver import lease_ms
+
 TICKS = os.sysconf("SC_CLK_TCK")
 HELD_LEASES = "SELECT count(*) FROM session_leases WHERE expires_ms > ?"
 WORK = "SELECT count(*) FROM tasks WHERE status IN ('queued', 'running')"
@@ -40,7 +42,7 @@ class Watch:
     def look(self) -> Holdings:
         database = self._state / "interlock.db"
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10)) as store:
-            [[leases]] = store.execute(HELD_LEASES, [time.time_ns() // 10**6])
+            [[leases]] = store.execute(HELD_LEASES, [lease_ms()])
             [[work]] = store.execute(WORK)
         journal = database.with_name("interlock.db-wal")
         return Holdings(
