@@ -75,7 +75,11 @@ async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(stand: 
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert "whether it took effect is not known" in result.failure.message
     assert await until_gone("hangs")
-    assert "did not answer any more" in str(await stand.events("mcp.server_failed"))
+    # Its end is told when it is known that it has ended.
+    async with asyncio.timeout(20):
+        while not (failed := await stand.events("mcp.server_failed")):
+            await asyncio.sleep(0.05)
+    assert "did not answer any more" in str(failed)
     await still_works(stand)
 
 
