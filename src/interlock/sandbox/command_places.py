@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from interlock.sandbox.globs import Glob
 from interlock.sandbox.shell_values import unmarked
-from interlock.sandbox.shell_words import PATTERN, UNKNOWN
+from interlock.sandbox.shell_words import BELOW, PATTERN, UNKNOWN
 
 MAX_PATH = 4096
 MAX_PATTERN = 64
@@ -163,7 +163,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:
     """Everything in a folder is as good as the folder."""
-    while path and PATTERN in path[-1] and unmarked(path[-1]) in _EVERYTHING:
+    while path and (path[-1] == BELOW or (PATTERN in path[-1] and unmarked(path[-1]) in _EVERYTHING)):
         path = path[:-1]
     return path
 

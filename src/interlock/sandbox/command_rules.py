@@ -8,7 +8,7 @@ from interlock.sandbox.command_places import Place, Places, resolved
 from interlock.sandbox.command_writes import Line, line_of, option_value, writes_of
 from interlock.sandbox.shell_commands import Command
 from interlock.sandbox.shell_values import is_known, unmarked
-from interlock.sandbox.shell_words import PATTERN
+from interlock.sandbox.shell_words import BELOW, PATTERN
 
 MAX_PATTERN = 64
 
@@ -83,9 +83,9 @@ class Rule:
     def _has_options(self, command: Command, line: Line) -> bool:
         if self.unless and line.has(*self.unless):
             return False
-        return all(
-            line.has(*group) or ("recursive" in group and command.is_recursive) for group in self.options
-        )
+        # One file after the other, all that is below a folder: that is recursive, too.
+        is_recursive = command.is_recursive or any(word.endswith(BELOW) for word in line.operands)
+        return all(line.has(*group) or ("recursive" in group and is_recursive) for group in self.options)
 
     def _has_subcommand(self, line: Line) -> bool:
         if self.subcommands and not set(line.operands[:3]) & set(self.subcommands):

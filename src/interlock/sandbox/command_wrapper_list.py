@@ -1,6 +1,31 @@
 """Programs that run another program, as data: what may stand before it."""
 
+import re
 from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A program with its arguments, and the folder it is started in where that is another one."""
+
+    words: tuple[str, ...]
+    is_recursive: bool = False
+    folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text for a shell, with its arguments and what it is called (`$0`)."""
+
+    text: str
+    arguments: tuple[str, ...] = ()
+    called: str | None = None
+
+
+Inner: TypeAlias = Words | Code
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,6 +33,7 @@ class Wrapper:
     """How to find the program in the arguments: options with a value, other words before it.
 
     A letter that is `glued` has a value only within the same word: `-i` and `-i@`, never `-i @`.
+    `folder` is the option, short and long, that says where the program is started.
     """
 
     values: str = ""
@@ -16,6 +42,38 @@ class Wrapper:
     skipped: int = 0
     assignments: bool = False
     only_looks: str = ""
+    folder: tuple[str, str] | None = None
+
+    def inner(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words from the program on that is to be run."""
+        index = 1
+        while index < len(words):
+            word = words[index]
+            if word == "--":
+                index += 1
+                break
+            if word.startswith("-") and len(word) > 1:
+                if set(word[1:2]) & set(self.only_looks):
+                    return ()
+                index += 2 if self.takes_next(word) else 1
+            elif word == "-" or (self.assignments and _ASSIGNMENT.match(word)):
+                index += 1
+            else:
+                break
+        while self.assignments and index < len(words) and _ASSIGNMENT.match(words[index]):
+            index += 1
+        return words[index + self.skipped :]
+
+    def takes_next(self, option: str) -> bool:
+        """Whether the next word is its value. A long one may be cut short, as GNU programs allow."""
+        if option.startswith("--"):
+            return any(long.startswith(option[2:]) for long in self.long_values)
+        for index, letter in enumerate(option[1:], 2):
+            if letter in self.glued:
+                return False
+            if letter in self.values:
+                return index == len(option)
+        return False
 
 
 _TORSOCKS = Wrapper("upaP", ("user", "pass", "address", "port"))
@@ -32,7 +90,7 @@ DAEMON = Wrapper(
 _TIMER = ("on-active", "on-boot", "on-startup", "on-unit-active", "on-unit-inactive", "on-calendar")
 
 WRAPPERS = {
-    "env": Wrapper("uCS", ("unset", "chdir", "split-string"), assignments=True),
+    "env": Wrapper("uCS", ("unset", "chdir", "split-string"), assignments=True, folder=("C", "chdir")),
     "sudo": Wrapper(
         "ugpChrtTDR", ("user", "group", "prompt", "host", "chdir", "role", "type"), assignments=True
     ),
@@ -84,6 +142,7 @@ WRAPPERS = {
             *("setuid", "setgid", "root", "wd", "propagation", "setgroups", "monotonic", "boottime"),
             *("map-user", "map-group", "map-users", "map-groups"),
         ),
+        folder=("w", "wd"),
     ),
     "nsenter": Wrapper("tSGW", ("target", "setuid", "setgid", "wdns"), glued="muinpCUTrw"),
     "setpriv": Wrapper(
@@ -132,4 +191,38 @@ WRAPPERS = {
     ),
     "parallel": Wrapper("jNnILaS", ("jobs", "max-args", "arg-file", "colsep", "timeout", "joblog")),
     "watch": Wrapper("nqs", ("interval", "equexit")),
+    "valgrind": Wrapper(),
+    "fakeroot": Wrapper("lfisb", ("lib", "faked")),
+    "eatmydata": Wrapper(),
+    "choom": Wrapper("np", ("adjust", "pid")),
+    "chronic": Wrapper(),
+    "ifne": Wrapper(),
+    "entr": Wrapper(),
+    "ssh-agent": Wrapper("aEOPt"),
+    "dbus-launch": Wrapper("", ("config-file",)),
+    "npx": Wrapper("pcw", ("package", "call", "workspace")),
+}
+
+# Programs of which one subcommand runs another program.
+_EXEC = Wrapper("pcw", ("package", "call", "workspace"))
+_ENVIRONMENT = Wrapper("npm", ("name", "prefix", "cwd"))
+SUBCOMMANDS = {
+    ("uv", "run"): Wrapper(
+        "pPim",
+        (
+            *("with", "with-editable", "with-requirements", "extra", "group", "only-group", "package"),
+            *("python", "project", "directory", "env-file", "index", "index-url", "module"),
+        ),
+    ),
+    ("poetry", "run"): Wrapper("CP", ("directory", "project")),
+    ("pipenv", "run"): Wrapper(),
+    ("pdm", "run"): Wrapper("p", ("project", "venv")),
+    ("bundle", "exec"): Wrapper("", ("gemfile",)),
+    ("npm", "exec"): _EXEC,
+    ("pnpm", "exec"): _EXEC,
+    ("yarn", "exec"): _EXEC,
+    ("conda", "run"): _ENVIRONMENT,
+    ("mamba", "run"): _ENVIRONMENT,
+    ("direnv", "exec"): Wrapper(skipped=1),
+    ("rustup", "run"): Wrapper(skipped=1),
 }

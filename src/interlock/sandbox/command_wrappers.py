@@ -6,10 +6,17 @@ Each gives `Words` (a program with its arguments) or `Code` (text for a shell), 
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from interlock.sandbox.command_wrapper_list import DAEMON, WRAPPERS, Wrapper
+from interlock.sandbox.command_told import told
+from interlock.sandbox.command_wrapper_list import (
+    DAEMON,
+    SUBCOMMANDS,
+    WRAPPERS,
+    Code,
+    Inner,
+    Words,
+    Wrapper,
+)
 from interlock.sandbox.shell_values import unmarked
 from interlock.sandbox.shell_words import UNKNOWN
 
@@ -18,7 +25,6 @@ MAX_GLUED = 200
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish"})
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 _STDIN = {("-",), ("/dev/stdin",), ("/dev/fd/0",), ("/proc/self/fd/0",)}
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_NAMES = frozenset(
@@ -26,34 +32,32 @@ _FIND_NAMES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    words: tuple[str, ...]
-    is_recursive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    text: str
-    arguments: tuple[str, ...] = ()
-
-
-Inner: TypeAlias = Words | Code
-
-
 def inner_of(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     """What these words run. `words[0]` is the program's name without its folder."""
     name = words[0]
+    yield from told(words)
     if name in SHELLS:
         yield from _shell(words, stdin)
     elif name in {"source", "."} and stdin is not None and words[1:2] in _STDIN:
         yield Code(stdin)
     elif name in _BY_ITSELF:
         yield from _BY_ITSELF[name](words)
+    elif name in {"at", "batch"} and stdin is not None:
+        yield Code(stdin)
     elif name in {"script", "su", "runuser"} and (code := _option(words, "c", "command")) is not None:
         yield Code(code)
     elif name in WRAPPERS:
         yield from _wrapped(words, stdin)
+    elif inner := _by_subcommand(words):
+        yield Words(inner)
+
+
+def _by_subcommand(words: tuple[str, ...]) -> tuple[str, ...]:
+    """`uv run program`, with options before and after the subcommand."""
+    for at, word in enumerate(words[1:], 1):
+        if (words[0], word) in SUBCOMMANDS:
+            return _without_dashes(SUBCOMMANDS[words[0], word].inner(words[at:]))
+    return ()
 
 
 def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
@@ -61,7 +65,7 @@ def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     if name == "setarch" and words[1:2] and not words[1].startswith("-"):
         # Its options come after the architecture.
         words = (name, *words[2:])
-    rest = after_options(words, WRAPPERS[name])
+    rest = WRAPPERS[name].inner(words)
     before = words[: len(words) - len(rest)]
     if name == "env" and (found := _found(before, "S", "split-string")) is not None:
         # What comes after that text is added to its words.
@@ -73,7 +77,7 @@ def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
         rest = rest[1:]
     if not rest:
         return
-    if name == "watch" or (name == "firejail" and "-c" in before):
+    if _takes_code(name, before):
         yield Code(_text(rest))
     elif name == "flock" and rest[0] in {"-c", "--command"}:
         yield Code(_text(rest[1:2]))
@@ -82,40 +86,17 @@ def _wrapped(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     elif name == "xargs":
         yield from _xargs(before, rest, stdin)
     else:
-        yield Words(_without_dashes(rest))
+        option = WRAPPERS[name].folder
+        yield Words(_without_dashes(rest), folder=_option(before, *option) if option else None)
 
 
-def after_options(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
-    """The words from the program on that is to be run."""
-    index = 1
-    while index < len(words):
-        word = words[index]
-        if word == "--":
-            index += 1
-            break
-        if word.startswith("-") and len(word) > 1:
-            if set(word[1:2]) & set(wrapper.only_looks):
-                return ()
-            index += 2 if _takes_next(word, wrapper) else 1
-        elif word == "-" or (wrapper.assignments and _ASSIGNMENT.match(word)):
-            index += 1
-        else:
-            break
-    while wrapper.assignments and index < len(words) and _ASSIGNMENT.match(words[index]):
-        index += 1
-    return words[index + wrapper.skipped :]
-
-
-def _takes_next(option: str, wrapper: Wrapper) -> bool:
-    """Whether the next word is its value. A long one may be cut short, as GNU programs allow."""
-    if option.startswith("--"):
-        return any(long.startswith(option[2:]) for long in wrapper.long_values)
-    for index, letter in enumerate(option[1:], 2):
-        if letter in wrapper.glued:
-            return False
-        if letter in wrapper.values:
-            return index == len(option)
-    return False
+def _takes_code(name: str, before: tuple[str, ...]) -> bool:
+    """Whether the rest is text for a shell, and not a program with its arguments."""
+    return (
+        name == "watch"
+        or (name == "firejail" and "-c" in before)
+        or (name == "entr" and any("s" in word for word in before[1:]))
+    )
 
 
 def _option(words: tuple[str, ...], letter: str, long: str) -> str | None:
@@ -161,7 +142,7 @@ def _trap(words: tuple[str, ...]) -> Iterator[Inner]:
 
 def _group(words: tuple[str, ...]) -> Iterator[Inner]:
     """`sg group command`, with `-c` before the command or without."""
-    rest = after_options(words, Wrapper(skipped=1))
+    rest = Wrapper(skipped=1).inner(words)
     if rest:
         yield Code(_text(rest[1:] if rest[0] == "-c" else rest))
 
@@ -178,7 +159,7 @@ def _daemon(words: tuple[str, ...]) -> Iterator[Inner]:
     while index < len(before):
         if not before[index].startswith("-"):
             arguments.append(before[index])
-        index += 2 if _takes_next(before[index], DAEMON) else 1
+        index += 2 if DAEMON.takes_next(before[index]) else 1
     for program in (_option(before, "x", "exec"), _option(before, "a", "startas")):
         if program:
             yield Words((program, *arguments))
@@ -198,7 +179,7 @@ def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
             index += word[-1] in "oO"
     rest = words[index:]
     if is_code and rest:
-        yield Code(unmarked(rest[0]), rest[2:])
+        yield Code(unmarked(rest[0]), rest[2:], "".join(rest[1:2]) or None)
     elif not is_code and stdin is not None and (not rest or rest[:1] in _STDIN):
         yield Code(stdin)
     elif not is_code and stdin is not None and any(word[:2] == "-s" for word in words):

@@ -5,10 +5,14 @@ and looks through shells, wrappers and substitutions. It runs nothing.
 """
 
 import re
+import shlex
 from dataclasses import dataclass, replace
 
-from interlock.sandbox.command_wrappers import SHELLS, Code, Words, inner_of
+from interlock.sandbox.command_told import told_by
+from interlock.sandbox.command_wrapper_list import Code, Words
+from interlock.sandbox.command_wrappers import SHELLS, inner_of
 from interlock.sandbox.shell_printed import printed_by
+from interlock.sandbox.shell_reading import READING, take_input
 from interlock.sandbox.shell_syntax import parse
 from interlock.sandbox.shell_tree import (
     Assignment,
@@ -32,14 +36,16 @@ from interlock.sandbox.shell_words import UNKNOWN, Budget
 
 MAX_DEPTH = 24
 MAX_FUNCTIONS = 256
+MAX_ALIASES = 256
 WORK_PER_CHARACTER = 20
 WORK_AT_LEAST = 50_000
+COST_OF_CODE = 100
 
 # Stands as the program of a function that starts itself more than once.
 SELF_STARTING = "a function that starts itself"
 
 _DECLARING = frozenset({"export", "declare", "local", "readonly", "typeset"})
-_FORGETTING = frozenset({"read", "unset", "mapfile", "readarray", "getopts", "let"})
+_FORGETTING = frozenset({"unset", "getopts", "let"})
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
 
 
@@ -109,7 +115,7 @@ class _Walker:
         return stdin
 
     def _subshell(self, scope: Scope) -> Scope:
-        self._budget.spend(len(scope.variables) + len(scope.functions) + len(scope.choices))
+        self._budget.spend(scope.size)
         return scope.inner()
 
     def _node(self, node: Node, scope: Scope, stdin: str | None) -> str | None:
@@ -193,6 +199,10 @@ class _Walker:
             inner.functions.pop(command.program)
             self._budget.spend(len(command.source) + 100)
             self.script((Item((function.body,), is_background=False),), inner)
+        if command.program in scope.aliases:
+            inner = self._subshell(scope)
+            text = inner.aliases.pop(command.program)
+            self._code(Code(f"{text} {shlex.join(map(unmarked, command.words[1:]))}"), command, inner)
         for found in inner_of((name, *command.words[1:]), command.stdin):
             if isinstance(found, Words):
                 self._words(found, command, scope)
@@ -206,6 +216,7 @@ class _Walker:
             outer,
             words=found.words,
             redirects=(),
+            folder=outer.folder if found.folder is None else _changed_folder((found.folder,), scope),
             is_recursive=found.is_recursive or outer.is_recursive,
         )
         self._depth += 1
@@ -216,10 +227,12 @@ class _Walker:
         self._depth -= 1
 
     def _code(self, found: Code, outer: Command, scope: Scope) -> None:
-        self._budget.spend(len(found.text))
+        self._budget.spend(len(found.text) + COST_OF_CODE)
         inner = scope if outer.name == "eval" else self._subshell(scope)
         if found.arguments or outer.name in SHELLS:
             inner.arguments = found.arguments
+        if found.called is not None:
+            inner.set("0", (found.called,))
         depth = self._depth
         try:
             self.script(parse(found.text, may_have_unknown_text=True), inner)
@@ -253,22 +266,36 @@ class _Walker:
             glued = assignment.items is None and len(before) == 1
             values = (before[0] + values[0],) if glued else (*before, *values)
         scope.set(assignment.name, values if not assignment.index else (UNKNOWN,))
+        self._tell(assignment.name, "".join(values[:1]), scope)
+
+    def _tell(self, variable: str, value: str, scope: Scope) -> None:
+        for found in told_by(variable, value) if self._is_judged else ():
+            if isinstance(found, Code):
+                self._code(found, Command((), (), scope.folder, value), scope)
 
     def _builtin(self, command: Command, scope: Scope) -> None:
         name, arguments = command.name, command.words[1:]
         if name in {"cd", "pushd"}:
             scope.folder = _changed_folder(arguments, scope)
         elif name in _DECLARING:
-            for word in arguments:
-                if found := _ASSIGNED.fullmatch(word):
-                    before = "".join(scope.get(found[1]) or ()) if found[2] else ""
-                    scope.set(found[1], (before + unmarked(found[3]),))
+            self._declare(arguments, scope)
+        elif name in READING:
+            take_input(command.words, command.stdin, scope)
+        elif name == "alias":
+            _name_aliases(arguments, scope)
         elif name in _FORGETTING or arguments[:1] == ("-v",):
             for word in arguments:
                 if word.isidentifier():
                     scope.set(word, (UNKNOWN,))
         elif name == "set" and "--" in arguments:
             scope.arguments = arguments[arguments.index("--") + 1 :]
+
+    def _declare(self, arguments: tuple[str, ...], scope: Scope) -> None:
+        for word in arguments:
+            if found := _ASSIGNED.fullmatch(word):
+                before = "".join(scope.get(found[1]) or ()) if found[2] else ""
+                scope.set(found[1], (before + unmarked(found[3]),))
+                self._tell(found[1], found[3], scope)
 
     # -- what is inside words --
 
@@ -328,6 +355,13 @@ def _changed_folder(arguments: tuple[str, ...], scope: Scope) -> str:
     if target == "-" or not is_known(target):
         return UNKNOWN
     return target if target.startswith("/") else f"{scope.folder}/{target}"
+
+
+def _name_aliases(arguments: tuple[str, ...], scope: Scope) -> None:
+    for word in arguments:
+        name, sign, text = word.partition("=")
+        if sign and len(scope.aliases) < MAX_ALIASES:
+            scope.aliases[name] = unmarked(text)
 
 
 def _starts_itself(function: Function) -> bool:

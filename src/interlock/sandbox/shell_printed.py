@@ -10,11 +10,14 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from interlock.sandbox.shell_values import is_known
-from interlock.sandbox.shell_words import decoded
+from interlock.sandbox.shell_words import BELOW, decoded
 
 _FORMAT = re.compile(r"%([sbdiqc%])")
 _CHOSEN = frozenset(
     {"-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mindepth", "-printf", "-exec", "-delete"}
+)
+_CHOOSES_NOTHING = frozenset(
+    {"-type", "-xtype", "-print", "-print0", "-xdev", "-mount", "-depth", "-follow", "-mindepth"}
 )
 _LOOKUPS = {"which": (), "command": ("-v",), "type": ("-P", "-p")}
 
@@ -28,14 +31,25 @@ def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
         return _echo(arguments)
     if name == "printf":
         return _printf(arguments)
-    if name == "find" and not _CHOSEN & set(arguments):
-        # It prints more, but certainly the folders it starts from.
-        starts = list(takewhile(lambda word: word[:1] not in {"-", "(", "!"}, arguments))
-        return "".join(f"{start}\n" for start in starts or ["."])
+    if name == "find":
+        return _find(arguments)
     if name in _LOOKUPS:
         found = [word for word in arguments if word not in _LOOKUPS[name]]
         return found[0] if len(found) == 1 and not found[0].startswith("-") else None
     return _filtered(name, arguments, stdin) if stdin is not None and is_known(stdin) else None
+
+
+def _find(arguments: tuple[str, ...]) -> str | None:
+    """The folders it starts from, and all that is below them, where no test chooses among that."""
+    starts = list(takewhile(lambda word: word[:1] not in {"-", "(", "!"}, arguments))
+    rest = arguments[len(starts) :]
+    printed: list[str] = []
+    for start in starts or ["."]:
+        if not _CHOSEN & set(rest):
+            printed.append(start)
+        if all(word in _CHOOSES_NOTHING or not word.startswith("-") for word in rest):
+            printed.append(f"{start}/{BELOW}")
+    return "".join(f"{name}\n" for name in printed) or None
 
 
 def _echo(arguments: tuple[str, ...]) -> str:

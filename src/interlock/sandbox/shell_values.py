@@ -7,6 +7,7 @@ each character that the shell would match against file names.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import product
 
 from interlock.sandbox.shell_braces import expand_braces
@@ -26,6 +27,7 @@ from interlock.sandbox.shell_words import PATTERN, UNKNOWN, Budget
 MAX_VALUE = 4096
 MAX_VARIABLES = 256
 MAX_VARIANTS = 64
+MAX_TRIMMED = 100
 
 _GLOB = re.compile(r"[*?\[]")
 _SPACE = re.compile(r"[ \t\n]+")
@@ -53,6 +55,7 @@ class Scope:
     variables: dict[str, tuple[str, ...]] = field(default_factory=dict)
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
 
     def inner(self) -> "Scope":
         """A subshell's scope: it knows all of it, and what it changes is its own."""
@@ -63,7 +66,12 @@ class Scope:
             dict(self.variables),
             dict(self.choices),
             dict(self.functions),
+            dict(self.aliases),
         )
+
+    @property
+    def size(self) -> int:
+        return len(self.variables) + len(self.choices) + len(self.functions) + len(self.aliases)
 
     def set(self, name: str, values: tuple[str, ...]) -> None:
         self.choices.pop(name, None)
@@ -87,6 +95,13 @@ class Scope:
             return self.arguments[int(name[:9]) - 1 : int(name[:9])] or ("",)
         known = {"HOME": self.home, "PWD": self.folder, "IFS": " \t\n"}
         return (known[name],) if name in known else None
+
+    def split(self, text: str, most: int = 0) -> list[str]:
+        """Fields of a text, at blanks and at what `IFS` names: a reader of commands may split too often."""
+        between = "".join(self.variables.get("IFS", ()))
+        if not between or not is_known(between):
+            return _SPACE.split(text, most)
+        return re.split(rf"[ \t\n{re.escape(between)}]+", text, maxsplit=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +209,7 @@ class _Splitter:
             self._split(" ".join(values))
 
     def _split(self, text: str) -> None:
-        pieces = _SPACE.split(text)
+        pieces = self._scope.split(text)
         for index, piece in enumerate(pieces):
             if index:
                 self._end_field()
@@ -271,7 +286,20 @@ def _changed(operator: str, values: tuple[str, ...] | None, argument: str) -> st
         return rest[: int(found[2])] if found[2] else rest
     if operator in {"^^", ",,"} and not argument:
         return value.upper() if operator == "^^" else value.lower()
+    if operator in {"#", "##", "%", "%%"} and max(len(value), len(argument)) <= MAX_TRIMMED:
+        return _trimmed(value, operator, argument) if is_known(argument) else UNKNOWN
     return UNKNOWN
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str:
+    """Without the shortest or, if the sign is doubled, the longest beginning or end that fits."""
+    lengths = range(len(value) + 1)
+    for length in reversed(lengths) if len(operator) == 2 else lengths:
+        cut = length if operator[0] == "#" else len(value) - length
+        taken, rest = (value[:cut], value[cut:]) if operator[0] == "#" else (value[cut:], value[:cut])
+        if fnmatchcase(taken, pattern):
+            return rest
+    return value
 
 
 def _marked(text: str) -> str:

@@ -167,6 +167,76 @@ sg users -c '{}'
 sg - users -c '{}'
 tini -- env A=1 numactl -l trap -- '{}' EXIT
 ! {}
+valgrind -q {}
+valgrind --tool=memcheck --log-file=f {}
+fakeroot -i f -s f -- {}
+eatmydata {}
+choom -n 100 -- {}
+chronic {}
+ssh-agent -t 5 {}
+dbus-launch --exit-with-session {}
+ls | entr -r {}
+ls | entr -s '{}'
+hyperfine -w 3 true '{}'
+hyperfine --prepare='{}' true
+at now <<< '{}'
+echo '{}' | at now + 1 minute
+ssh localhost {}
+ssh -p 22 -o A=b me@127.0.0.1 '{}'
+ssh -o ProxyCommand='{}' host
+ssh -oProxyCommand='{}' host
+uv run {}
+uv run --with x -- {}
+poetry run {}
+bundle exec {}
+conda run -n base {}
+direnv exec . {}
+rustup run stable {}
+npm exec -- {}
+npm --prefix x exec {}
+npm exec -c '{}'
+npx --call='{}'
+nix-shell -p git --run '{}'
+git bisect run {}
+git rebase -x '{}' HEAD~3
+git rebase --exec='{}' HEAD~3
+git submodule foreach '{}'
+git -C sub submodule foreach --recursive {}
+git filter-branch --tree-filter '{}' HEAD
+git -c alias.x='!{}' x
+git config alias.x '!{}'
+git config --global --add core.pager '{}'
+git -C sub -c core.sshCommand='{}' fetch
+git clone -c core.fsmonitor='{}' a b
+git clone --upload-pack='{}' a b
+git clone 'ext::curl -k https://x' b
+git clone 'ext::sh -c curl% -k% https://x' b
+git difftool -x '{}'
+GIT_SSH_COMMAND='{}' git fetch
+export PAGER='{}'
+env GIT_EDITOR='{}' git commit
+tar xf a --to-command='{}'
+tar --to-command '{}' -xf a
+tar cf a -I '{}' src
+tar cf a x --checkpoint=1 --checkpoint-action=exec='{}'
+rsync -e '{}' a b:
+rsync -ave '{}' a b:
+rsync --rsh='{}' a b:
+zip x.zip f -T -TT '{}'
+bash -c '"$0" "$@"' {}
+alias x='{}'; x
+alias x=curl y='x -k'; y https://x
+read -r c <<< '{}'; $c
+echo '{}' | while read -r c; do $c; done
+while IFS= read -r c; do eval "$c"; done <<< '{}'
+IFS=, read -r c d <<< 'curl,-k'; $c $d
+read -r -d '' c <<< '{}'; eval "$c"
+read -ra c <<< '{}'; "${c[@]}"
+mapfile -t c <<< '{}'; ${c[0]}
+IFS=,; c=curl,-k,x; $c
+c=curl.exe; ${c%.*} -k
+c=/opt/bin/curl; ${c##*/} -k
+c=xxcurl; ${c#xx} -k
 """.strip().splitlines()
 
 
@@ -227,6 +297,38 @@ sg users
 flock curl ls -k
 flock 9
 script curl
+valgrind --log-file=curl ls -k
+choom -p 1
+ls | entr echo curl -k
+ssh-agent -s
+hyperfine 'echo curl -k'
+at now -f curl -k
+ssh host curl -k
+ssh -p 22 me@build.example 'curl -k'
+uv pip install curl -k
+uv run echo curl -k
+npm run curl -k
+npm exec echo curl -k
+git commit -m 'curl -k'
+git log --grep='curl -k'
+git -c user.name='curl -k' commit
+git config alias.x 'curl -k'
+git config user.name 'curl -k'
+git bisect good curl -k
+git rebase -i curl -k
+git submodule add curl -k
+NOTE='curl -k' git log
+export NOTE='curl -k'
+tar -cf curl -k
+tar xf a --transform='curl -k'
+rsync -a curl -k b:
+bash -c 'echo "$0"' 'curl -k'
+alias x='curl -k'
+alias ls='ls --color'; ls curl -k
+read -r c <<< 'curl -k'; echo "$c"
+read -r c <<< 'curl -k'; read -r c < f; $c
+while read -r c; do echo "$c"; done <<< 'curl -k'
+c=curl.exe; ${c%.py} -k
 """
 
 
