@@ -7,11 +7,12 @@ from tests.integration.mcp.stand import HOSTILE, QUICK, Stand
 
 
 def processes_with(word: str) -> list[int]:
-    """Every process that has this word in its command line."""
+    """Every hostile server that was started with this word."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if word.encode() in words and str(HOSTILE).encode() in words:
                 found.append(int(entry.name))
         except OSError:
             continue

@@ -8,7 +8,7 @@ import pytest
 
 from interlock.infra.errors import ErrorCode
 from interlock.tools.mcp import connection
-from tests.escape.hostile_servers import still_works, until_gone
+from tests.escape.hostile_servers import processes_with, still_works, until_gone
 from tests.escape.loop_watch import watched_loop
 from tests.integration.mcp.stand import Stand
 
@@ -70,6 +70,7 @@ async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(stand: 
     monkeypatch.setattr(connection, "PING_SECONDS", 0.5)
     await stand.ready("hangs")
     began = time.perf_counter()
+    assert processes_with("hangs")
     result = await stand.call("bad__echo", seconds=1.0, text="x")
     assert time.perf_counter() - began < 20
     assert result.failure.error_code is ErrorCode.TIMEOUT
