@@ -13,10 +13,14 @@ from itertools import pairwise
 
 from interlock.redaction.harmless import (
     CAMEL,
+    CAMEL_WITH_ACRONYMS,
     CODE,
     CONSTANT,
     DOTTED,
     ENV_NAME,
+    EXPANSION,
+    FIELD,
+    FOREIGN_LABEL,
     IDENTIFIER,
     IN_QUERY,
     LABEL_WORDS,
@@ -27,6 +31,7 @@ from interlock.redaction.harmless import (
     PHRASE,
     PLAIN_WORDS,
     REGEX,
+    REST_OF_A_MARK,
     SHORT_WORD,
     SWITCHED_OFF,
     TEMPLATE,
@@ -37,6 +42,10 @@ from interlock.redaction.harmless import (
 )
 
 LOOKS_BACK = 256
+
+# What a terminal is told about colours.
+_ESCAPE = b"\x1b"
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*[mK]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,8 @@ class Candidate:
     @property
     def context(self) -> bytes:
         """What stands before the value in the match, with the rest of the name that it begins in."""
-        return self.text[max(0, self.start - LOOKS_BACK) : self.begin].rpartition(b"\n")[2]
+        line = self.text[max(0, self.start - LOOKS_BACK) : self.begin].rpartition(b"\n")[2]
+        return _COLOUR.sub(b"", line) if _ESCAPE in line else line
 
     @property
     def follower(self) -> bytes:
@@ -91,9 +101,18 @@ def _case_changes(value: bytes) -> int:
     return sum((65 <= first <= 90) != (65 <= second <= 90) for first, second in pairwise(value))
 
 
+def _has_odd_capitals(value: bytes) -> bool:
+    """Whether there are capitals in a word of it as in no name that a program has."""
+    for word in re.findall(rb"[A-Za-z0-9]{6,}", value):
+        least = 3 if any(48 <= byte <= 57 for byte in word) else 4
+        if _case_changes(word) >= least and not CAMEL_WITH_ACRONYMS.fullmatch(word):
+            return True
+    return False
+
+
 def quoted_value(candidate: Candidate) -> bool:
     """A literal that is given a secret's name: anything but a placeholder, a label or a path."""
-    value = candidate.value.strip()
+    value = candidate.value.strip(b"` \t\r\n\f\v")
     if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value):
         return False
     if has_safe_name(candidate.context):
@@ -103,6 +122,7 @@ def quoted_value(candidate: Candidate) -> bool:
         or CODE.match(candidate.value)
         or DOTTED.fullmatch(value)
         or REGEX.fullmatch(value)
+        or FOREIGN_LABEL.fullmatch(value)
     ):
         return False
     if b" " in value or b"\t" in value:
@@ -134,15 +154,24 @@ def bare_value(candidate: Candidate) -> bool:
     if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or DOTTED.fullmatch(value):
         return False
     context = candidate.context
-    if has_safe_name(context) or context.rstrip().endswith(b"=="):
+    if has_safe_name(context) or context.rstrip().endswith(b"==") or _is_no_value(value, context):
         return False
     if value.isdigit():
         return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
     if ENV_NAME.search(context) or IN_QUERY.search(context):
         return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6)
-    if follower in (b"(", b"[") or CONSTANT.fullmatch(value) or NAME.fullmatch(value):
+    if follower in (b"(", b"[") or CONSTANT.fullmatch(value):
         return False
+    if NAME.fullmatch(value):
+        return PASSWORD_NAME.search(context) is not None and _has_odd_capitals(value)
     return not IDENTIFIER.fullmatch(value) or _looks_random(value, 20)
+
+
+def _is_no_value(value: bytes, context: bytes) -> bool:
+    """What a shell says where a variable is not set, or the next field of a log: `auth: user=alice`."""
+    if value[:1] in b"?+" and EXPANSION.search(context):
+        return True
+    return FIELD.fullmatch(value) is not None and not _looks_random(value.partition(b"=")[2], 12)
 
 
 def named_value(candidate: Candidate) -> bool:
@@ -231,20 +260,41 @@ def random_token(candidate: Candidate) -> bool:
     return random_word(candidate) or (len(own) >= 16 and _case_changes(own) * 4 >= len(own))
 
 
+def said_value(candidate: Candidate) -> bool:
+    """A word that no sentence has: random, or with a sign or with capitals in the middle of it."""
+    value = candidate.value.rstrip(b".,;:!?)'\"")
+    if random_word(candidate):
+        return True
+    _, lower, upper, _ = _kinds(value)
+    if len(value) < 8 or not (lower and upper) or is_placeholder(value) or PATH.fullmatch(value):
+        return False
+    return _has_sign_inside(value) or _has_odd_capitals(value)
+
+
+def _has_sign_inside(value: bytes) -> bool:
+    return re.search(rb"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]", value) is not None
+
+
 def told_value(candidate: Candidate) -> bool:
     """A random word where the words around it make a secret likely, but do not prove it."""
     value = candidate.value.rstrip(b".,;:!?)'\"*")
     if candidate.follower in (b"(", b"[", b"{") or has_safe_name(candidate.context):
         return False
-    if DOTTED.fullmatch(value) or IDENTIFIER.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
+    if value.startswith(REST_OF_A_MARK):
+        return False
+    if DOTTED.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
+        return False
+    if IDENTIFIER.fullmatch(value) and not _has_odd_capitals(value):
         return False
     if b" " in value or b"\\" in value or CAMEL.fullmatch(value):
         return False
     _, lower, upper, _ = kinds = _kinds(value)
     if PLAIN_WORDS.fullmatch(value) and not (lower and upper):
         return False
-    if lower and upper and re.search(rb"[!#$%^&*~+?]", value) and _case_changes(value) * 4 >= len(value):
-        return not is_placeholder(value)
+    if lower and upper and re.search(rb"[!#$%^&*~+?]", value):
+        is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
+        if _case_changes(value) * 4 >= len(value) or (is_quoted and _has_sign_inside(value)):
+            return not is_placeholder(value)
     return random_word(candidate) and (sum(kinds) >= 3 or len(value) >= 16)
 
 
@@ -303,7 +353,7 @@ def sql_value(candidate: Candidate) -> bool:
 
 def web_token(candidate: Candidate) -> bool:
     """Three parts or five, or a header that decodes to an object which names its algorithm."""
-    parts = candidate.value.split(b".")
+    parts = [part for part in candidate.value.split(b".") if part]
     if len(parts) >= 3:
         return True
     try:
@@ -329,6 +379,7 @@ CHECKS: dict[str, Check] = {
     "random-value": random_value,
     "random-word": random_word,
     "random-token": random_token,
+    "said-value": said_value,
     "told-value": told_value,
     "random-list": random_list,
     "lone-word": lone_word,

@@ -5,6 +5,8 @@ from interlock.redaction.linear import compiled
 # What stands in place of a secret.
 MARK = "***REDACTED***"
 _MARK = MARK.encode()
+# Behind stars that were taken for those of a heading.
+REST_OF_A_MARK = _MARK.strip(b"*")
 # So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
 _BESIDE_A_MARK = 3
 
@@ -45,6 +47,13 @@ LABEL_WORDS = compiled(
     r"""(?i:\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that
     |it|has|was|from|by|my)\b)"""
 )
+# What a form says in other languages; it has no letter or digit of ASCII.
+FOREIGN_LABEL = compiled(
+    r"""(?s:[^A-Za-z0-9]*
+    (?:密码|密碼|口令|令牌|密钥|密鑰|凭据|凭证|请|請|通过|失败|成功|错误|无效|必填|必须|不能为空|パスワード|トークン
+    |入力|비밀번호|암호|토큰|пароль|Пароль|токен|Токен|ключ|Ключ)
+    [^A-Za-z0-9]*)"""
+)
 TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?[$#]?\{.*\})")
 # A quote that closed a text was taken for one that opens it.
 CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|\.\w+\()")
@@ -55,6 +64,7 @@ DOTTED = compiled(
 )
 # Words written together, as programs call things.
 CAMEL = compiled(r"(?:[A-Z]{0,3}[a-z]{2,}|[0-9]{1,4})+")
+CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[0-9]{1,4})*(?:[A-Z]{2,5})?")
 REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
 WORDS = compiled(r"[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
 PHRASE = compiled(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
@@ -62,11 +72,12 @@ SHORT_WORD = compiled(r"[a-z]{1,6}[.,:;]?")
 PLAIN_WORDS = compiled(r"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*")
 MESSAGE_KEY = compiled(
     r"""(?i:pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret
-    |invalid|required|email|forgot|reset|[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$)"""
+    |invalid|required|email|forgot|reset|^[a-z]*[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$)"""
 )
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
-    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)"""
+    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)
+    |[\w.\-]+:/[\w.\-/]*"""
 )
 NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
 CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -76,6 +87,8 @@ UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PASSWORD_NAME = compiled(r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$)")
 ENV_NAME = compiled(r"(?:^|[\s'\"$;-])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
 IN_QUERY = compiled(r"[?&;][\w.\-]{0,64}=$")
+EXPANSION = compiled(r"\$\{\w+:$")
+FIELD = compiled(r"[a-z][a-z_.-]*=[^=].*")
 SAFE_NAME = compiled(
     r"""(?i:
     (?: (?:next|page|paging|start|starting|continuation|change|lock|sync|cursor|client[_-]?request
@@ -84,7 +97,7 @@ SAFE_NAME = compiled(
           |translation|i18n|lookup|hash|dedup\w*|group|shard|range|publishable|host|known|any|press|hot|short
           |arrow|shift|function|ctrl|alt|escape|map|dict|json|yaml|config|query|natural|surrogate|candidate
           |composite|business|message|event|cluster|order|registry|blob|file|storage|bucket|data|field
-          |column|id|label|tag|metric|feature|site|kms)[_.\-\x20]?key
+          |column|id|label|tag|metric|feature|site|kms|websocket)[_.\-\x20]?key
     )\W*$
     | \barn:[\w:*/-]*$
     | \bAWS::\w+::\w+$

@@ -1,13 +1,14 @@
 """Reads the cases: secrets in pieces, so that no scanner takes the file for a leak."""
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from interlock.redaction.redactor import Redactor
 
-FILE = Path(__file__).parents[2] / "data" / "redaction" / "cases.jsonl"
+FOLDER = Path(__file__).parents[2] / "data" / "redaction"
 # So many characters of a secret, one after the other, are a leak.
 _RUN = 8
 
@@ -19,6 +20,7 @@ class Case:
     is_soft: bool
     text: str
     hidden: tuple[str, ...]
+    is_limit: bool = False
 
     def passes(self, shown: str) -> bool:
         if not self.is_secret:
@@ -27,8 +29,9 @@ class Case:
 
 
 @cache
-def cases() -> tuple[Case, ...]:
-    rows = [json.loads(line) for line in FILE.read_text("utf-8").splitlines()]
+def cases(file: str = "cases.jsonl") -> tuple[Case, ...]:
+    # Not by splitlines: a value may hold a line end of Unicode's.
+    rows = map(json.loads, (FOLDER / file).read_text("utf-8").strip().split("\n"))
     return tuple(_case(row) for row in rows if not row.get("meta"))
 
 
@@ -42,9 +45,15 @@ def _case(row) -> Case:
     text = row["template"]
     for number, value in enumerate(values):
         text = text.replace(f"{{S{number}}}", value)
-    if row["format"] == "pem":
-        values = [line for line in values[0].split("\n")[1:-1] if line]
-    return Case(row["id"], row["secret"], row.get("soft", False), text, tuple(values))
+    hidden = [part for value in values for part in _hidden_in(value)]
+    return Case(row["id"], row["secret"], row.get("soft", False), text, tuple(hidden), "limit" in row)
+
+
+def _hidden_in(value: str) -> list[str]:
+    """The lines of a private key between its first and its last; of anything else, all of it."""
+    if "PRIVATE KEY" not in value:
+        return [value]
+    return [line for line in re.split(r"\n|\\n", value) if line.strip() and "PRIVATE KEY" not in line]
 
 
 def _runs(hidden: str) -> list[str]:
