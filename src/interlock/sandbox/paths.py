@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import quotable, visible
+from interlock.sandbox.canonical import resolved, resolved_above
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.protected import folded, protections
@@ -25,9 +26,6 @@ Result = TypeVar("Result")
 
 MAX_PATH_BYTES = 4096
 TRIES = 4
-
-# The kernel's own bound: what passes through more links is a loop to it, too.
-MAX_LINKS = 40
 
 # What a changed path looks like to `openat2`: a link where none was, or a step that left the root.
 _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
@@ -100,7 +98,7 @@ class Territory:
         asked = _well_formed(asked)
         # Joining keeps an absolute path as it is. Nothing is expanded, decoded or trimmed.
         joined = str(self.first_root / asked)
-        canonical = _canonical(joined) if follow else _canonical_parent(joined)
+        canonical = resolved(joined) if follow else resolved_above(joined)
         if canonical is None:
             raise _unsteady(asked)
         root = self._deepest_root(canonical)
@@ -270,12 +268,12 @@ def _well_formed(asked: str) -> str:
 
 
 def _refuse_file_as_folder(asked: str, canonical: str) -> None:
-    """A path that ends with a slash means a folder; nothing else is meant by it, or made."""
-    if asked.endswith("/") and not os.path.isdir(canonical):  # noqa: PTH112 - a path, as it is used here
+    """A path that ends with a slash, or with `/.`, means a folder; nothing else is meant by it, or made."""
+    if asked.endswith(("/", "/.")) and not os.path.isdir(canonical):  # noqa: PTH112 - as it is used here
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"path: {visible(asked)} ends with a slash, and is not a folder",
-            "Leave the slash out for a file.",
+            f"path: {visible(asked)} ends as a folder's does, and is not a folder",
+            "Leave out what comes after the file's name.",
         )
 
 
@@ -293,43 +291,6 @@ def _is_a_root(shown: str) -> ToolError:
         f"{shown} is one of the folders that were opened; it stays as it is",
         "Name something inside it.",
     )
-
-
-def _canonical(path: str) -> str | None:
-    """Every link and `..` resolved as the kernel does, and what is missing taken as it is. None for a loop.
-
-    Not `realpath`: that has no bound of its own on a long chain of links.
-    """
-    current, links = "", 0
-    ahead = path.split("/")[::-1]
-    while ahead:
-        part = ahead.pop()
-        if part in {"", "."}:
-            continue
-        if part == "..":
-            current = current.rpartition("/")[0]
-            continue
-        step = f"{current}/{part}"
-        try:
-            target = os.readlink(step)  # noqa: PTH115 - a Path would tidy it up
-        except OSError:
-            current = step
-            continue
-        links += 1
-        if links > MAX_LINKS:
-            return None
-        current = "" if target.startswith("/") else current
-        ahead.extend(reversed(target.split("/")))
-    return current or "/"
-
-
-def _canonical_parent(joined: str) -> str | None:
-    """Every link resolved but the last part, which is the thing itself."""
-    whole = Path(joined)
-    if whole.name in {"", ".."}:
-        return _canonical(joined)
-    above = _canonical(str(whole.parent))
-    return above and str(Path(above) / whole.name)
 
 
 def _is_within(path: str, root: str) -> bool:

@@ -137,8 +137,8 @@ async def test_text_is_not_added_to_a_file_that_would_have_to_be_copied_for_too_
     assert file.stat().st_size == 65 * 1024 * 1024
 
 
-@pytest.mark.parametrize("path", ["new/", "a.txt/"])
-async def test_a_path_that_ends_with_a_slash_makes_no_file(workbench: Workbench, path):
+@pytest.mark.parametrize("path", ["new/", "a.txt/", "new/.", "a.txt/./.", "new//."])
+async def test_a_path_that_ends_as_a_folder_s_makes_no_file(workbench: Workbench, path):
     workbench.write("a.txt", "a")
     assert await workbench.refused("write_file", path=path, content="x") == "INVALID_ARGS"
     assert [entry.name for entry in workbench.root.iterdir()] == ["a.txt"]
