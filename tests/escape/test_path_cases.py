@@ -9,18 +9,25 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from interlock.infra.errors import ToolError
+from interlock.sandbox.paths import Access, Territory
+from interlock.sandbox.profile import SandboxProfile
+
 LINES = [json.loads(line) for line in (Path(__file__).parent / "path_cases.jsonl").read_text().splitlines()]
 LAYOUTS, CASES = LINES[0]["layouts"], LINES[1:]
 CANARY = "CANARY"
-EXPECTED = {"allow": True, "allow_without_canary": True, "refuse": False, "no_canary": None}
+EXPECTED = {"allow": True, "allow_without_canary": True, "refuse": False, "error": False, "no_canary": None}
+CHANGING = ("edit", "write")
 
 TOOLS = {
     "read": lambda path: ("read_file", {"path": path}),
     "write": lambda path: ("write_file", {"path": path, "content": "written by a test"}),
+    "edit": lambda path: ("edit_file", {"path": path, "find": "ok", "replace": "okay"}),
     "list": lambda path: ("list_files", {"path": path}),
     "glob": lambda pattern: ("find_files", {"name_pattern": pattern}),
     "grep": lambda path: ("search_files", {"path": path, "pattern": CANARY}),
@@ -54,7 +61,10 @@ class Tree:
             (top / path).symlink_to(target.replace("$T", str(top)))
         for path, target in layout["hard_links"].items():
             (top / path).hardlink_to(top / target)
+        for path in layout.get("pipes", ()):
+            os.mkfifo(top / path)
         self.roots = [self.named(root) for root in layout["roots"]]
+        self.read_only = [self.named(root) for root in layout.get("read_only", ())]
         self.before = self.outside()
 
     def named(self, text: str) -> str:
@@ -96,14 +106,23 @@ class Tree:
         return [answer["result"] for answer in answers]
 
 
+def calls_of(case: dict, tree: Tree) -> list[tuple[str, dict]]:
+    """The call of a case. A file that is to be changed is read before."""
+    path = tree.named(case["input"])
+    before = [TOOLS["read"](path)] if case["op"] in CHANGING else []
+    return [*before, TOOLS[case["op"]](path)]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_path_is_judged_right(layout, tmp_path):
     tree = Tree(layout, tmp_path / "tree")
     cases = sorted(
-        (case for case in CASES if case["layout"] == layout), key=lambda case: case["op"] == "write"
+        (case for case in CASES if case["layout"] == layout and case["expect"] in EXPECTED),
+        key=lambda case: CHANGING.index(case["op"]) if case["op"] in CHANGING else -1,
     )
-    calls = [TOOLS[case["op"]](tree.named(case["input"])) for case in cases]
-    results = tree.calls(calls, tmp_path / "state")
+    calls = [calls_of(case, tree) for case in cases]
+    answers = iter(tree.calls(list(chain(*calls)), tmp_path / "state"))
+    results = [[next(answers) for _ in made][-1] for made in calls]
     wrong = []
     for case, result in zip(cases, results, strict=True):
         shown = json.dumps(result, ensure_ascii=False)
@@ -114,6 +133,19 @@ def test_every_path_is_judged_right(layout, tmp_path):
             wrong.append((case["id"], case["input"][:80], case["expect"], shown[:300]))
     assert wrong == []
     assert tree.outside() == tree.before
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if LAYOUTS[name].get("read_only")])
+def test_a_folder_that_may_only_be_read_is_not_written(layout, tmp_path):
+    tree = Tree(layout, tmp_path / "tree")
+    roots = tuple(map(Path, tree.roots))
+    writable = tuple(root for root in roots if str(root) not in tree.read_only)
+    territory = Territory(SandboxProfile(roots, writable))
+    cases = [case for case in CASES if case["layout"] == layout and case["expect"] == "refuse_if_read_only"]
+    assert cases
+    for case in cases:
+        with pytest.raises(ToolError, match=r"not written|outside"):
+            territory.find(tree.named(case["input"]), Access.write)
 
 
 def test_a_file_that_also_has_a_name_outside_is_not_read_or_copied(tmp_path):
