@@ -102,3 +102,11 @@ async def test_nothing_is_written_after_a_hole_in_the_same_group(store):
         await lost
     kinds = [kind for (kind,) in store.query("SELECT kind FROM events WHERE stream = ?", session)]
     assert kinds == ["session.created"]
+
+
+async def test_a_session_that_is_given_back_leaves_nothing_in_memory(store):
+    session = (await store.sessions.create(opened_by="test")).id
+    async with store.leases.held(session, "one") as lease:
+        await store.log.append(session, renamed("told"), token=lease.token)
+        assert store.log._stories
+    assert not store.log._stories

@@ -94,6 +94,8 @@ class SessionLeases:
 
         with suppress(SessionNotFound):
             await self._events.transact(lease.session_id, work)
+        # Nobody tells anything under it any more.
+        self._events.mend(lease.session_id, lease.token)
 
     @asynccontextmanager
     async def held(self, session_id: str, holder: str) -> AsyncIterator[Lease]:
