@@ -26,10 +26,13 @@ RULES: tuple[Rule, ...] = (
             "find / -delete",
             "cd / && rm -rf *",
             "find /etc -type f -exec rm {} +",
+            "find /etc -type f | xargs rm",
+            "rm -f /etc/*",
         ),
         allowed=("rm -rf build", "rm -rf ./*", "rm /", "rm -rf ~/.cache/pip", "find . -delete"),
         programs=("rm", "srm", "shred", "unlink"),
         options=(("r", "R", "recursive"),),
+        names_suffice=True,
         operand=Place.precious,
     ),
     Rule(

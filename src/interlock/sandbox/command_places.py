@@ -161,9 +161,15 @@ def _parts(path: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def names_everything(word: str) -> bool:
+    """Whether it stands for everything in a folder: `*`, or all that a search found below it."""
+    name = word.rstrip("/").rpartition("/")[2]
+    return name == BELOW or (PATTERN in name and unmarked(name) in _EVERYTHING)
+
+
 def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:
     """Everything in a folder is as good as the folder."""
-    while path and (path[-1] == BELOW or (PATTERN in path[-1] and unmarked(path[-1]) in _EVERYTHING)):
+    while path and names_everything(path[-1]):
         path = path[:-1]
     return path
 

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from interlock.sandbox.command_places import Place, Places, resolved
+from interlock.sandbox.command_places import Place, Places, names_everything, resolved
 from interlock.sandbox.command_writes import Line, line_of, option_value, writes_of
 from interlock.sandbox.shell_commands import Command
 from interlock.sandbox.shell_values import is_known, unmarked
-from interlock.sandbox.shell_words import BELOW, PATTERN
+from interlock.sandbox.shell_words import PATTERN
 
 MAX_PATTERN = 64
 
@@ -42,6 +42,8 @@ class Rule:
     # The first operand must be one of these, or none of those.
     subcommands: tuple[str, ...] = ()
     not_subcommands: tuple[str, ...] = ()
+    # To name everything in a folder is as good as `recursive`.
+    names_suffice: bool = False
     operand: Place | None = None
     # Only what stands before the last operand is taken away.
     is_source: bool = False
@@ -76,6 +78,9 @@ class Rule:
         if self.is_by_name and _is_local(command):
             return False
         name = command.name
+        if names_everything(name):
+            # One program after another, whatever they are.
+            return False
         if PATTERN in name and len(name) <= MAX_PATTERN:
             return any(fnmatchcase(program, unmarked(name)) for program in self.programs)
         return any(fnmatchcase(name, program) for program in self.programs)
@@ -83,8 +88,9 @@ class Rule:
     def _has_options(self, command: Command, line: Line) -> bool:
         if self.unless and line.has(*self.unless):
             return False
-        # One file after the other, all that is below a folder: that is recursive, too.
-        is_recursive = command.is_recursive or any(word.endswith(BELOW) for word in line.operands)
+        is_recursive = command.is_recursive or (
+            self.names_suffice and any(map(names_everything, line.operands))
+        )
         return all(line.has(*group) or ("recursive" in group and is_recursive) for group in self.options)
 
     def _has_subcommand(self, line: Line) -> bool:
@@ -103,7 +109,9 @@ def _is_local(command: Command) -> bool:
     if "/" not in command.program:
         return False
     path = resolved(command.program, command.folder)
-    return path is None or (path[:-1] not in _PROGRAM_FOLDERS and is_known(command.program))
+    return path is None or (
+        path[:-1] not in _PROGRAM_FOLDERS and is_known(command.program.rpartition("/")[0])
+    )
 
 
 # -- tests that need more than options and operands --

@@ -35,6 +35,9 @@ _OPTIONS = {
     ),
     "rsync": ("-e", "--rsh"),
     "zip": ("-TT", "--unzip-command"),
+    "scp": ("-S",),
+    "sftp": ("-S",),
+    "man": ("-P", "--pager"),
     "npm": ("-c", "--call"),
     "npx": ("-c", "--call"),
     "nix-shell": ("--run", "--command"),
@@ -51,6 +54,8 @@ _GIT_VALUES = frozenset(
 _GIT_OPTIONS = {
     "rebase": ("-x", "--exec"),
     "difftool": ("-x", "--extcmd"),
+    "grep": ("-O", "--open-files-in-pager"),
+    "archive": ("--exec",),
     "clone": ("-u", "--upload-pack"),
     "fetch": ("--upload-pack",),
     "pull": ("--upload-pack",),

@@ -200,6 +200,8 @@ WRAPPERS = {
     "entr": Wrapper(),
     "ssh-agent": Wrapper("aEOPt"),
     "dbus-launch": Wrapper("", ("config-file",)),
+    "chpst": Wrapper("uUbe/nlLmdorpftc"),
+    "screen": Wrapper("cehpsStTX", only_looks="lrxRX"),
     "npx": Wrapper("pcw", ("package", "call", "workspace")),
 }
 
@@ -225,4 +227,23 @@ SUBCOMMANDS = {
     ("mamba", "run"): _ENVIRONMENT,
     ("direnv", "exec"): Wrapper(skipped=1),
     ("rustup", "run"): Wrapper(skipped=1),
+    ("perf", "stat"): Wrapper(
+        "eopCrIxGmtMD", ("event", "output", "pid", "tid", "cpu", "repeat", "delay", "cgroup", "filter")
+    ),
+    ("perf", "record"): Wrapper(
+        "eopCcFmtujMD", ("event", "output", "pid", "tid", "cpu", "count", "freq", "call-graph", "filter")
+    ),
+    **{
+        ("tmux", name): Wrapper("bcefFnstxyl")
+        for name in (
+            "new",
+            "new-session",
+            "neww",
+            "new-window",
+            "splitw",
+            "split-window",
+            "run",
+            "run-shell",
+        )
+    },
 }

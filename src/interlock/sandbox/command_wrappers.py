@@ -23,7 +23,9 @@ from interlock.sandbox.shell_words import UNKNOWN
 MAX_ARGUMENTS = 200
 MAX_GLUED = 200
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish"})
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish", "csh", "tcsh"}
+)
 
 _STDIN = {("-",), ("/dev/stdin",), ("/dev/fd/0",), ("/proc/self/fd/0",)}
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -39,17 +41,17 @@ def inner_of(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     if name in SHELLS:
         yield from _shell(words, stdin)
     elif name in {"source", "."} and stdin is not None and words[1:2] in _STDIN:
-        yield Code(stdin)
+        yield Code(unmarked(stdin))
     elif name in _BY_ITSELF:
         yield from _BY_ITSELF[name](words)
     elif name in {"at", "batch"} and stdin is not None:
-        yield Code(stdin)
+        yield Code(unmarked(stdin))
     elif name in {"script", "su", "runuser"} and (code := _option(words, "c", "command")) is not None:
         yield Code(code)
     elif name in WRAPPERS:
         yield from _wrapped(words, stdin)
     elif inner := _by_subcommand(words):
-        yield Words(inner)
+        yield Code(_text(inner)) if name == "tmux" else Words(inner)
 
 
 def _by_subcommand(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -181,9 +183,9 @@ def _shell(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     if is_code and rest:
         yield Code(unmarked(rest[0]), rest[2:], "".join(rest[1:2]) or None)
     elif not is_code and stdin is not None and (not rest or rest[:1] in _STDIN):
-        yield Code(stdin)
+        yield Code(unmarked(stdin))
     elif not is_code and stdin is not None and any(word[:2] == "-s" for word in words):
-        yield Code(stdin, rest)
+        yield Code(unmarked(stdin), rest)
 
 
 def _find(words: tuple[str, ...]) -> Iterator[Inner]:
@@ -243,4 +245,17 @@ def _parallel(rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
     yield Code(_text(tuple(word.replace("{}", joined, 1) for word in template)))
 
 
-_BY_ITSELF = {"find": _find, "eval": _eval, "trap": _trap, "sg": _group, "start-stop-daemon": _daemon}
+def _capabilities(words: tuple[str, ...]) -> Iterator[Inner]:
+    """`capsh options -- arguments` gives the arguments to bash."""
+    if "--" in words:
+        yield Words(("bash", *words[words.index("--") + 1 :]))
+
+
+_BY_ITSELF = {
+    "find": _find,
+    "eval": _eval,
+    "trap": _trap,
+    "sg": _group,
+    "start-stop-daemon": _daemon,
+    "capsh": _capabilities,
+}

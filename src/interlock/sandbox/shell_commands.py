@@ -97,19 +97,21 @@ class _Walker:
         self._depth = depth
         self._is_judged = is_judged
 
-    def script(self, script: Script, scope: Scope) -> str | None:
-        """Walks over it; what it prints, where that is known."""
+    def script(self, script: Script, scope: Scope, stdin: str | None = None) -> str | None:
+        """Walks over it; what it prints, where that is known.
+
+        What comes in goes to every command of it: which of them reads it is not known.
+        """
         if self._depth >= MAX_DEPTH:
             raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
         self._depth += 1
-        printed: list[str | None] = [self._item(item, scope) for item in script]
+        printed: list[str | None] = [self._item(item, scope, stdin) for item in script]
         self._depth -= 1
         return None if None in printed else "".join(filter(None, printed))
 
-    def _item(self, item: Item, scope: Scope) -> str | None:
+    def _item(self, item: Item, scope: Scope, stdin: str | None) -> str | None:
         if len(item.commands) == 1 and not item.is_background:
-            return self._node(item.commands[0], scope, None)
-        stdin: str | None = None
+            return self._node(item.commands[0], scope, stdin)
         for node in item.commands:
             stdin = self._node(node, self._subshell(scope), stdin)
         return stdin
@@ -135,17 +137,8 @@ class _Walker:
         redirects, given = self._redirects(node.redirects, scope)
         self._emit(Command((), redirects, scope.folder, node.source))
         inner = self._subshell(scope) if node.is_subshell else scope
-        printed = [self._with_input(script, inner, given or stdin) for script in node.scripts]
+        printed = [self.script(script, inner, given or stdin) for script in node.scripts]
         return printed[0] if len(printed) == 1 else None
-
-    def _with_input(self, script: Script, scope: Scope, stdin: str | None) -> str | None:
-        """A block's input goes to its first command: `{ cat; } <<< …`."""
-        if stdin is None or len(script) != 1 or len(script[0].commands) != 1:
-            return self.script(script, scope)
-        self._depth += 1
-        printed = self._node(script[0].commands[0], scope, stdin)
-        self._depth -= 1
-        return printed
 
     def _loop(self, node: Loop, scope: Scope, stdin: str | None) -> None:
         self._nested(node.words, scope)
@@ -153,8 +146,8 @@ class _Walker:
         self._emit(Command((), redirects, scope.folder, node.source))
         if node.name:
             values = self._expander(scope).fields(node.words) if node.words else scope.arguments or ()
-            scope.choose(node.name, tuple(map(unmarked, values)))
-        self._with_input(node.body, scope, given or stdin)
+            scope.choose(node.name, tuple(values))
+        self.script(node.body, scope, given or stdin)
 
     def _function(self, node: Function, scope: Scope) -> None:
         if len(scope.functions) < MAX_FUNCTIONS:
@@ -198,7 +191,7 @@ class _Walker:
             inner.arguments = command.words[1:]
             inner.functions.pop(command.program)
             self._budget.spend(len(command.source) + 100)
-            self.script((Item((function.body,), is_background=False),), inner)
+            self.script((Item((function.body,), is_background=False),), inner, command.stdin)
         if command.program in scope.aliases:
             inner = self._subshell(scope)
             text = inner.aliases.pop(command.program)
@@ -248,7 +241,9 @@ class _Walker:
             if len(word) == 1 and isinstance(word[0], Stream):
                 printed = self._printed(word[0].script, scope)
                 if printed is not None:
-                    self._code(Code(printed), Command(words, (), scope.folder, node.source), scope)
+                    self._code(
+                        Code(unmarked(printed)), Command(words, (), scope.folder, node.source), scope
+                    )
 
     # -- what a command leaves behind --
 
@@ -283,6 +278,8 @@ class _Walker:
             take_input(command.words, command.stdin, scope)
         elif name == "alias":
             _name_aliases(arguments, scope)
+        elif name == "printf" and arguments[:1] == ("-v",):
+            scope.set("".join(arguments[1:2]), (printed_by((name, *arguments[2:]), None) or UNKNOWN,))
         elif name in _FORGETTING or arguments[:1] == ("-v",):
             for word in arguments:
                 if word.isidentifier():
@@ -327,6 +324,8 @@ class _Walker:
                 given = expander.value(document)
             elif redirect.operator == "<<<":
                 given = expander.value(redirect.target) + "\n"
+            elif redirect.operator == "<" and isinstance(redirect.target[0], Stream):
+                given = self._printed(redirect.target[0].script, scope)
             else:
                 found.extend((redirect.operator, text) for text in expander.fields((redirect.target,)))
         return tuple(found), given
@@ -339,7 +338,7 @@ class _Walker:
         quiet = _Walker(self._budget)
         quiet._depth = self._depth
         printed = quiet.script(script, self._subshell(scope))
-        return printed if printed is not None and is_known(printed) else None
+        return printed if printed is not None and UNKNOWN not in printed else None
 
     def _emit(self, command: Command) -> None:
         if self._is_judged and (command.words or command.redirects):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import takewhile
 
 from interlock.sandbox.shell_values import is_known
-from interlock.sandbox.shell_words import BELOW, decoded
+from interlock.sandbox.shell_words import BELOW, PATTERN, UNKNOWN, decoded
 
 _FORMAT = re.compile(r"%([sbdiqc%])")
 _CHOSEN = frozenset(
@@ -24,7 +24,7 @@ _LOOKUPS = {"which": (), "command": ("-v",), "type": ("-P", "-p")}
 
 def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
     """The output of one program with these arguments, or None where it is not known."""
-    if not words or not all(map(is_known, words)):
+    if not words or not is_known(words[0]) or any(UNKNOWN in word for word in words):
         return None
     name, arguments = words[0].rpartition("/")[2], words[1:]
     if name == "echo":
@@ -33,10 +33,12 @@ def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
         return _printf(arguments)
     if name == "find":
         return _find(arguments)
+    if name == "ls":
+        return _ls(arguments)
     if name in _LOOKUPS:
         found = [word for word in arguments if word not in _LOOKUPS[name]]
         return found[0] if len(found) == 1 and not found[0].startswith("-") else None
-    return _filtered(name, arguments, stdin) if stdin is not None and is_known(stdin) else None
+    return _filtered(name, arguments, stdin) if stdin is not None and UNKNOWN not in stdin else None
 
 
 def _find(arguments: tuple[str, ...]) -> str | None:
@@ -50,6 +52,17 @@ def _find(arguments: tuple[str, ...]) -> str | None:
         if all(word in _CHOOSES_NOTHING or not word.startswith("-") for word in rest):
             printed.append(f"{start}/{BELOW}")
     return "".join(f"{name}\n" for name in printed) or None
+
+
+def _ls(arguments: tuple[str, ...]) -> str | None:
+    """All names in a folder, or those that it is given."""
+    operands = [word for word in arguments if not word.startswith("-")]
+    is_given = any(PATTERN in word for word in operands) or any(
+        re.match("-[A-Za-z]*d|--directory$", word) for word in arguments
+    )
+    if is_given:
+        return "".join(f"{name}\n" for name in operands or ["."])
+    return f"{PATTERN}*\n" if len(operands) < 2 else None
 
 
 def _echo(arguments: tuple[str, ...]) -> str:
@@ -87,6 +100,10 @@ def _filled(sign: str, rest: list[str]) -> str:
 def _filtered(name: str, arguments: tuple[str, ...], stdin: str) -> str | None:
     if name == "tee" or (name == "cat" and set(arguments) <= {"-", "-u"}):
         return stdin
+    if name in {"sort", "uniq", "tac"} and all(word.startswith("-") for word in arguments):
+        return stdin
+    if not is_known(stdin):
+        return None
     if name == "rev" and not arguments:
         return "".join(f"{line[::-1]}\n" for line in stdin.splitlines())
     if name == "base64" and set(arguments) & {"-d", "-D", "--decode", "-di"}:

@@ -1,6 +1,6 @@
 """What `read` and `mapfile` put into variables, where the text that comes in is known."""
 
-from interlock.sandbox.shell_values import MAX_VARIANTS, Scope, is_known
+from interlock.sandbox.shell_values import MAX_VARIANTS, Scope
 from interlock.sandbox.shell_words import UNKNOWN
 
 READING = frozenset({"read", "mapfile", "readarray"})
@@ -12,7 +12,7 @@ def take_input(words: tuple[str, ...], text: str | None, scope: Scope) -> None:
     """Sets the variables that these words name. What is not known, they hold as unknown."""
     names, options = _names(words)
     array = options.get("a")
-    if text is None or "u" in options or not is_known(text):
+    if text is None or "u" in options or UNKNOWN in text:
         for name in (*names, *filter(None, [array])):
             scope.set(name, (UNKNOWN,))
     elif words[0] != "read":

@@ -29,7 +29,7 @@ MAX_VARIABLES = 256
 MAX_VARIANTS = 64
 MAX_TRIMMED = 100
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = re.compile(rf"(?<!{PATTERN})[*?\[]")
 _SPACE = re.compile(r"[ \t\n]+")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SLICE = re.compile(r" *(-?\d{1,4})(?:: *(\d{1,4}))?", re.ASCII)
@@ -189,6 +189,7 @@ class _Splitter:
     def _add(self, part: Part) -> None:
         if isinstance(part, Variable) and not part.quoted and self._uses_default(part):
             # Quotes inside it hold: `${x:-'a b'}` is one word.
+            self._values(part)
             for inner in part.argument:
                 if isinstance(inner, Text) and not inner.quoted:
                     self._split(inner.text)
@@ -255,7 +256,10 @@ class _Splitter:
         if part.operator == "indirect" and values and is_known(values[0]):
             values = self._scope.get(values[0])
         elif self._uses_default(part):
-            return (self.joined(part.argument),)
+            default = self.joined(part.argument)
+            if "=" in part.operator:
+                self._scope.set(part.name, (unmarked(default),))
+            return (default,)
         elif part.operator in {"+", ":+"} and values:
             return (self.joined(part.argument),) if any(values) else ("",)
         elif part.operator not in {"", ":?", "?", *_DEFAULTS}:
@@ -286,6 +290,9 @@ def _changed(operator: str, values: tuple[str, ...] | None, argument: str) -> st
         return rest[: int(found[2])] if found[2] else rest
     if operator in {"^^", ",,"} and not argument:
         return value.upper() if operator == "^^" else value.lower()
+    if operator in {"/", "//"} and is_known(argument) and not _GLOB.search(argument):
+        old, _, new = argument.partition("/")
+        return value.replace(old, new, 1 if operator == "/" else -1) if old else value
     if operator in {"#", "##", "%", "%%"} and max(len(value), len(argument)) <= MAX_TRIMMED:
         return _trimmed(value, operator, argument) if is_known(argument) else UNKNOWN
     return UNKNOWN

@@ -237,6 +237,29 @@ IFS=,; c=curl,-k,x; $c
 c=curl.exe; ${c%.*} -k
 c=/opt/bin/curl; ${c##*/} -k
 c=xxcurl; ${c#xx} -k
+c=xxcurl; ${c/xx/} -k
+: ${c:=curl}; $c -k
+printf -v c '%s' curl; $c -k
+{ read -r c; $c; } <<< '{}'
+{ echo hi; bash; } <<< '{}'
+for x in 1 2; do read -r c; $c; done <<< '{}'
+f() { read -r c; $c; }; f <<< '{}'
+echo '{}' | { read -r c; $c; }
+read -r c < <(echo '{}'); $c
+bash < <(echo '{}')
+csh -c '{}'
+tcsh -fc '{}'
+scp -S '{}' a b:
+man -P '{}' ls
+git grep -O'{}' x
+git archive --remote=h --exec='{}' HEAD
+perf stat -e cycles {}
+perf record -g -o f -- {}
+chpst -u me -m 9 {}
+capsh --drop=all -- -c '{}'
+screen -dmS name {}
+tmux new-session -d -s name {}
+tmux new -d '{}'
 """.strip().splitlines()
 
 
@@ -329,6 +352,13 @@ read -r c <<< 'curl -k'; echo "$c"
 read -r c <<< 'curl -k'; read -r c < f; $c
 while read -r c; do echo "$c"; done <<< 'curl -k'
 c=curl.exe; ${c%.py} -k
+c=curl; ${c/x/y}e -k
+{ read -r c; echo "$c"; } <<< 'curl -k'
+{ cat; bash x.sh; } <<< 'curl -k'
+perf report -i curl -k
+tmux rename-window 'curl -k'
+screen -ls curl -k
+man curl -k
 """
 
 

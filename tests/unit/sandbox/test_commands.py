@@ -97,6 +97,10 @@ def test_a_program_of_the_project_is_not_the_systems():
     assert rule_of("/usr/bin/sudo x") == "change-user"
     assert rule_of("../../../usr/sbin/reboot") == "stop-machine"
     assert rule_of("./rm -rf /") == "remove-system-folder"
+    assert rule_of('for t in tests/*; do "$t" /etc; done') is None
+    assert rule_of("for t in ./s*; do $t; done") is None
+    assert rule_of("for n in $(ls /etc/init.d); do /etc/init.d/$n status; done") is None
+    assert rule_of("for c in /sbin/re?oot; do $c; done") == "stop-machine"
 
 
 @pytest.mark.parametrize(
@@ -123,6 +127,21 @@ def test_a_program_of_the_project_is_not_the_systems():
         ("find /opt/data -type f | xargs rm", False),
         ("find /etc -type f | xargs grep -l x", False),
         ("find . -name '*.o' | xargs rm", False),
+        ("find /etc -type f | sort | xargs rm -f", True),
+        ("ls / | xargs -I{} rm -rf /{}", True),
+        ("cd / && ls | xargs rm -rf", True),
+        ("ls | xargs rm -rf", False),
+        ("echo /* | xargs rm -rf", True),
+        ("echo build/* | xargs rm -rf", False),
+        ("echo rm -rf /* | sh", True),
+        ('for d in /*; do rm -rf "$d"; done', True),
+        ("for d in $(ls /); do rm -rf /$d; done", True),
+        ('for d in */; do rm -rf "$d"; done', False),
+        ("for f in /etc/*; do rm -f $f; done", True),
+        ("rm -f /etc/*", True),
+        ("rm -f /tmp/x/*", False),
+        ("rm -f *", False),
+        ("chmod 600 ~/.ssh/*", False),
         ("rm -rf ${HOME%/*}", True),
         ("d=/etc/; rm -rf ${d%/}", True),
         ("d=build/; rm -rf ${d%/}", False),
