@@ -37,6 +37,7 @@ from interlock.sandbox.shell_words import UNKNOWN, Budget
 MAX_DEPTH = 24
 MAX_FUNCTIONS = 256
 MAX_ALIASES = 256
+MAX_READERS = 4
 WORK_PER_CHARACTER = 20
 WORK_AT_LEAST = 50_000
 COST_OF_CODE = 100
@@ -100,12 +101,15 @@ class _Walker:
     def script(self, script: Script, scope: Scope, stdin: str | None = None) -> str | None:
         """Walks over it; what it prints, where that is known.
 
-        What comes in goes to every command of it: which of them reads it is not known.
+        What comes in goes to each of the first commands: which of them reads it is not known.
         """
         if self._depth >= MAX_DEPTH:
             raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
         self._depth += 1
-        printed: list[str | None] = [self._item(item, scope, stdin) for item in script]
+        printed: list[str | None] = [
+            self._item(item, scope, stdin if number < MAX_READERS else None)
+            for number, item in enumerate(script)
+        ]
         self._depth -= 1
         return None if None in printed else "".join(filter(None, printed))
 
@@ -170,6 +174,7 @@ class _Walker:
         words = tuple(self._expander(scope).fields(node.words))
         if given is None:
             given = stdin
+        self._budget.spend(len(given or "") // 4)
         command = Command(words, redirects, scope.folder, node.source, given)
         self._emit(command)
         if not words:

@@ -1,5 +1,6 @@
 """The judge of commands: its rules, the operator's denylist, protected names, and what it cannot read."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -173,6 +174,13 @@ def test_a_place_is_known_however_it_is_put_together(command, is_refused):
 )
 def test_what_cannot_be_read_is_refused_only_where_a_rule_might_apply(command, is_refused):
     assert (rule_of(command) is not None) is is_refused
+
+
+def test_what_comes_in_is_not_read_again_for_every_command():
+    body = "{ " + "rev | a; " * 6000 + "} <<'E'\n" + "a b\n" * 20_000 + "E\n"
+    began = time.process_time()
+    assert rule_of(body) is None
+    assert time.process_time() - began < 5
 
 
 # -- protected names --
