@@ -323,7 +323,9 @@ def mixed_word(candidate: Candidate) -> bool:
 
 def url_password(candidate: Candidate) -> bool:
     value = candidate.value
-    return len(value) > 5 if value.isdigit() else not is_placeholder(value)
+    if value.isdigit():
+        return len(value) > 5
+    return not is_placeholder(value) and REGEX.fullmatch(value) is None
 
 
 def basic_credentials(candidate: Candidate) -> bool:

@@ -77,7 +77,7 @@ MESSAGE_KEY = compiled(
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
     |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)
-    |[\w.\-]+:/[\w.\-/]*"""
+    |[\w.\-]+:/[\w.\-][\w.\-/]*"""
 )
 NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
 CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -85,7 +85,7 @@ IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+")
 SWITCHED_OFF = compiled(r"-(?:no|without|skip|disable)-[\w-]*[\x20\t=]+[\"'`]?$")
 UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PASSWORD_NAME = compiled(r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$)")
-ENV_NAME = compiled(r"(?:^|[\s'\"$;-])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
+ENV_NAME = compiled(r"(?:^|[\s'\"$;-]|\\[nrt])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
 IN_QUERY = compiled(r"[?&;][\w.\-]{0,64}=$")
 EXPANSION = compiled(r"\$\{\w+:$")
 FIELD = compiled(r"[a-z][a-z_.-]*=[^=].*")
