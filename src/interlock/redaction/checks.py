@@ -33,6 +33,7 @@ from interlock.redaction.harmless import (
     REGEX,
     REST_OF_A_MARK,
     SHORT_WORD,
+    SIGN_INSIDE,
     SWITCHED_OFF,
     TEMPLATE,
     UUID,
@@ -164,7 +165,13 @@ def bare_value(candidate: Candidate) -> bool:
         return False
     if NAME.fullmatch(value):
         return PASSWORD_NAME.search(context) is not None and _has_odd_capitals(value)
-    return not IDENTIFIER.fullmatch(value) or _looks_random(value, 20)
+    return not IDENTIFIER.fullmatch(value) or (_looks_random(value, 20) and not _is_type(value))
+
+
+def _is_type(value: bytes) -> bool:
+    """`x25519.X25519PrivateKey`"""
+    last = value.rpartition(b".")[2]
+    return last[:1].isupper() and CAMEL_WITH_ACRONYMS.fullmatch(last) is not None
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
@@ -268,11 +275,7 @@ def said_value(candidate: Candidate) -> bool:
     _, lower, upper, _ = _kinds(value)
     if len(value) < 8 or not (lower and upper) or is_placeholder(value) or PATH.fullmatch(value):
         return False
-    return _has_sign_inside(value) or _has_odd_capitals(value)
-
-
-def _has_sign_inside(value: bytes) -> bool:
-    return re.search(rb"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]", value) is not None
+    return SIGN_INSIDE.search(value) is not None or _has_odd_capitals(value)
 
 
 def told_value(candidate: Candidate) -> bool:
@@ -293,7 +296,7 @@ def told_value(candidate: Candidate) -> bool:
         return False
     if lower and upper and re.search(rb"[!#$%^&*~+?]", value):
         is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
-        if _case_changes(value) * 4 >= len(value) or (is_quoted and _has_sign_inside(value)):
+        if _case_changes(value) * 4 >= len(value) or (is_quoted and SIGN_INSIDE.search(value)):
             return not is_placeholder(value)
     return random_word(candidate) and (sum(kinds) >= 3 or len(value) >= 16)
 

@@ -39,8 +39,10 @@ PLACEHOLDER = compiled(
         |credentials?|bearer|basic|api|login)
       [\s_.\-]*(?:key|token|secret|name|field|header|value|id|hash|type|file|path|here|\d{0,2})?
     | (?:user|e-?mail|first|last|full|host|file|display)?[\s_-]?name
-    | oauth2? | oidc | saml | ldap | jwt | digest | mtls | hmac | apikey | bearer | basic | cookie
-    | negotiate
+    | x?oauth2? | oauthbearer | oidc | saml | ldap | jwt | digest | mtls | hmac | apikey | bearer | basic
+    | cookie | negotiate | plain | anonymous | external | gssapi | ntlm | (?:cram|digest)-md5
+    | scram-sha-[0-9]{1,3}(?:-plus)?
+    | \$[0-9][0-9.,]*(?:/\w+)?\.?
     )"""
 )
 LABEL_WORDS = compiled(
@@ -54,7 +56,7 @@ FOREIGN_LABEL = compiled(
     |入力|비밀번호|암호|토큰|пароль|Пароль|токен|Токен|ключ|Ключ)
     [^A-Za-z0-9]*)"""
 )
-TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?[$#]?\{.*\})")
+TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|%[sdr]|<.*>))")
 # A quote that closed a text was taken for one that opens it.
 CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|\.\w+\()")
 DOTTED = compiled(
@@ -64,7 +66,8 @@ DOTTED = compiled(
 )
 # Words written together, as programs call things.
 CAMEL = compiled(r"(?:[A-Z]{0,3}[a-z]{2,}|[0-9]{1,4})+")
-CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[0-9]{1,4})*(?:[A-Z]{2,5})?")
+CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{0,3}[0-9]{1,5})*(?:[A-Z]{2,5})?")
+SIGN_INSIDE = compiled(r"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]")
 REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
 WORDS = compiled(r"[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
 PHRASE = compiled(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
@@ -77,7 +80,7 @@ MESSAGE_KEY = compiled(
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
     |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)
-    |[\w.\-]+:/[\w.\-][\w.\-/]*"""
+    |[\w.\-]+:/[\w.\-][\w.\-/]*|(?:\.[a-z_]+)+"""
 )
 NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
 CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
