@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
+from bench import variety
 from bench.duties import Duty
 from bench.environments import ROOT
 from bench.peers_redaction import peers_at_hand
@@ -383,6 +384,8 @@ def costs_at(work: Callable[[str], object], text: str, sizes: tuple[int, ...]) -
 
 
 def rows() -> list[Row]:
+    # First, while nothing has been learned of any text.
+    of_variety = variety.rows()
     redactor = Redactor()
     redactor.text("made ready before anything is measured")
     streamed(redactor, ["the same, ", "for streams"])
@@ -392,4 +395,5 @@ def rows() -> list[Row]:
         *peer_rows(redactor),
         *delta_rows(redactor),
         *growth_rows(redactor),
+        *of_variety,
     ]
