@@ -112,7 +112,8 @@ def assert_honest(begun: Begun, at: int) -> None:
     ((status,),) = place.query("SELECT status FROM tasks WHERE id = ?", begun.task)
     assert status == "done", at
     told = told_of(begun)
-    assert told["ok"] or told["error_code"] == "INTERRUPTED", (at, told)
+    # A worker that the store did not answer in time cancels what it does: that is known, too.
+    assert told["ok"] or told["error_code"] in {"INTERRUPTED", "CANCELLED"}, (at, told)
     written = place.root / "log.txt"
     lines = written.read_text().splitlines() if written.exists() else []
     assert len(lines) <= 1, at
