@@ -39,7 +39,7 @@ TURNS = by_turns(
 )
 WORKING = {
     "SESSION_OPEN_MODES": "coding",
-    "SESSION_LEASE_SECONDS": "2.5",
+    "SESSION_LEASE_SECONDS": "4",
     "WORKER_POLL_SECONDS": "0.1",
     "CONTROL_RETRY_SECONDS": "0.05",
 }

@@ -53,7 +53,7 @@ async def begun(tmp_path, new_state, sqlite_config) -> Begun:
         tmp_path / "begun",
         {
             "SESSION_OPEN_MODES": "coding",
-            "SESSION_LEASE_SECONDS": "2.5",
+            "SESSION_LEASE_SECONDS": "4",
             "WORKER_POLL_SECONDS": "0.1",
             "MODEL": f"scripted:{tmp_path}/script.txt",
         },

@@ -25,7 +25,7 @@ WAY = ["plan", "build", "review", "verdict", "build", "review", "verdict", "done
 WORKING = {
     "MODEL": f"scripted:{EXAMPLE}/script.txt",
     "SESSION_OPEN_MODES": "coding",
-    "SESSION_LEASE_SECONDS": "2.5",
+    "SESSION_LEASE_SECONDS": "4",
     "WORKER_POLL_SECONDS": "0.1",
 }
 
