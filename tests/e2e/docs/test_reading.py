@@ -111,7 +111,9 @@ def test_a_page_that_lies_is_found_out(tmp_path, text, said):
 def test_the_shell_stays_the_same_from_block_to_block(tmp_path):
     text = "```sh\nexport HERE=there\ncd ..\n```\n\n```console\n$ echo $HERE $PWD\nthere /home/ada\n```\n"
     text += "\n```console\n$ false\n$ echo $?\n1\n```\n"
+    text += "\n```sh\necho $HERE > left\n```\n"
     (tmp_path / "page.md").write_text(text)
     with Reader(tmp_path / "ada", free_port(), {}, {}) as reader:
         for block in blocks_of(tmp_path / "page.md", tmp_path):
             reader.follow(block)
+    assert (tmp_path / "ada" / "left").read_text() == "there\n"

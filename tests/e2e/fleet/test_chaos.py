@@ -102,7 +102,8 @@ async def at_work(folder: Path, shared: Mapping[str, str]) -> AsyncIterator[tupl
         assert server.faults == []
 
 
-async def chaos(mischief: Mischief, root: Path, *, sessions: int, tasks: int, people: int) -> None:
+async def chaos(mischief: Mischief, root: Path, *, sessions: int, tasks: int, people: int) -> int:
+    """How many tasks were done, each of them once; it raises where a promise was broken."""
     fleet = await mischief.fleet.opened()
     talks = await conversations(fleet, sessions, tasks)
     began = time.monotonic()
@@ -112,9 +113,11 @@ async def chaos(mischief: Mischief, root: Path, *, sessions: int, tasks: int, pe
     assert {deed.__name__ for deed in mischief.deeds} <= set(mischief.done)
     comebacks = sum(person.comebacks for person in crowd)
     tell(f"{figures} in {seconds:.0f} s; {comebacks} comebacks; {mischief.done}")
+    done: int = figures["tasks"]
+    return done
 
 
-async def chaos_on_many_machines(folder: Path, *, sessions: int, tasks: int, pause: float) -> None:
+async def chaos_on_many_machines(folder: Path, *, sessions: int, tasks: int, pause: float) -> int:
     dice = dice_of_this_run()
     postgres = await asyncio.to_thread(PostgresServer)
     nats = NatsServer(folder / "nats").start()
@@ -126,20 +129,20 @@ async def chaos_on_many_machines(folder: Path, *, sessions: int, tasks: int, pau
             for _ in range(2):
                 fleet.add_gateway()
             mischief = Mischief(fleet, dice, LEASE_SECONDS, postgres, nats, pause)
-            await chaos(mischief, root, sessions=sessions, tasks=tasks, people=20)
+            return await chaos(mischief, root, sessions=sessions, tasks=tasks, people=20)
     finally:
         nats.stop()
         await asyncio.to_thread(postgres.remove)
 
 
 async def test_a_fleet_on_postgresql_and_nats_keeps_its_promises(tmp_path):
-    await chaos_on_many_machines(tmp_path, sessions=200, tasks=4, pause=1.5)
+    assert await chaos_on_many_machines(tmp_path, sessions=200, tasks=4, pause=1.5) == 800
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("_round", range(5))
 async def test_the_same_again_and_again(tmp_path, _round):
-    await chaos_on_many_machines(tmp_path, sessions=200, tasks=10, pause=0.5)
+    assert await chaos_on_many_machines(tmp_path, sessions=200, tasks=10, pause=0.5) == 2000
 
 
 async def test_one_machine_with_two_workers_keeps_them_too(tmp_path):
@@ -147,4 +150,4 @@ async def test_one_machine_with_two_workers_keeps_them_too(tmp_path):
         serving = fleet.add_gateway("--workers", "2")
         fleet.add_children(serving, 2)
         mischief = Mischief(fleet, dice_of_this_run(), LEASE_SECONDS, pause_seconds=1.5)
-        await chaos(mischief, root, sessions=24, tasks=5, people=6)
+        assert await chaos(mischief, root, sessions=24, tasks=5, people=6) == 120
