@@ -71,6 +71,24 @@ async def test_a_closed_chat_ends_all_of_its_tasks():
     assert bot.sent == 5
 
 
+async def test_a_message_that_is_not_noted_yet_does_not_count_as_shown():
+    """An end that is recorded before it would, after a kill, send the message again."""
+    noting, may_note = asyncio.Event(), asyncio.Event()
+
+    async def note(_card):
+        noting.set()
+        await may_note.wait()
+
+    wall = Wall(Bot(), 42, PACE, Traffic(PACE))
+    card = wall.put(Card("text:0:0", wanted=Content("the answer"), noted=note))
+    await asyncio.wait_for(noting.wait(), 10)
+    assert card.message_id == 1
+    assert card.is_due
+    may_note.set()
+    await wall.settle()
+    assert not card.is_due
+
+
 async def test_a_fault_nobody_thought_of_is_logged_and_the_chat_goes_on():
     class Odd(Bot):
         async def send(self, chat, content, *, reply_to=None):

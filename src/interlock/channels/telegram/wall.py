@@ -193,7 +193,7 @@ class Wall:
         content = wanted.plain() if card.plain else wanted
         if card.message_id is None:
             card.message_id = await self._bot.send(self.chat_id, content, reply_to=card.reply_to)
-            card.shown = wanted
+            # It stays due until it is noted: a process that ends before that would send it again.
             await _tell(card.noted, card)
         else:
             await self._bot.edit(self.chat_id, card.message_id, content)
