@@ -35,6 +35,10 @@ from tests.conftest import Store
 SECRET = "sk-known-secret-value"
 
 
+async def _no_task(_identity: str) -> None:
+    """Its calls are not of tasks that the store knows."""
+
+
 class Workbench:
     """`root` is the first opened folder, `outside` one that is not opened."""
 
@@ -49,7 +53,7 @@ class Workbench:
         self.limits = CallLimits()
         self.redactor = Redactor([SECRET])
         self.kept = KeptVersions(folder / "state" / "kept", max_bytes=64 * 1024 * 1024)
-        self.undo = UndoDesk(self.kept, store.log)
+        self.undo = UndoDesk(self.kept, store.log, _no_task)
         self.outputs = KeptOutputs(folder / "state" / "outputs", max_bytes=64 * 1024 * 1024)
         self.backend: Backend | None = None
         self.images: ImageEndpoint | None = None

@@ -194,11 +194,14 @@ class KeptVersions:
             if entry.change.session_id == session_id:
                 yield entry
 
-    def find(self, identity: str) -> list[KeptEntry]:
+    def find(self, identity: str, session_id: str | None = None) -> list[KeptEntry]:
         """The entries of a session, a task, a single call or an undo, newest first.
 
         What an undo did is not part of the work of its session or task; it has an id of its own.
+        Without the session that it belongs to, the heads of all entries are read.
         """
+        if session_id is not None:
+            return [entry for entry in self.entries(session_id) if _is_of(entry.change, identity)]
         of_session = [entry for entry in self.entries(identity) if not entry.change.by_undo]
         if of_session:
             return of_session
@@ -206,8 +209,7 @@ class KeptVersions:
             entry
             for folder in _folders(self._folder)
             for entry in _entries_in(folder)
-            if identity == entry.change.call_id
-            or (_is_within(entry.change.task, identity) and not entry.change.by_undo)
+            if _is_of(entry.change, identity)
         ]
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
 
@@ -267,6 +269,10 @@ def _make_folder(folder: Path) -> None:
     except FileExistsError:
         return
     _settle(folder.parent)
+
+
+def _is_of(change: Change, identity: str) -> bool:
+    return identity == change.call_id or (_is_within(change.task, identity) and not change.by_undo)
 
 
 def _is_within(task: str | None, identity: str) -> bool:

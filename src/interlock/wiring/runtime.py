@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from interlock.gates.runner import ToolRunner
 from interlock.gates.situation import Situation
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import configure_logging
+from interlock.infra.text import storable
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.choice import redactor_for
 from interlock.redaction.redactor import Redactor
@@ -50,6 +52,7 @@ from interlock.wiring.registry import build_registry, memory_services
 from interlock.wiring.situation import NO_SANDBOX, situation_of
 from interlock.worker.local_wire import LocalWire
 from interlock.worker.queue import InProcessBell
+from interlock.worker.rows import SESSION_OF
 from interlock.worker.wire import Wire
 from interlock.workflow.completing import RunBook
 
@@ -212,7 +215,9 @@ def open_runtime(
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
-        undo=UndoDesk(kept, log, has_other_machines=database.dialect != "sqlite"),
+        undo=UndoDesk(
+            kept, log, partial(_session_of, database), has_other_machines=database.dialect != "sqlite"
+        ),
         runs=runs,
         delegation=delegation,
         mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),
@@ -223,6 +228,11 @@ def open_runtime(
         situation=situation,
         retention=_retention(settings, database, log),
     )
+
+
+async def _session_of(database: Database, task_id: str) -> str | None:
+    rows = await database.read(lambda db: db.query(SESSION_OF, (storable(task_id),)))
+    return str(rows[0][0]) if rows else None
 
 
 def _wire(settings: Settings) -> Wire:

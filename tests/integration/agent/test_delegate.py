@@ -180,9 +180,11 @@ async def test_cancelling_a_task_ends_what_it_handed_over(person):
     assert statuses == ["CANCELLED"]
 
 
-async def test_what_a_child_changed_is_taken_back_with_its_task(person, tmp_path):
+@pytest.mark.parametrize("of", ["", ".1"], ids=["its task", "alone"])
+async def test_what_a_child_changed_is_taken_back(person, tmp_path, of):
     ada = await person([hand(), "ok"], [turn(WRITE), "ok"])
     session = await ada.session()
     task = await ada.say(session)
-    await ada.office.runtime.undo.take_back(task.id, who="ada")
+    assert (tmp_path / "root" / "a.txt").exists()
+    await ada.office.runtime.undo.take_back(f"{task.id}{of}", who="ada")
     assert not (tmp_path / "root" / "a.txt").exists()

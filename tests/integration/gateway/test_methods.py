@@ -1,9 +1,11 @@
 """Every method over a real socket: what it gives, and what it refuses."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from interlock.sandbox.kept import KeptVersions
 from tests.integration.gateway.house import Refused, task_of
 
 
@@ -215,6 +217,18 @@ async def test_a_tasks_changes_are_taken_back(written):
     assert undone["undo_id"]
     assert undone["restored"] == [str(house.root / "made.txt")]
     assert (await refused(client, "tasks.undo", task_id="t_0000000000000000")).code == "TASK_NOT_FOUND"
+
+
+async def test_a_task_is_looked_for_in_its_own_session_only(written, tmp_path):
+    """However much is kept of others, it is not read."""
+    house, client, session_id, task_id = written
+    kept = KeptVersions(tmp_path / "state" / "kept", max_bytes=1 << 20)
+    [own] = kept.entries(session_id)
+    kept.keep(replace(own.change, session_id="s_another", parts=("theirs.txt",)))
+    assert len(kept.find(task_id)) == 2
+    undone = await client.ask("tasks.undo", task_id=task_id)
+    assert undone["restored"] == [str(house.root / "made.txt")]
+    assert undone["left"] == []
 
 
 async def test_what_was_changed_since_is_left_and_named(written):

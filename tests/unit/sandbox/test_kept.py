@@ -293,6 +293,26 @@ def test_a_session_a_task_a_call_and_an_undo_are_found(tmp_path):
     assert found("nothing") == found("") == []
 
 
+def test_of_a_known_session_nothing_else_is_read(tmp_path, monkeypatch):
+    """Else each undo takes longer, the more was kept of others."""
+    kept = kept_in(tmp_path)
+    kept.keep(change("s1", "c1", task="t"))
+    kept.keep(change("s1", "c2", task="t.1"))
+    kept.keep(change("s1", "c3", task="u"))
+    kept.keep(change("s1", "undo_1", task="t", by_undo=True))
+    kept.keep(change("s2", "c4", task="t"))
+    read, real = [], Path.open
+
+    def reading(path, *arguments):
+        read.append(path.parent.name)
+        return real(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", reading)
+    assert [entry.change.call_id for entry in kept.find("t", "s1")] == ["c2", "c1"]
+    assert kept.find("t", "s3") == []
+    assert set(read) == {"s1"}
+
+
 def test_a_call_cannot_hide_behind_the_name_of_an_undo(tmp_path):
     """Who names a call is not who may say that it was an undo."""
     kept = kept_in(tmp_path)

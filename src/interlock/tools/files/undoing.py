@@ -1,6 +1,6 @@
 """A person takes back what calls did to files. It is told in the log before and after."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,19 @@ class UndoReport:
 
 
 class UndoDesk:
-    def __init__(self, kept: KeptVersions, log: EventLog, *, has_other_machines: bool = False) -> None:
-        """`has_other_machines`: others may share the log, and keep what they changed themselves."""
+    def __init__(
+        self,
+        kept: KeptVersions,
+        log: EventLog,
+        session_of: Callable[[str], Awaitable[str | None]],
+        *,
+        has_other_machines: bool = False,
+    ) -> None:
+        """`session_of` knows the sessions of tasks.
+
+        `has_other_machines`: others may share the log, and keep what they changed themselves.
+        """
+        self._session_of = session_of
         self._has_other_machines = has_other_machines
         self._kept = kept
         self._undo = Undo(kept)
@@ -29,7 +40,9 @@ class UndoDesk:
 
     async def kept_of(self, identity: str) -> list[KeptEntry]:
         """What can be taken back of a session, a task, a single call or an undo, newest first."""
-        entries = await beside_the_loop(CancelSignal(), lambda: self._kept.find(identity))
+        # A task that was handed over works in the session of the one that did so.
+        session_id = await self._session_of(identity.partition(".")[0])
+        entries = await beside_the_loop(CancelSignal(), lambda: self._kept.find(identity, session_id))
         if not entries:
             raise NothingToUndo(self._nothing(identity))
         # A provider numbers its calls as it likes; in another conversation the same id is another call.
