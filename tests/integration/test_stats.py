@@ -1,5 +1,6 @@
 """Days as the log tells them, on both databases."""
 
+import tracemalloc
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -64,6 +65,22 @@ async def tell(store: Store):
 def stats(store: Store, days: int, **options):
     with store.database.reading() as connection:
         return read_stats(connection, days=days, now_us=us(NOON), **options)
+
+
+@pytest.mark.usefixtures("tell")
+async def test_a_busy_day_is_not_held_in_memory(store):
+    """A server that was asked for its figures each minute came to hold a day of turns each time."""
+    await store.log.append("talk", *[turn(1, 1) for _ in range(4000)])
+    await store.log.append("talk", *[denied("bash") for _ in range(2000)])
+    store.execute("UPDATE events SET time_us = ?", us(NOON))
+    tracemalloc.start()
+    try:
+        [day] = stats(store, 1).days
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (day.turns, day.denials) == (4000, 2000)
+    assert peak < 700_000
 
 
 async def test_each_day_is_counted_by_itself_and_an_empty_one_is_there(store, tell):

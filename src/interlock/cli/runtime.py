@@ -33,7 +33,7 @@ async def opened_runtime(
     away is waited for.
     """
     from interlock.config.settings import load_settings
-    from interlock.infra.heap import keep_trim, share_heaps
+    from interlock.infra.heap import keep_tidy, share_heaps
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
     share_heaps()
@@ -52,13 +52,13 @@ async def opened_runtime(
                 raise
             note(f"waiting for the database: {error}")
             await asyncio.sleep(WAIT_SECONDS)
-    trimming = asyncio.create_task(keep_trim())
+    tidying = asyncio.create_task(keep_tidy())
     try:
         await record_probes(runtime)
         yield runtime
     finally:
-        trimming.cancel()
-        await asyncio.wait({trimming})
+        tidying.cancel()
+        await asyncio.wait({tidying})
         await runtime.close()
 
 

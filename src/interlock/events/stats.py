@@ -93,7 +93,7 @@ def _day(
     connection: Connection, day: date, span_us: tuple[int, int], tasks: int, problems: _Problems
 ) -> Day:
     turns, calls, by_model = 0, 0, dict[str, Tokens]()
-    for (payload,) in connection.query(TURNS, span_us):
+    for (payload,) in connection.stream(TURNS, span_us):
         turn = _fields(payload)
         turns += 1
         calls += _number(turn, "tool_calls")
@@ -113,7 +113,7 @@ def _count_problems(
     connection: Connection, span_us: tuple[int, int], problems: _Problems
 ) -> tuple[int, int]:
     denials, errors = 0, 0
-    for kind, payload in connection.query(PROBLEMS, span_us):
+    for kind, payload in connection.stream(PROBLEMS, span_us):
         told = _fields(payload)
         if kind == "tool_call.denied":
             denials += 1

@@ -54,8 +54,8 @@ class Connection(ABC):
         """Run it once for each of `rows`; how many rows it touched in all."""
 
     @abstractmethod
-    def stream(self, sql: str) -> Iterator[Row]:
-        """The rows one by one, without holding them all."""
+    def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
+        """The rows one by one, without holding them all; one such reading at a time."""
 
     @abstractmethod
     def begin(self, *, write: bool) -> None: ...
@@ -176,10 +176,10 @@ class SqliteConnection(Connection):
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise sqlite_error(error, self._path) from error
 
-    def stream(self, sql: str) -> Iterator[Row]:
+    def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         try:
-            yield from self._raw.execute(_sqlite_sql(sql))
-        except sqlite3.Error as error:
+            yield from self._raw.execute(_sqlite_sql(sql), parameters)
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
             raise sqlite_error(error, self._path) from error
 
     def begin(self, *, write: bool) -> None:
@@ -291,6 +291,7 @@ _POSTGRES_WORDS = {
     "{FOR_UPDATE}": "FOR UPDATE",
     "{FOR_SHARE}": "FOR SHARE",
 }
+STREAM_ROWS = 200  # are fetched at a time
 _RETRY_STATES = frozenset({"40001", "40P01"})
 # The server ends the connection, is starting or stopping, or has no connection to give.
 _AWAY_STATES = frozenset({"25P03", "53200", "53300", "57014", "57P01", "57P02", "57P03", "57P05"})
@@ -356,10 +357,11 @@ class PostgresConnection(Connection):
         except self._errors as error:
             raise postgres_error(error) from error
 
-    def stream(self, sql: str) -> Iterator[Row]:
+    def stream(self, sql: str, parameters: Parameters = ()) -> Iterator[Row]:
         try:
             with self._raw.cursor("interlock_stream") as cursor:
-                yield from cursor.execute(_postgres_sql(sql))
+                cursor.itersize = STREAM_ROWS
+                yield from cursor.execute(_postgres_sql(sql), parameters)
         except self._errors as error:
             raise postgres_error(error) from error
 
