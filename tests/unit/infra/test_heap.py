@@ -49,7 +49,7 @@ async def main():
 asyncio.run(main())
 """
 
-# A cycle that was made after the process settled, and one that is still in use; Python itself looks for none.
+# A cycle made after the process settled, and one that is still in use; Python itself looks for none.
 CYCLES = """
 import asyncio, gc, weakref
 from interlock.infra import heap
