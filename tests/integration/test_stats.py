@@ -9,7 +9,7 @@ import pytest
 
 from interlock.events import work
 from interlock.events.catalog import ToolCallDenied, ToolCallFailed
-from interlock.events.stats import PROBLEMS, TURNS, Tokens, read_stats
+from interlock.events.stats import COUNT_PROBLEMS, COUNT_TURNS, Tokens, read_stats
 from interlock.infra.errors import PersonError
 from tests.conftest import Store
 from tests.integration.worker.shop import Shop
@@ -152,15 +152,18 @@ async def test_tasks_count_on_the_day_they_ended(store):
     assert [day.tasks for day in stats(store, 3, zone=zone).days] == [0, 1, 1]
 
 
+BROKEN = (None, "no json", "[1, 2]", "7", '"text"', "null", "", '{"input_tokens": null, "model": null}')
+
+
 async def test_what_was_erased_or_broken_is_counted_and_does_not_stop_the_rest(store, tell):
-    await tell(NOON, turn(), turn(), turn(), denied("bash"), failed("bash"))
+    await tell(NOON, turn(), *[turn() for _ in BROKEN], denied("bash"), failed("bash"))
     numbers = [row[0] for row in store.query("SELECT seq FROM events ORDER BY seq")]
-    store.execute("UPDATE events SET payload = NULL WHERE seq = ?", numbers[1])
-    store.execute("UPDATE events SET payload = 'no json' WHERE seq = ?", numbers[2])
-    store.execute("UPDATE events SET payload = NULL WHERE seq >= ?", numbers[4])
+    for seq, payload in zip(numbers[1:], BROKEN, strict=False):
+        store.execute("UPDATE events SET payload = ? WHERE seq = ?", payload, seq)
+    store.execute("UPDATE events SET payload = NULL WHERE seq >= ?", numbers[-2])
     told = stats(store, 1)
     (day,) = told.days
-    assert (day.turns, day.denials, day.errors, day.input_tokens) == (3, 1, 1, 10)
+    assert (day.turns, day.denials, day.errors, day.input_tokens) == (1 + len(BROKEN), 1, 1, 10)
     assert day.by_model == {"m": Tokens(10, 1)}
     assert (told.denials_by_tool, told.errors_by_class) == ({}, {})
 
@@ -179,6 +182,6 @@ async def test_a_whole_year_can_be_asked_for(store, tell):
 
 
 async def test_only_the_indexes_made_for_it_are_read(sqlite_store):
-    for statement, index in ((TURNS, "events_turns"), (PROBLEMS, "events_problems")):
+    for statement, index in ((COUNT_TURNS, "events_turns"), (COUNT_PROBLEMS, "events_problems")):
         plan = sqlite_store.query(f"EXPLAIN QUERY PLAN {statement}", 0, 1)
         assert index in plan[0][3]

@@ -5,7 +5,7 @@ is still counted, and what it used is not known any more.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
@@ -13,16 +13,32 @@ from typing import Any
 import orjson
 
 from interlock.infra.errors import PersonError
-from interlock.store.driver import Connection
+from interlock.store.driver import Connection, Row
 
-TURNS = """
-SELECT payload FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND time_us < ?
-"""
-# Written as the index `events_problems` has it, so that both databases see that it fits.
-PROBLEMS = """
-SELECT kind, payload FROM events
+# The kinds as the indexes `events_turns` and `events_problems` have them: both databases see that they fit.
+_TURNS = "FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND time_us < ?"
+_PROBLEMS = """
+FROM events
 WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed') AND time_us >= ? AND time_us < ?
 """
+READ_TURNS = f"SELECT payload {_TURNS}"
+READ_PROBLEMS = f"SELECT kind, payload {_PROBLEMS}"
+
+# SQLite counts by itself: row by row, Python would pass its lock to and fro for each. PostgreSQL has no way
+# to read text as JSON that does not fail on a broken one. `total` does not overflow, whatever it is given.
+_TOLD = "CASE WHEN json_valid(payload) THEN payload ELSE '{}' END"
+COUNT_TURNS = f"""
+SELECT json_extract(told, '$.model'), count(*),
+    CAST(total(json_extract(told, '$.tool_calls')) AS INTEGER),
+    CAST(total(json_extract(told, '$.input_tokens')) AS INTEGER),
+    CAST(total(json_extract(told, '$.output_tokens')) AS INTEGER)
+FROM (SELECT {_TOLD} AS told {_TURNS}) AS turns GROUP BY 1
+"""  # noqa: S608
+COUNT_PROBLEMS = f"""
+SELECT kind, json_extract(told, '$.tool_name'), json_extract(told, '$.error_class'),
+    json_extract(told, '$.error_code'), count(*)
+FROM (SELECT kind, {_TOLD} AS told {_PROBLEMS}) AS problems GROUP BY 1, 2, 3, 4
+"""  # noqa: S608
 TASKS = """
 SELECT ended_us / 900000000, count(*) FROM tasks WHERE ended_us >= ? AND ended_us < ? GROUP BY 1
 """
@@ -93,13 +109,11 @@ def _day(
     connection: Connection, day: date, span_us: tuple[int, int], tasks: int, problems: _Problems
 ) -> Day:
     turns, calls, by_model = 0, 0, dict[str, Tokens]()
-    for (payload,) in connection.stream(TURNS, span_us):
-        turn = _fields(payload)
-        turns += 1
-        calls += _number(turn, "tool_calls")
-        model = str(turn.get("model", ""))
-        used = Tokens(_number(turn, "input_tokens"), _number(turn, "output_tokens"))
-        by_model[model] = by_model.get(model, Tokens()) + used
+    for model, number, own_calls, given, taken in _turns(connection, span_us):
+        turns += number
+        calls += own_calls
+        name = str(model or "")
+        by_model[name] = by_model.get(name, Tokens()) + Tokens(given, taken)
     denials, errors = _count_problems(connection, span_us, problems)
     total = sum(by_model.values(), Tokens())
     return Day(
@@ -113,16 +127,36 @@ def _count_problems(
     connection: Connection, span_us: tuple[int, int], problems: _Problems
 ) -> tuple[int, int]:
     denials, errors = 0, 0
-    for kind, payload in connection.stream(PROBLEMS, span_us):
-        told = _fields(payload)
+    for kind, tool, error_class, code, number in _problems(connection, span_us):
         if kind == "tool_call.denied":
-            denials += 1
-            problems.by_tool[str(told.get("tool_name", ""))] += 1
-        elif told.get("error_code") != "CANCELLED":
+            denials += number
+            problems.by_tool[str(tool or "")] += number
+        elif code != "CANCELLED":
             # What a person stopped, or left unanswered, went as they wanted.
-            errors += 1
-            problems.by_class[str(told.get("error_class", ""))] += 1
+            errors += number
+            problems.by_class[str(error_class or "")] += number
     return denials, errors
+
+
+def _turns(connection: Connection, span_us: tuple[int, int]) -> Iterator[Row]:
+    """A model's name, how many turns it took, and with them calls and tokens."""
+    if connection.dialect == "sqlite":
+        yield from connection.query(COUNT_TURNS, span_us)
+        return
+    for (payload,) in connection.stream(READ_TURNS, span_us):
+        told = _fields(payload)
+        numbers = (_number(told, name) for name in ("tool_calls", "input_tokens", "output_tokens"))
+        yield told.get("model"), 1, *numbers
+
+
+def _problems(connection: Connection, span_us: tuple[int, int]) -> Iterator[Row]:
+    """A kind, the tool, the error's class and code, and how many."""
+    if connection.dialect == "sqlite":
+        yield from connection.query(COUNT_PROBLEMS, span_us)
+        return
+    for kind, payload in connection.stream(READ_PROBLEMS, span_us):
+        told = _fields(payload)
+        yield kind, told.get("tool_name"), told.get("error_class"), told.get("error_code"), 1
 
 
 def _ended_tasks(connection: Connection, begin_us: int, end_us: int, zone: tzinfo) -> Counter[date]:
