@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,9 +214,7 @@ def open_runtime(
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
-        undo=UndoDesk(
-            kept, log, partial(_session_of, database), has_other_machines=database.dialect != "sqlite"
-        ),
+        undo=_undo_desk(kept, database, log),
         runs=runs,
         delegation=delegation,
         mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),
@@ -230,9 +227,12 @@ def open_runtime(
     )
 
 
-async def _session_of(database: Database, task_id: str) -> str | None:
-    rows = await database.read(lambda db: db.query(SESSION_OF, (storable(task_id),)))
-    return str(rows[0][0]) if rows else None
+def _undo_desk(kept: KeptVersions, database: Database, log: EventLog) -> UndoDesk:
+    async def session_of(task_id: str) -> str | None:
+        rows = await database.read(lambda db: db.query(SESSION_OF, (storable(task_id),)))
+        return str(rows[0][0]) if rows else None
+
+    return UndoDesk(kept, log, session_of, has_other_machines=database.dialect != "sqlite")
 
 
 def _wire(settings: Settings) -> Wire:
