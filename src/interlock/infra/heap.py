@@ -5,19 +5,23 @@ import ctypes
 import gc
 
 # Of glibc's <malloc.h>.
+_M_MMAP_THRESHOLD = -3
 _M_ARENA_MAX = -8
 HEAPS = 2
+LARGE_BYTES = 128 * 1024
 TIDY_SECONDS = 60.0
 
 
 def share_heaps() -> bool:
-    """Let all threads take from two heaps. To be called before there are threads.
+    """Let all threads take from two heaps, and nothing large. To be called before there are threads.
 
-    Else each gets one of its own and keeps in it what it gave back: a process that runs for days would
-    hold a little more with every hour. Where the C library knows nothing of it, nothing changes.
+    Else each gets a heap of its own and keeps in it what it gave back; and once a large block was given back,
+    later ones are put into a heap, where they leave holes. A process that runs for days would hold a little
+    more with every hour. Where the C library knows nothing of it, nothing changes.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and mallopt(_M_ARENA_MAX, HEAPS) == 1
+    wanted = {_M_ARENA_MAX: HEAPS, _M_MMAP_THRESHOLD: LARGE_BYTES}
+    return mallopt is not None and all(mallopt(name, value) == 1 for name, value in wanted.items())
 
 
 async def keep_tidy() -> None:

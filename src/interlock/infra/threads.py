@@ -9,17 +9,24 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
+# Does the work; what it gives back tells the outcome to whoever waits.
+Job = Callable[[], Callable[[], None]]
+
 # An idle thread is kept this long for the next piece of work.
 IDLE_SECONDS = 20.0
 
 
 class WorkThreads:
-    """Runs each piece of work on an idle thread, or on a new one: one that hangs delays nobody else."""
+    """Runs each piece of work on an idle thread, or on a new one: one that hangs delays nobody else.
+
+    The thread that was idle last is taken first, so that those which were needed once for many things at
+    the same time end again.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = 0
+        # Of each idle thread, where it waits.
+        self._idle: list[SimpleQueue[Job]] = []
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[], Result]) -> "asyncio.Future[Result]":
@@ -27,39 +34,52 @@ class WorkThreads:
         future: asyncio.Future[Result] = loop.create_future()
         context = copy_context()
 
-        def job() -> None:
+        def job() -> Callable[[], None]:
             try:
                 answer, error = context.run(work), None
             except BaseException as raised:  # noqa: BLE001 - it belongs to whoever waits for the work
                 answer, error = None, raised
-            try:
-                loop.call_soon_threadsafe(_settle, future, answer, error)
-            except RuntimeError:
-                # The loop has ended; nobody waits any more.
-                return
+            return lambda: _tell(loop, future, answer, error)
 
         with self._lock:
-            needs_thread = self._idle == 0
-            if not needs_thread:
-                self._idle -= 1
-        self._work.put(job)
-        if needs_thread:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            own = self._idle.pop() if self._idle else None
+        if own is None:
+            own = SimpleQueue()
+            threading.Thread(target=self._run, args=(own,), name=self._name, daemon=True).start()
+        own.put(job)
         return future
 
-    def _run(self) -> None:
+    def _run(self, own: "SimpleQueue[Job]") -> None:
         while True:
             try:
-                job = self._work.get(timeout=IDLE_SECONDS)
+                job = own.get(timeout=IDLE_SECONDS)
             except Empty:
                 with self._lock:
-                    if self._idle > 0:
-                        self._idle -= 1
+                    if own in self._idle:
+                        self._idle.remove(own)
                         return
+                # It was just chosen: work is on its way.
                 continue
-            job()
+            tell = job()
             with self._lock:
-                self._idle += 1
+                self._idle.append(own)
+            # Only now, so that whoever goes on from there finds this thread idle.
+            tell()
+            # Nothing of it is held while there is nothing to do.
+            del job, tell
+
+
+def _tell(
+    loop: asyncio.AbstractEventLoop,
+    future: "asyncio.Future[Any]",
+    answer: Any,
+    error: BaseException | None,
+) -> None:
+    try:
+        loop.call_soon_threadsafe(_settle, future, answer, error)
+    except RuntimeError:
+        # The loop has ended; nobody waits any more.
+        return
 
 
 def _settle(future: "asyncio.Future[Any]", answer: Any, error: BaseException | None) -> None:

@@ -1,5 +1,6 @@
 """A process of many threads takes its memory from two heaps, and gives back what nobody uses."""
 
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,19 @@ def take():
 threads = [threading.Thread(target=take) for _ in range(12)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
+libc.malloc_stats()
+"""
+
+# A large block is given back; the next one is to lie by itself all the same.
+LARGE = """
+import ctypes, sys
+from interlock.infra.heap import share_heaps
+if sys.argv[1] == "shared":
+    assert share_heaps()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free(ctypes.c_void_p(libc.malloc(ctypes.c_size_t(20_000_000))))
+assert libc.malloc(ctypes.c_size_t(10_000_000))
 libc.malloc_stats()
 """
 
@@ -75,15 +89,23 @@ asyncio.run(main())
 """
 
 
-def heaps(how: str) -> int:
+def told(program: str, how: str) -> str:
     # Without variables: some of them say the same to the C library.
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], env={}, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, how], env={}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stderr.count("Arena ")
+    return done.stderr
 
 
 def test_threads_share_two_heaps():
-    assert heaps("shared") <= 2 < heaps("as it is")
+    heaps = {how: told(PROGRAM, how).count("Arena ") for how in ("shared", "as it is")}
+    assert heaps["shared"] <= 2 < heaps["as it is"]
+
+
+def test_large_blocks_lie_by_themselves_also_after_one_was_given_back():
+    def bytes_in_heaps(how: str) -> int:
+        return int(re.search(r"Arena 0:\nsystem bytes *= *(\d+)", told(LARGE, how))[1])
+
+    assert bytes_in_heaps("shared") < 10_000_000 < bytes_in_heaps("as it is")
 
 
 @pytest.mark.parametrize("program", [HOLES, CYCLES], ids=["the C library", "cycles"])

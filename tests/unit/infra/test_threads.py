@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -34,9 +35,35 @@ async def test_work_that_wants_to_end_the_process_has_failed(error):
 
 async def test_an_idle_thread_is_used_again():
     threads = WorkThreads("t")
-    # A thread says that it is idle right after its work, so a second one may be needed, but not a hundred.
     used = {await threads.start(threading.get_ident) for _ in range(300)}
-    assert len(used) < 30
+    assert len(used) == 1
+
+
+async def test_threads_that_were_needed_once_end_although_there_is_always_some_work(monkeypatch):
+    monkeypatch.setattr("interlock.infra.threads.IDLE_SECONDS", 0.2)
+    name = "needed-once"
+    threads, meeting = WorkThreads(name), threading.Barrier(10)
+
+    def alive() -> int:
+        return sum(thread.name == name for thread in threading.enumerate())
+
+    await asyncio.gather(*(threads.start(meeting.wait) for _ in range(10)))
+    assert alive() == 10
+    async with asyncio.timeout(20):
+        while alive() > 1:
+            await threads.start(lambda: None)
+    assert await threads.start(lambda: 7) == 7
+
+
+async def test_an_idle_thread_holds_nothing_of_its_last_work():
+    class Large:
+        pass
+
+    threads = WorkThreads("t")
+    gone = weakref.ref(await threads.start(Large))
+    async with asyncio.timeout(20):
+        while gone() is not None:
+            await asyncio.sleep(0.01)
 
 
 async def test_many_pieces_of_work_run_side_by_side():
