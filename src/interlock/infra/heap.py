@@ -15,9 +15,9 @@ TIDY_SECONDS = 60.0
 def share_heaps() -> bool:
     """Let all threads take from two heaps, and nothing large. To be called before there are threads.
 
-    Else each gets a heap of its own and keeps in it what it gave back; and once a large block was given back,
-    later ones are put into a heap, where they leave holes. A process that runs for days would hold a little
-    more with every hour. Where the C library knows nothing of it, nothing changes.
+    Else each gets a heap of its own and keeps in it what it gave back; and once a large block was given
+    back, later ones are put into a heap, where they leave holes. A process that runs for days would hold a
+    little more with every hour. Where the C library knows nothing of it, nothing changes.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     wanted = {_M_ARENA_MAX: HEAPS, _M_MMAP_THRESHOLD: LARGE_BYTES}
