@@ -97,12 +97,17 @@ def _panel(title: str, bars: Sequence[Bar], mark: float | None, top: int) -> Ite
         return scale * log10(max(value, low) / low)
 
     yield f'<text x="12" y="{top}" font-weight="bold" fill="#1d2430">{escape(title)}</text>'
+    if mark is not None:
+        x, bottom = LABEL + length(mark), top + len(bars) * LINE + 8
+        yield f'<path d="M{x:.1f} {top + 8}V{bottom}" stroke="#1d2430" stroke-width="1.5"/>'
+    # A label may stand on the mark.
+    halo = 'paint-order="stroke" stroke="#ffffff" stroke-width="5"'
     for place, (name, value, shown, verdict) in enumerate(bars, 1):
         y = top + place * LINE
         colour = {"met": MET, "MISSED": MISSED}.get(verdict, OTHERS)
         yield f'<text x="{LABEL - 8}" y="{y}" text-anchor="end" fill="#1d2430">{escape(name)}</text>'
         yield f'<rect x="{LABEL}" y="{y - 12}" width="{length(value):.1f}" height="15" fill="{colour}"/>'
-        yield f'<text x="{LABEL + length(value) + 6:.1f}" y="{y}" fill="#1d2430">{escape(shown)}</text>'
-    if mark is not None:
-        x, bottom = LABEL + length(mark), top + len(bars) * LINE + 8
-        yield f'<path d="M{x:.1f} {top + 8}V{bottom}" stroke="#1d2430" stroke-width="1.5"/>'
+        label = f'x="{LABEL + length(value) + 6:.1f}" y="{y}" fill="#1d2430" {halo}'
+        yield f"<text {label}>{escape(shown)}</text>"
+        if mark is not None and value > mark:
+            yield f'<path d="M{x:.1f} {y - 12}v15" stroke="#ffffff" stroke-width="1.5"/>'
