@@ -93,6 +93,15 @@ async def test_what_is_sound_is_restored(sound, tmp_path):
     assert restored(tmp_path, zipped(agreeing(members(sound)), zipfile.ZIP_STORED))
 
 
+async def test_a_damaged_length_does_not_pour_the_file_into_the_message(sound, tmp_path):
+    assert sound.startswith(b"PK\x03\x04")
+    # Of the first member's name, as told where it lies.
+    longer = sound[:26] + (600).to_bytes(2, "little") + sound[28:]
+    with pytest.raises(PersonError, match="its parts do not fit together"):
+        _restore(tmp_path, longer)
+    assert not restored(tmp_path, longer)
+
+
 async def test_any_torn_archive_is_refused_or_whole(sound, tmp_path):
     @FEW
     @given(data=torn(sound))

@@ -21,6 +21,7 @@ import orjson
 from sqlalchemy import BigInteger, Column, LargeBinary, Table, Text
 
 from interlock.infra.errors import PersonError, StoreCorrupt, StoreTooNew
+from interlock.infra.text import visible
 from interlock.store.database import (
     SCHEMA_REVISION,
     Database,
@@ -53,6 +54,7 @@ STORE_ID = "SELECT 1 FROM store_info WHERE key = 'store_id'"
 MAX_MANIFEST_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PART_BYTES = 1024 * 1024
+MAX_REASON = 200
 ALWAYS_THERE = frozenset({"store_info", "sessions", "messages", "stream_heads", "events"})
 
 # What a file brings about that is no archive, or not one of ours: encrypted, say, which is a RuntimeError.
@@ -115,7 +117,10 @@ def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check:
     except FileNotFoundError:
         raise PersonError(f"there is no file {source}") from None
     except _DAMAGE as error:
-        raise PersonError(f"{source} is not a complete Interlock backup ({error})") from None
+        # It may repeat as much of the file as a damaged length says.
+        sentence = str(error)
+        reason = visible(sentence) if len(sentence) <= MAX_REASON else "its parts do not fit together"
+        raise PersonError(f"{source} is not a complete Interlock backup ({reason})") from None
     except OSError as error:
         raise PersonError(f"{error.filename or source}: {error.strerror}") from None
 
