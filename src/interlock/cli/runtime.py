@@ -33,10 +33,10 @@ async def opened_runtime(
     away is waited for.
     """
     from interlock.config.settings import load_settings
-    from interlock.infra.heap import keep_tidy, share_heaps
+    from interlock.infra.heap import keep_tidy, set_up_heaps
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
-    share_heaps()
+    set_up_heaps()
     settings = load_settings()
     if usual_log_level is not None and "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": usual_log_level})

@@ -12,7 +12,7 @@ LARGE_BYTES = 128 * 1024
 TIDY_SECONDS = 60.0
 
 
-def share_heaps() -> bool:
+def set_up_heaps() -> bool:
     """Let all threads take from two heaps, and nothing large. To be called before there are threads.
 
     Else each gets a heap of its own and keeps in it what it gave back; and once a large block was given

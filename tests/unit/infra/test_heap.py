@@ -9,9 +9,9 @@ import pytest
 # Each heap that the C library has beside the first is told in its own words.
 PROGRAM = """
 import ctypes, sys, threading
-from interlock.infra.heap import share_heaps
+from interlock.infra.heap import set_up_heaps
 if sys.argv[1] == "shared":
-    assert share_heaps()
+    assert set_up_heaps()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 all_here = threading.Barrier(12)
@@ -28,9 +28,9 @@ libc.malloc_stats()
 # A large block is given back; the next one is to lie by itself all the same.
 LARGE = """
 import ctypes, sys
-from interlock.infra.heap import share_heaps
+from interlock.infra.heap import set_up_heaps
 if sys.argv[1] == "shared":
-    assert share_heaps()
+    assert set_up_heaps()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 libc.free(ctypes.c_void_p(libc.malloc(ctypes.c_size_t(20_000_000))))
