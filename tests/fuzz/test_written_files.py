@@ -361,6 +361,15 @@ PROGRAMS = ("echo", "/bin/echo", "", "/", ".", "no such", "\x00", "x" * 5000, "\
     server_id="x", command=["echo"], url="", environment=["A=\udcff"], headers=[], readable=[], roots="read"
 )
 @example(
+    server_id="x", command=["echo", "\udcff"], url="", environment=[], headers=[], readable=[], roots="read"
+)
+@example(
+    server_id="x", command=["echo", "\0"], url="", environment=[], headers=[], readable=[], roots="read"
+)
+@example(
+    server_id="x", command=[], url="https://\udcff", environment=[], headers=[], readable=[], roots="read"
+)
+@example(
     server_id="x",
     command=["echo"],
     url="",

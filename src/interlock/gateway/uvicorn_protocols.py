@@ -9,6 +9,7 @@ import ssl
 from asyncio.sslproto import SSLProtocol
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -106,6 +107,16 @@ class ImpatientProtocol(H11Protocol):
     def resume_writing(self) -> None:
         self._drained += 1
         super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """What goes on as no HTTP gets one answer: this, or what it was already being answered."""
+        if self.is_answering:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     @property
     def is_answering(self) -> bool:

@@ -1,5 +1,6 @@
 """What the gateway answers beside the socket: the page, logging in, downloads, and machines that ask."""
 
+import asyncio
 import json
 
 import aiohttp
@@ -21,6 +22,26 @@ async def log_in(house, browser) -> None:
     ) as answer:
         assert answer.status == 204
         assert await answer.read() == b""
+
+
+NO_CHUNK = b"POST /login HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["at once", "while it is answered"])
+async def test_a_request_that_goes_on_as_no_http_is_answered_once(house, caplog, pause):
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port)
+    writer.write(NO_CHUNK % f"127.0.0.1:{house.port}".encode())
+    if pause:
+        await writer.drain()
+        await asyncio.sleep(pause)
+    writer.write(b"this is no length of a chunk\r\n")
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 403 "))
+    async with aiohttp.ClientSession() as other, other.get(f"{house.url}/healthz") as healthy:
+        assert healthy.status == 200
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_the_page_comes_with_a_strict_policy(house, browser):

@@ -136,6 +136,8 @@ def server_of(wish: Wish, redactor: Redactor) -> Server:
         raise BadUsage("name either a command (after --) or an address (--url)")
     if len(wish.environment) + len(wish.headers) > MAX_GIVEN:
         raise BadUsage(f"a server can be given at most {MAX_GIVEN} values")
+    if not all(is_utf8(text) and "\0" not in text for text in (*wish.command, wish.url)):
+        raise BadUsage("a command and an address are text; some of this is not valid UTF-8, or holds a NUL")
     return _remote(wish, redactor) if wish.url else _local(wish, redactor)
 
 
