@@ -2,8 +2,10 @@
 
 import io
 import shutil
+import sqlite3
 import tracemalloc
 import zipfile
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
@@ -66,6 +68,20 @@ def restored(folder: Path, data: bytes) -> bool:
     return False
 
 
+def log_in(folder: Path) -> list[tuple[str, int, bytes]]:
+    """Each event that was restored, by its hash, which also covers what it says."""
+    with closing(sqlite3.connect(folder / "restored" / "interlock.db")) as store:
+        return store.execute("SELECT stream, seq, hash FROM events ORDER BY stream, seq").fetchall()
+
+
+@pytest.fixture
+def whole(sound, tmp_path) -> list[tuple[str, int, bytes]]:
+    assert restored(tmp_path, sound)
+    log = log_in(tmp_path)
+    assert log
+    return log
+
+
 def members(data: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
@@ -102,39 +118,54 @@ async def test_a_damaged_length_does_not_pour_the_file_into_the_message(sound, t
     assert not restored(tmp_path, longer)
 
 
-async def test_any_torn_archive_is_refused_or_whole(sound, tmp_path):
+async def test_any_torn_archive_is_refused_or_whole(sound, whole, tmp_path):
     @FEW
     @given(data=torn(sound))
     def tried(data: bytes) -> None:
-        restored(tmp_path, data)
+        assert not restored(tmp_path, data) or log_in(tmp_path) == whole
 
     tried()
 
 
-async def test_any_bytes_of_its_directory_may_be_wrong(sound, tmp_path):
+async def test_any_bytes_of_its_directory_may_be_wrong(sound, whole, tmp_path):
     """The headers of the archive, byte by byte: methods, flags, sizes, places."""
     begin = sound.index(b"PK\x01\x02")
 
     @settings(FEW, max_examples=3 * FEW.max_examples)
     @given(at=st.integers(begin, len(sound) - 1), byte=st.integers(0, 255))
     def tried(at: int, byte: int) -> None:
-        restored(tmp_path, sound[:at] + bytes([byte]) + sound[at + 1 :])
+        spoiled_archive = sound[:at] + bytes([byte]) + sound[at + 1 :]
+        assert not restored(tmp_path, spoiled_archive) or log_in(tmp_path) == whole
 
     tried()
 
 
-async def test_any_manifest_is_one_or_refused(sound, tmp_path):
+async def test_any_manifest_is_one_or_refused(sound, whole, tmp_path):
     files = members(sound)
 
     @FEW
     @given(manifest=spoiled(orjson.loads(files[MANIFEST])))
     def tried(manifest) -> None:
-        restored(tmp_path, zipped(files | {MANIFEST: written(manifest)}))
+        data = zipped(files | {MANIFEST: written(manifest)})
+        assert not restored(tmp_path, data) or log_in(tmp_path) == whole
 
     tried()
 
 
-async def test_any_rows_are_stored_as_they_are_or_refused(sound, tmp_path):
+async def test_no_row_of_the_log_can_be_changed_or_left_out(sound, tmp_path):
+    """With the manifest as it was, and with one that agrees: then the chain itself tells."""
+    files = members(sound)
+    lines = files["events.jsonl"].splitlines(keepends=True)
+    row = orjson.loads(lines[-1])
+    [payload] = [place for place, value in enumerate(row) if str(value).startswith("{")]
+    row[payload] = row[payload].replace("}", ',"more":1}', 1)
+    for changed in (lines[1:], lines[:-1], [*lines[:-1], orjson.dumps(row) + b"\n"]):
+        spoilt = files | {"events.jsonl": b"".join(changed)}
+        assert not restored(tmp_path, zipped(spoilt))
+        assert not restored(tmp_path, zipped(agreeing(spoilt)))
+
+
+async def test_any_rows_are_stored_as_they_are_or_refused(sound, whole, tmp_path):
     files = members(sound)
     rows = {name: [orjson.loads(line) for line in data.splitlines()] for name, data in files.items()}
     tables = sorted(name for name in files if rows[name] and name != MANIFEST)
@@ -145,7 +176,8 @@ async def test_any_rows_are_stored_as_they_are_or_refused(sound, tmp_path):
         changed = data.draw(spoiled(rows[name], ANYTHING))
         lines = changed if isinstance(changed, list) else [changed]
         text = b"".join(written(line).replace(b"\n", b" ") + b"\n" for line in lines)
-        restored(tmp_path, zipped(agreeing(files | {name: text})))
+        # Whatever else they say: a log that was changed is not taken.
+        assert not restored(tmp_path, zipped(agreeing(files | {name: text}))) or log_in(tmp_path) == whole
 
     tried()
 
@@ -177,12 +209,13 @@ async def test_an_archive_that_cannot_be_opened_is_refused(sound, tmp_path, what
     assert not restored(tmp_path, flagged(sound, offset, value)), what
 
 
-async def test_an_archive_says_where_its_parts_are_and_may_lie(sound, tmp_path):
+async def test_an_archive_says_where_its_parts_are_and_may_lie(sound, whole, tmp_path):
     """Far behind its end, with the sizes of ZIP64."""
     at = sound.index(b"PK\x01\x02")
     for field, size in ((42, 4), (20, 4)):
         for value in (b"\xff" * size, b"\xfe" * size, b"\x00" * size):
-            restored(tmp_path, sound[: at + field] + value + sound[at + field + size :])
+            lying = sound[: at + field] + value + sound[at + field + size :]
+            assert not restored(tmp_path, lying) or log_in(tmp_path) == whole
 
 
 async def test_other_members_are_no_business_of_a_restore(sound, tmp_path):

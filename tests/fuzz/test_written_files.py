@@ -18,7 +18,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.session.settings_store import StoredSettings, _applied, _version, to_document
 from interlock.tools.mcp.servers import Server, Wish, server_of
 from interlock.wiring import build_registry
-from interlock.workflow.folder import WorkflowFolder, WorkflowInvalid
+from interlock.workflow.folder import Checked, WorkflowFolder, WorkflowInvalid
 from interlock.workflow.places import Places
 from tests.fuzz.odd import ANYTHING, WORDS, shuffled_lines, spoiled, torn, written
 
@@ -95,10 +95,13 @@ def workflows(draw: st.DrawFn) -> dict[str, bytes]:
 @NO_FIXTURE
 @given(files=workflows())
 def test_a_workflow_is_one_or_told_with_its_lines(tmp_path, files):
-    _read_workflow(tmp_path, files)
+    checked = _read_workflow(tmp_path, files)
+    longest = max(data.count(b"\n") for data in files.values()) + 2
+    assert all(problem.line <= longest for problem in checked.problems)
+    assert checked.problems or checked.workflow is not None
 
 
-def _read_workflow(tmp_path: Path, files: dict[str, bytes]) -> None:
+def _read_workflow(tmp_path: Path, files: dict[str, bytes]) -> Checked:
     place = tmp_path / "flow"
     place.mkdir(exist_ok=True)
     for old in place.iterdir():
@@ -110,14 +113,13 @@ def _read_workflow(tmp_path: Path, files: dict[str, bytes]) -> None:
     checked = folder.check("flow")
     _within(began)
     _told(checked.problems)
-    longest = max(data.count(b"\n") for data in files.values()) + 2
-    assert all(problem.line <= longest for problem in checked.problems)
     if checked.problems:
         with pytest.raises(WorkflowInvalid):
             folder.load("flow")
-        return
-    # What is sound can be pinned, and is read again as the same.
-    assert folder.pin("flow").workflows()["flow"] == checked.workflow
+    else:
+        # What is sound can be pinned, and is read again as the same.
+        assert folder.pin("flow").workflows()["flow"] == checked.workflow
+    return checked
 
 
 GRAPH = WORKFLOW["workflow.toml"]
@@ -145,7 +147,8 @@ GRAPH = WORKFLOW["workflow.toml"]
 )
 def test_a_file_that_is_written_to_be_slow_is_not(tmp_path, more):
     for graph in (more + GRAPH, GRAPH + more, GRAPH + b'\n[nodes.odd]\ntitle = """\n' + more + b'"""\n'):
-        _read_workflow(tmp_path, WORKFLOW | {"workflow.toml": graph})
+        checked = _read_workflow(tmp_path, WORKFLOW | {"workflow.toml": graph})
+        assert checked.problems or checked.workflow is not None
 
 
 # -- where things stand in a file --

@@ -116,6 +116,8 @@ async def test_two_tasks_of_a_chat_that_is_closed_are_both_recorded(open_street,
     async with asyncio.timeout(10):
         while await street.query("SELECT 1 FROM telegram_tasks UNION SELECT 1 FROM telegram_inbox"):
             await asyncio.sleep(0.02)
+    told = await street.query("SELECT 1 FROM events WHERE kind = 'reply.failed'")
+    assert len(told) == 2
     telegram._troubles.clear()
     await street.talk("c", "one", user=BOB)
 

@@ -64,6 +64,7 @@ async def test_an_idle_thread_holds_nothing_of_its_last_work():
     async with asyncio.timeout(20):
         while gone() is not None:
             await asyncio.sleep(0.01)
+    assert gone() is None
 
 
 async def test_many_pieces_of_work_run_side_by_side():
