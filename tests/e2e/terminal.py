@@ -60,11 +60,14 @@ class Terminal:
         return self.reads(until)
 
     def insists(self, key: str, until: str) -> str:
-        """Press it until something happens: Python misses a Ctrl-C just before it begins to wait."""
+        """Press it until that is shown: Python misses a Ctrl-C just before it begins to wait.
+
+        Never twice while the first still speaks: the second would come to the next prompt.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
         while until not in self._unread and time.monotonic() < deadline:
             self.keys(key)
-            if select.select([self._end], [], [], 2.0)[0]:
+            while until not in self._unread and select.select([self._end], [], [], 2.0)[0]:
                 self._read(deadline)
         return self.reads(until)
 
