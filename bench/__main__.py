@@ -5,10 +5,7 @@ The details come first, then one table with the verdict on each duty, and Interl
 """
 
 import argparse
-import logging
 import sys
-
-import structlog
 
 from bench import agent, files, fleet, gates, gateway, growth, log, memory, redaction, report, spawn, start
 from bench.page import write_page
@@ -31,7 +28,6 @@ PEERS = "peers"
 
 
 def main() -> int:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join([*PARTS, PEERS]))
     parser.add_argument("--page", action="store_true", help="write docs/performance.md and its chart")

@@ -12,7 +12,6 @@ from pathlib import Path
 import hypothesis
 import psycopg
 import pytest
-import structlog
 
 from interlock.config.describe import OWN_PREFIXES
 from interlock.config.modes import ToolMode
@@ -24,6 +23,7 @@ from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.store.upgrade import upgrade
+from tests.logs import forget_log
 
 # `make test` gives the same verdict twice; `make test-full` looks further, and elsewhere each time.
 hypothesis.settings.register_profile("test", deadline=None, derandomize=True)
@@ -44,7 +44,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterato
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg-state"))
     yield
-    structlog.reset_defaults()
+    forget_log()
 
 
 @pytest.fixture(scope="session")

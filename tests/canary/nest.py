@@ -17,6 +17,7 @@ from interlock.events.feed import START, read_all
 from interlock.events.tree import event_json
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
+from interlock.infra.logging import show_log
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.choice import Choice, makers
 from interlock.store.archive import back_up
@@ -43,8 +44,10 @@ class Nest:
 
     async def open(self) -> "Nest":
         """From the environment, as every process begins."""
+        settings = load_settings()
+        show_log(settings.log_level)
         self.runtime = open_runtime(
-            load_settings(),
+            settings,
             opened=list(ToolMode),
             roots=(self.root,),
             sandbox=Choice(makers()["landlock"](), "for the canaries"),

@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 
 import pytest
-import structlog
 
 from interlock.events.catalog import SettingsChanged
 from interlock.infra.errors import ErrorCode, InterlockError, InvalidSettings, ToolError
+from interlock.infra.logging import Log
 from interlock.session.models import Role
 from interlock.tools.result import FileTouch, ToolResult
 from tests.canary.nest import Nest
@@ -102,9 +102,17 @@ async def test_the_log_of_events(nest: Nest):
     assert await nest.is_clean()
 
 
+def raised(text: str) -> ValueError:
+    """With where it was."""
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error
+
+
 async def test_the_process_log(nest: Nest):
     """Whatever is handed to it: texts, structures, objects, exceptions and where they came from."""
-    log = structlog.get_logger("canary")
+    log = Log("interlock.canary")
     for canary in nest.canaries:
         text = canary.text
         said = f"it is {text}"
@@ -112,9 +120,6 @@ async def test_the_process_log(nest: Nest):
         log.warning("thing", thing=Thing(text), several={text}, raw=text.encode())
         log.debug("long", thing=Thing("y" * 980 + " " + text))
         log.info("named", password="tulip-9-harbour-Lamp", error=InterlockError(text))
-        try:
-            raise ValueError(text)
-        except ValueError:
-            log.exception("broken", call_id=text)
+        log.error("broken", call_id=text, exc_info=raised(text))
     assert await nest.is_clean()
     assert not nest.has_heard("tulip-9-harbour-Lamp")

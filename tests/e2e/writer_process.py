@@ -10,8 +10,6 @@ import json
 import os
 import sys
 
-import structlog
-
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
 from interlock.events.ledger import Scope
@@ -94,7 +92,6 @@ async def call_for_ever(log: EventLog, session: str, name: str) -> None:
 
 def main() -> None:
     role, url, session, name = sys.argv[1:]
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     database = open_database(StoreConfig(url, busy_timeout_seconds=30))
     log = EventLog(database, Redactor())
     asyncio.run(ROLES[role](log, session, name))

@@ -7,9 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import structlog
 
-from interlock.infra.logging import configure_logging
+from interlock.infra.logging import Log, show_log
 from tests.doubles.openai_answers import called, said
 from tests.doubles.openai_server import OpenAIServer
 from tests.e2e.agent.place import Place
@@ -120,8 +119,8 @@ def test_a_log_on_a_full_disk_loses_its_lines_and_nothing_else(monkeypatch):
     # What is left in its buffer cannot be written when it is closed either.
     with suppress(OSError), FULL.open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        configure_logging("info", redact=lambda value: value, as_json=True)
-        log = structlog.get_logger("faults")
+        show_log("info")
+        log = Log("interlock.faults")
         for number in range(200):
             log.warning("lost", number=number, text="x" * 100)
         told.append("all of it")

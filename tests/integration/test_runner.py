@@ -5,7 +5,6 @@ import time
 from hashlib import sha256
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolMode
 from interlock.events.ledger import Scope
@@ -19,6 +18,7 @@ from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.result import ToolResult
 from tests.doubles import DeclaredTool, file_reader
 from tests.integration.bench import SECRET
+from tests.logs import capture_logs
 
 
 async def test_a_call_leaves_its_intent_and_its_outcome(bench):

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolMode
 from interlock.events.feed import read_stream
@@ -12,6 +11,7 @@ from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, St
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.session.models import Role, SessionKind
 from tests.conftest import open_store
+from tests.logs import capture_logs
 
 
 async def test_a_new_session_is_chat_safe_and_told(store):

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.config.settings import SessionSettings
@@ -25,6 +24,7 @@ from interlock.tools.registry import ToolRegistry
 from interlock.wiring import build_registry
 from tests.conftest import Store
 from tests.doubles import CHAT_AND_CODING, UndeclaredTool, judged
+from tests.logs import capture_logs
 
 CODING_ONLY = frozenset({ToolMode.coding})
 NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import structlog
-
 from interlock.agent.asking import Question
 from interlock.agent.calling import CallsEnd, Noted, TurnScope
 from interlock.agent.control import TaskControl
@@ -25,6 +23,7 @@ from interlock.events.base import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Recorded, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
+from interlock.infra.logging import Log
 from interlock.models.provider import FinishReason, ModelError, Reply, ToolChoice, Usage
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role
@@ -32,7 +31,7 @@ from interlock.session.models import Role
 if TYPE_CHECKING:
     from interlock.session.messages import MessageDraft
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 _CUT_OFF = "The model's answer ends here because it reached the longest answer it may give."
 _WITHHELD = "The model's server withheld the answer."

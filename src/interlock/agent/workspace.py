@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from interlock.agent.plain_files import (
     PlainFile,
     Unfit,
@@ -17,10 +15,11 @@ from interlock.agent.plain_files import (
     read_plain,
     without_comments,
 )
+from interlock.infra.logging import Log
 from interlock.redaction.redactor import MARK
 from interlock.session.models import SessionKind
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 AGENTS, USER, SOUL, MEMORY = "AGENTS.md", "USER.md", "SOUL.md", "MEMORY.md"
 # An agent has a persona instead of a soul; a run has its brief, and is nobody's private conversation.

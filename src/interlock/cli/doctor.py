@@ -228,9 +228,11 @@ def _mcp(settings: "Settings") -> Finding:
     """Which foreign servers there are, and what is to be done about them. None is started."""
     import asyncio
 
+    from interlock.infra.logging import show_log
     from interlock.wiring import NO_SANDBOX, foreign, open_runtime
 
     async def look() -> list[dict[str, Any]]:
+        show_log(settings.log_level)
         runtime = open_runtime(settings, sandbox=NO_SANDBOX)
         try:
             servers: list[dict[str, Any]] = (await foreign.list_servers(runtime))["servers"]

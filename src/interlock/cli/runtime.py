@@ -34,12 +34,14 @@ async def opened_runtime(
     """
     from interlock.config.settings import load_settings
     from interlock.infra.heap import keep_tidy, set_up_heaps
+    from interlock.infra.logging import show_log
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
     set_up_heaps()
     settings = load_settings()
     if usual_log_level is not None and "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": usual_log_level})
+    show_log(settings.log_level)
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
     sandbox = await chosen_sandbox(settings) if sandboxed and has_roots else NO_SANDBOX

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from interlock.events.catalog import (
     KINDS,
     SYSTEM_STREAM,
@@ -29,10 +27,11 @@ from interlock.events.log import EventLog, Transaction
 from interlock.events.mcp import McpServerAdded, McpServerRemoved, McpToolClassed
 from interlock.events.work import TurnCompleted
 from interlock.infra.errors import InterlockError
+from interlock.infra.logging import Log
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # What is read long after it happened: `events verify` needs these to tell an erasure, a checkpoint, a
 # version of the settings, a digest, an MCP server and the class of a tool from a forgery; `policy show`

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import orjson
-import structlog
 
 from interlock.agent.events import AgentEvent, TextDelta
 from interlock.events.log import EventLog
 from interlock.following.told import LAST, Told, read_head, read_heads, read_told
 from interlock.infra.errors import StoreError
+from interlock.infra.logging import Log
 from interlock.session.messages import must_be_there
 from interlock.store.database import Database
 from interlock.store.driver import Connection
 from interlock.worker.live import Live, RunningPieces
 from interlock.worker.rows import Task
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 PAGE = 200
 # What other processes write to the same store rings no bell here: it is looked for.

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-import structlog
 
 from interlock.config.modes import ToolMode
 from interlock.gates.offline import why_offline
@@ -33,12 +32,13 @@ from interlock.gates.verdict import (
     mode_not_open,
     switched_off,
 )
+from interlock.infra.logging import Log
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.base import BaseTool, PolicySwitch, ToolLimits
 from interlock.tools.registry import RegisteredTool, ToolRegistry, function_schema
 from interlock.tools.result import ToolFailure
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

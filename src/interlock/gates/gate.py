@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
 from typing import Any, Final
 
-import structlog
-
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.gates.authority import Authority
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.tools.arguments import decode_arguments
 from interlock.tools.base import BaseTool, ToolContext
@@ -57,7 +56,7 @@ class Refusal:
         return ToolResult(exit_code=1, failure=self.failure)
 
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 _GATE_SEAL: Final = object()
 

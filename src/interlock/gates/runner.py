@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
-
 from interlock.events.base import Event
 from interlock.events.ledger import NO_SCOPE, Draft, Scope
 from interlock.events.log import EventLog
@@ -25,6 +23,7 @@ from interlock.gates.presentation import presentable, redacted_failure
 from interlock.gates.records import Outcome, intent_event, outcome_event, refusal_event
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
+from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import Effect, ToolContext
@@ -32,7 +31,7 @@ from interlock.tools.blocking import Stopped
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0

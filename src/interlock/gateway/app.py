@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO
 
 import orjson
-import structlog
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -27,11 +26,12 @@ from interlock.gateway.sockets import Sockets
 from interlock.gateway.tries import LoginTries
 from interlock.gateway.uvicorn_protocols import LET_IN
 from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
+from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.session.export import export_lines
 from interlock.store.driver import Connection as StoreConnection
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 STATIC = Path(__file__).parent / "static"
 # A client that has not sent its few bytes by then does not mean to.

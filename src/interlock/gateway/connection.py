@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from interlock.gateway.auth import Who
@@ -31,9 +30,10 @@ from interlock.gateway.protocol import (
     told_error,
 )
 from interlock.gateway.tries import Bucket
+from interlock.infra.logging import Log
 from interlock.infra.turns import Turns
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # What the server below offers beside ASGI's own (`uvicorn_protocols.py`).
 WRITE_NOW = "interlock.write_now"

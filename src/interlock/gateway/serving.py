@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
 import uvicorn
 
 from interlock.gateway.app import Gateway
@@ -23,8 +22,9 @@ from interlock.gateway.uvicorn_protocols import (
     ImpatientProtocol,
 )
 from interlock.infra.errors import ConfigurationError
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 PING_SECONDS = 20.0
 STOP_SECONDS = 5

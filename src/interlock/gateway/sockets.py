@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from interlock.gateway.auth import Who
 from interlock.gateway.connection import Connection
 from interlock.gateway.protocol import Close
 from interlock.infra.errors import InterlockError
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 CHECK_SECONDS = 1.0
 # A client that has taken nothing for so long is not there any more.

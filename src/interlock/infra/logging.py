@@ -1,61 +1,114 @@
-"""The process's own log: structured lines on stderr, never on stdout, redacted before they leave."""
+"""The process's own log: what happened by its name, with its facts, freed of secrets before it leaves.
+
+Lines go through the standard `logging`, under the name of their module: a program that embeds Interlock
+hears them as it hears any library. The command line has them shown on stderr, never on stdout.
+"""
 
 import logging
+import os
 import sys
-from collections.abc import Callable, MutableMapping
+import time
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO, cast
 
-import structlog
+import orjson
 
 from interlock.infra.lossy import Lossy
 from interlock.infra.text import json_value, visible
 
 Redact = Callable[[Any], Any]
 
+_ROOT = "interlock"
+_COLORS = {"DEBUG": "2", "INFO": "32", "WARNING": "33", "ERROR": "31"}
+# What stands for itself; any other text is quoted.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/@+%*")
 
-class _RedactedLines(logging.Formatter):
-    def __init__(self, redact: Redact) -> None:
-        super().__init__("%(levelname)s %(name)s: %(message)s")
-        self._redact = redact
+_redact: Redact = lambda value: value  # noqa: E731
+
+
+def redact_lines(redact: Redact) -> None:
+    """From now on `redact` sees all that is logged, before anybody else does."""
+    global _redact  # noqa: PLW0603 - a process has one log
+    _redact = redact
+
+
+class Log:
+    """A module's way to tell what happened."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, **facts: Any) -> None:
+        self._tell(logging.DEBUG, event, None, facts)
+
+    def info(self, event: str, **facts: Any) -> None:
+        self._tell(logging.INFO, event, None, facts)
+
+    def warning(self, event: str, *, exc_info: BaseException | None = None, **facts: Any) -> None:
+        self._tell(logging.WARNING, event, exc_info, facts)
+
+    def error(self, event: str, *, exc_info: BaseException | None = None, **facts: Any) -> None:
+        self._tell(logging.ERROR, event, exc_info, facts)
+
+    def _tell(self, level: int, event: str, error: BaseException | None, facts: Mapping[str, Any]) -> None:
+        if self._logger.isEnabledFor(level):
+            # As plain values first: what is only made a text when it is shown would not be seen here.
+            safe = _redact(json_value({"event": event, **facts}))
+            name = visible(str(safe.pop("event")))
+            line = " ".join([name, *(f"{visible(str(key))}={_shown(safe[key])}" for key in safe)])
+            if error is not None:
+                line += "\n" + visible(str(_redact(_story(error))), lines=True)
+            self._logger.log(level, "%s", line, extra={"event": name, "facts": safe}, stacklevel=3)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str) and value and _PLAIN.issuperset(value):
+        return value
+    return visible(orjson.dumps(value).decode())
+
+
+def _story(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+class _Lines(logging.Formatter):
+    """Ours with the time and how grave it is."""
+
+    def __init__(self, *, colors: bool) -> None:
+        super().__init__()
+        self._colors = colors
 
     def format(self, record: logging.LogRecord) -> str:
-        return visible(str(self._redact(super().format(record))), lines=True)
+        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        level = f"{record.levelname.lower():7}"
+        if self._colors:
+            level = f"\x1b[{_COLORS.get(record.levelname, '31')}m{level}\x1b[0m"
+        return f"{seconds}.{int(record.msecs):03}Z {level} {record.getMessage()}"
 
 
-def _harmless(value: Any) -> Any:
-    return visible(value, lines=True) if isinstance(value, str) else value
+class _OthersLines(logging.Formatter):
+    """What libraries log, the event loop among them. Nobody has freed it of secrets."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(str(_redact(super().format(record))), lines=True)
 
 
-def configure_logging(level: str, *, redact: Redact, as_json: bool) -> None:
-    """Route every structlog line to stderr; `redact` sees all of it before it is rendered."""
-
-    def redact_values(
-        _logger: object, _method: str, event: MutableMapping[str, Any]
-    ) -> MutableMapping[str, Any]:
-        # As plain values first: what is only made a text when it is printed would not be seen here.
-        safe = redact(json_value(dict(event)))
-        return {visible(str(key)): _harmless(value) for key, value in safe.items()}
-
+def show_log(level: str) -> None:
+    """Show it on stderr, from `level` on. This is for a process that is ours alone."""
     stderr = cast("TextIO", Lossy(sys.stderr))
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if as_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            redact_values,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=stderr),
-        cache_logger_on_first_use=False,
-    )
-    # What libraries log, the event loop among them, where nobody set up anything else for it.
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty()
+    ours = logging.getLogger(_ROOT)
+    ours.setLevel(level.upper())
+    ours.propagate = False
+    ours.handlers = [logging.StreamHandler(stderr)]
+    ours.handlers[0].setFormatter(_Lines(colors=not is_plain))
+    # The rest, where nobody set up anything else for it.
     logging.lastResort = logging.StreamHandler(stderr)
     logging.lastResort.setLevel(logging.WARNING)
-    logging.lastResort.setFormatter(_RedactedLines(redact))
+    logging.lastResort.setFormatter(_OthersLines())

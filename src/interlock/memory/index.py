@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import structlog
-
 from interlock.infra.errors import StoreError
+from interlock.infra.logging import Log
 from interlock.memory import shelf
 from interlock.memory.notes import Check, NoteFolder, NoteState, NoteText, Redact
 from interlock.memory.passages import cut_note
@@ -22,7 +21,7 @@ from interlock.memory.shelf import PreparedNote, Shelf, state_text
 from interlock.store.database import Database
 from interlock.store.driver import Connection, RetryTransaction
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # Changed whenever words or passages are cut differently: then everything is read again.
 INDEX_VERSION = 1

@@ -16,8 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import structlog
-
+from interlock.infra.logging import Log
 from interlock.sandbox.jobs import (
     DEVICES,
     Ended,
@@ -37,7 +36,7 @@ _START_TRIES = 3
 
 Result = TypeVar("Result")
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 def _log_loss(text: str) -> None:

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-import structlog
-
 from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import (
@@ -22,8 +20,9 @@ from interlock.infra.errors import (
     StoreError,
     may_pass,
 )
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 FIRST_DELAY_SECONDS = 0.05
 

@@ -8,8 +8,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from interlock.config.modes import ToolMode
 from interlock.events.base import Event
 from interlock.events.catalog import (
@@ -24,6 +22,7 @@ from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Recorded, Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
+from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
@@ -36,7 +35,7 @@ from interlock.store.driver import Connection, Row
 if TYPE_CHECKING:
     import asyncio
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.logging import Log
 from interlock.tools.arguments import ArgumentValidator, closed_schema
 from interlock.tools.base import BaseTool, Effect
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # What changes the world must be something a policy can switch off.
 _NEEDS_A_SWITCH = frozenset({Effect.write, Effect.exec, Effect.special})

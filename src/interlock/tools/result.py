@@ -67,6 +67,10 @@ class ToolResult:
     def ok(self) -> bool:
         return self.failure is None
 
+    def __str__(self) -> str:
+        """What it gave, or why it gave nothing."""
+        return self.stdout.rstrip("\n") if self.failure is None else self.failure.message
+
     def as_dict(self) -> dict[str, Any]:
         """What the model and the command line are given; a denial has exactly six fields."""
         failure = self.failure

@@ -20,7 +20,7 @@ from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.gates.runner import ToolRunner
 from interlock.gates.situation import Situation
 from interlock.infra.errors import ConfigurationError
-from interlock.infra.logging import configure_logging
+from interlock.infra.logging import redact_lines
 from interlock.infra.text import storable
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.choice import redactor_for
@@ -189,7 +189,7 @@ def open_runtime(
     """Build everything. `opened` and `roots` are what the local operator said on the command line."""
     _refuse_precious(settings, roots or ())
     redactor = redactor_for(settings)
-    configure_logging(settings.log_level, redact=redactor.value, as_json=False)
+    redact_lines(redactor.value)
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
     open_modes = settings.session.open_modes | frozenset(opened)

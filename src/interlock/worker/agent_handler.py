@@ -3,13 +3,12 @@
 import asyncio
 from contextlib import aclosing
 
-import structlog
-
 from interlock.agent.agent import AgentLoop
 from interlock.agent.events import AskUser, TaskEnded
 from interlock.agent.recording import Assignment
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import InterlockError
+from interlock.infra.logging import Log
 from interlock.session.lease import Lease
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role
@@ -17,7 +16,7 @@ from interlock.worker.handler import Done, Failed, TaskOutcome, Waiting
 from interlock.worker.live import Live
 from interlock.worker.rows import Task
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class AgentHandler:

@@ -11,14 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from interlock.infra.errors import InterlockError, SessionFenced, SessionNotFound, may_pass
+from interlock.infra.logging import Log
 from interlock.session.lease import Lease
 from interlock.worker.handler import Done, Failed, TaskHandler, TaskOutcome, Waiting
 from interlock.worker.rows import Task
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # How long to wait before a handler that does not end is told again, and the log with it.
 STUBBORN_SECONDS = 10.0

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import structlog
-
+from interlock.infra.logging import Log
 from interlock.worker.wire import Hear, Signal, Wanted, decoded, encoded
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 SOCKET, LOCK = "wire.sock", "wire.lock"
 RETRY_SECONDS = 0.2

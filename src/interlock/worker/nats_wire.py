@@ -17,17 +17,17 @@ from typing import Any
 import nats
 import nats.errors
 import nats.js.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
+from interlock.infra.logging import Log
 from interlock.worker.outgoing import Outgoing
 from interlock.worker.wire import Hear, Piece, Ring, Signal, Stir, Wanted, decoded, encoded
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 CONSUMER = "workers"
 RETRY_SECONDS = 1.0

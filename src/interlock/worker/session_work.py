@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar, assert_never
 
-import structlog
-
 from interlock.events.log import EventLog
 from interlock.gates.recovery import settle_interrupted_calls
 from interlock.infra.errors import QuestionNotFound, StatementRefused, StoreError
+from interlock.infra.logging import Log
 from interlock.session.lease import Lease
 from interlock.worker.attempt import AttemptEnd, LeftOff, Lost, Signals, attempt
 from interlock.worker.handler import Done, Failed, TaskHandler, Waiting
@@ -22,7 +21,7 @@ from interlock.worker.queue import Backlog
 from interlock.worker.rows import Task, TaskStatus
 from interlock.worker.tasks import TaskDesk
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
 # Each is another attempt, which may cost money.

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import new_id
@@ -22,9 +20,10 @@ from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog
 from interlock.events.processes import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
 from interlock.infra.errors import StoreError
+from interlock.infra.logging import Log
 from interlock.worker.telling import tell
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # What an end waits for its beginning to be written.
 TELLING_SECONDS = 1.0

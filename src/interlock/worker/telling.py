@@ -2,14 +2,13 @@
 
 import asyncio
 
-import structlog
-
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.ledger import Draft
 from interlock.events.log import EventLog
 from interlock.infra.errors import StatementRefused, StoreError
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.2, 10.0
 

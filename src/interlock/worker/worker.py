@@ -13,12 +13,11 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-import structlog
-
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog
 from interlock.events.processes import WorkerStarted
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
+from interlock.infra.logging import Log
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell, Prospect
@@ -27,7 +26,7 @@ from interlock.worker.tasks import TaskDesk
 from interlock.worker.telling import tell
 from interlock.worker.wire import Ring
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 # A session that could not be worked on is left alone for a while, so that its trouble keeps nobody busy.
 COOLING_SECONDS = 2.0

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 import orjson
-import structlog
 
 from interlock.events.base import Event
 from interlock.events.chain import now_us
@@ -28,6 +27,7 @@ from interlock.events.runs import (
     RunStopped,
 )
 from interlock.gates.handing import step_mode
+from interlock.infra.logging import Log
 from interlock.workflow.graph import NodeKind
 from interlock.workflow.machine import (
     Complete,
@@ -59,7 +59,7 @@ from interlock.workflow.rows import (
 )
 from interlock.workflow.telling import step_message
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 def begin(transaction: Transaction, run: Run) -> NextStep | None:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from interlock.infra.logging import configure_logging
+from interlock.infra.logging import redact_lines, show_log
 from tests.image_endpoint import KEY, made
 from tests.pictures import png
 
@@ -32,7 +32,8 @@ def echo(_request=None) -> dict:
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
 async def test_an_endpoint_that_repeats_the_key_tells_nobody(studio, status, capsys, caplog):
     caplog.set_level(logging.DEBUG)
-    configure_logging("debug", redact=studio.bench.redactor.value, as_json=False)
+    redact_lines(studio.bench.redactor.value)
+    show_log("debug")
     studio.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
     result = await studio.bench.call("generate_image", prompt="x", path="picture.png")
     assert result.failure is not None
@@ -70,7 +71,8 @@ async def test_a_fault_of_our_own_shows_no_key(studio, monkeypatch, capsys):
         raise RuntimeError(f"with {KEY}")
 
     monkeypatch.setattr(asking, "opened_session", broken)
-    configure_logging("debug", redact=studio.bench.redactor.value, as_json=False)
+    redact_lines(studio.bench.redactor.value)
+    show_log("debug")
     _, message, _ = await studio.failure()
     assert "RuntimeError" in message
     assert KEY not in message

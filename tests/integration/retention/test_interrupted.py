@@ -8,13 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.events import retention
 from interlock.infra.errors import StoreLocked
 from interlock.session.models import Role
 from tests.conftest import Store, open_store
 from tests.integration.retention.archive import halves, numbers
+from tests.logs import capture_logs
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,11 +8,11 @@ import time
 from contextlib import asynccontextmanager
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.worker.local_wire import LOCK, MAX_LINE_BYTES, RETRY_SECONDS, SOCKET, LocalWire, _End
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
 from tests.integration.worker.shop import until
+from tests.logs import capture_logs
 
 SPEAKER = """
 import asyncio, sys

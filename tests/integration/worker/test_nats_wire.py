@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager, suppress
 import nats
 import nats.js.errors
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.worker.nats_wire import CONSUMER, NatsWire, Servers, tried
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted, encoded
 from tests.integration.worker.shop import until
+from tests.logs import capture_logs
 from tests.nats_server import NatsServer
 
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.events.catalog import ToolCallStarted
 from interlock.infra.errors import SessionFenced, StoreAway, StoreCorrupt, StoreLocked
@@ -13,6 +12,7 @@ from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done
 from interlock.worker.rows import TaskStatus
 from tests.integration.worker.shop import Handler, Shop, until
+from tests.logs import capture_logs
 
 
 async def test_a_worker_that_lost_its_lease_stops_and_writes_nothing(store):

@@ -13,8 +13,6 @@ import sys
 import time
 from dataclasses import dataclass
 
-import structlog
-
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SessionRenamed
 from interlock.events.log import EventLog
@@ -128,5 +126,4 @@ async def work(url: str, name: str, lease_seconds: float, max_interruptions: int
 
 
 if __name__ == "__main__":
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))

@@ -7,7 +7,6 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.authority import AuthorityCache, canonical_form, compile_authority
@@ -19,6 +18,7 @@ from interlock.infra.errors import ErrorCode
 from interlock.tools.base import Effect, PolicySwitch, ToolGroup
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, UndeclaredTool, file_reader, judged
+from tests.logs import capture_logs
 from tests.unit.gates.situations import registries, situations
 from tests.unit.gates.test_policy import policies
 
@@ -326,7 +326,7 @@ def test_compiling_is_logged_once(registry):
         cache.get(Situation(mode=ToolMode.chat_safe))
         cache.get(Situation(mode=ToolMode.chat_safe))
     assert [(entry["event"], entry["allowed"]) for entry in logs] == [
-        ("authority_compiled", ("current_time", "memory_search"))
+        ("authority_compiled", ["current_time", "memory_search"])
     ]
 
 

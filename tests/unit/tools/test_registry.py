@@ -1,12 +1,12 @@
 """The registry: unique names, declared modes, and one filter behind every answer (S0-3, S1-F, S3-5.2)."""
 
 import pytest
-from structlog.testing import capture_logs
 
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
+from tests.logs import capture_logs
 
 ADMISSION = {
     "clock": ALL_MODES,

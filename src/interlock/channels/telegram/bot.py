@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-import structlog
 from telegram import (
     Bot,
     BotCommand,
@@ -42,10 +41,11 @@ from interlock.channels.telegram.faults import (
 from interlock.channels.telegram.rendering import Entity
 from interlock.channels.telegram.updates import LARGEST_NUMBER, BotName
 from interlock.config.addresses import is_loopback, split_address
+from interlock.infra.logging import Log
 
 __all__ = ["TelegramBot"]
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 UPDATE_KINDS = ("message", "callback_query")
 REQUEST_SECONDS = 20.0

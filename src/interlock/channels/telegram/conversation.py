@@ -11,8 +11,6 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-import structlog
-
 from interlock.channels.telegram.asking import Answered, Changed, State, Step, pressed, refused, replied
 from interlock.channels.telegram.commands import MODE_PRESS, Commands
 from interlock.channels.telegram.content import Content
@@ -33,9 +31,10 @@ from interlock.infra.errors import (
     StoreConflict,
     StoreError,
 )
+from interlock.infra.logging import Log
 from interlock.questions.rows import Question, Status
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 MAX_TOGETHER = 50
 MAX_TITLE = 60

@@ -2,15 +2,14 @@
 
 from contextlib import suppress
 
-import structlog
-
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.records import Records, ShownTask
 from interlock.channels.telegram.services import Services, person
 from interlock.channels.telegram.updates import Incoming, Sender
 from interlock.infra.errors import TaskNotFound, WrongTaskStatus
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 def is_disallowed(admission: Admission, each: Incoming | ShownTask) -> bool:

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import structlog
-
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import COMMANDS
@@ -20,8 +18,9 @@ from interlock.channels.telegram.shift import Shift
 from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace, Traffic
 from interlock.channels.telegram.updates import BotName
 from interlock.infra.errors import StoreError
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class Front:

@@ -7,14 +7,13 @@ still holds the bot in that very transaction; what it sends is sent while nobody
 import asyncio
 import os
 
-import structlog
-
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import StoreError
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class BotTaken(StoreError):

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import structlog
-
 from interlock.channels.telegram.admission import Admission, Notice
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.content import Content
@@ -26,11 +24,12 @@ from interlock.events.chain import now_us
 from interlock.events.log import EventLog
 from interlock.events.replies import ChannelPassedOver, ChannelRefused
 from interlock.infra.errors import StopsProcess, StoreError
+from interlock.infra.logging import Log
 
 if TYPE_CHECKING:
     from telegram import Update
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 LONG_POLL_SECONDS = 50
 FIRST_PAUSE_SECONDS = 0.5

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 
-import structlog
-
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.commands import Commands
@@ -24,9 +22,10 @@ from interlock.channels.telegram.wall import Wall
 from interlock.events.ledger import NO_SCOPE
 from interlock.events.replies import ReplyFailed, ReplySent
 from interlock.infra.errors import SessionNotFound, StoreError, TaskNotFound
+from interlock.infra.logging import Log
 from interlock.infra.mailbox import Mailbox
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 MAX_HEARD = 500
 AGAIN_SECONDS = 1.0

@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import structlog
-
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.content import Content
 from interlock.channels.telegram.faults import (
@@ -26,8 +24,9 @@ from interlock.channels.telegram.faults import (
     WrongToken,
 )
 from interlock.channels.telegram.traffic import Lane, Pace, Traffic
+from interlock.infra.logging import Log
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 TYPING_SECONDS = 5.0
 

@@ -8,10 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
-
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, StoreError
+from interlock.infra.logging import Log
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.book import (
     DefinitionChanged,
@@ -36,7 +35,7 @@ LOOK_AGAIN_SECONDS = 5.0
 # Of a hash, so that nobody classes by chance what they did not look at.
 MIN_HASH_CHARS = 12
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class McpDesk:

@@ -10,13 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import structlog
-
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.log import EventLog
 from interlock.events.mcp import McpRestored, McpServerFailed, McpServerStarted
 from interlock.infra.errors import InterlockError, StoreError
+from interlock.infra.logging import Log
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.jobs import Backend, SandboxUnavailable
@@ -41,7 +40,7 @@ MAX_PAUSE_SECONDS = 60.0
 MAX_ABANDONED = 8
 MAX_RESTORED_TOLD = 50
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 @dataclass(slots=True)
