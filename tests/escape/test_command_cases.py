@@ -1,21 +1,18 @@
 """Commands that must be refused and commands that must not be, by the judge alone: nothing is executed.
 
-`command_cases.jsonl` has one case a line. What is only to be contained, or is the operator's to decide, has
-its decision recorded here, so that a change of it is seen.
+`command_cases*.jsonl` have one case a line. What is only to be contained, or is the operator's to decide,
+has its decision recorded here, so that a change of it is seen.
 """
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from interlock.config.settings import PROTECTED_NAMES
 from interlock.sandbox.commands import CommandJudge
+from tests.escape.cases import command_cases
 
-CASES = [
-    json.loads(line) for line in (Path(__file__).parent / "command_cases.jsonl").read_text().splitlines()
-]
+CASES = command_cases()
 HOME, FOLDER = "/home/user", "/home/user/ws"
 
 
@@ -52,13 +49,13 @@ def test_the_decisions_about_the_rest_are_known(judge):
         if case["expect"] in {"contain", "refuse_or_contain"}
     )
     assert decided == {
-        ("contain", False): 72,
-        ("contain", True): 2,
-        ("refuse_or_contain", True): 174,
-        ("refuse_or_contain", False): 83,
+        ("contain", False): 84,
+        ("contain", True): 5,
+        ("refuse_or_contain", True): 229,
+        ("refuse_or_contain", False): 112,
     }
 
 
 def test_there_are_enough_cases():
-    assert len(CASES) > 1100
+    assert len(CASES) > 2100
     assert len({case["id"] for case in CASES}) == len(CASES)

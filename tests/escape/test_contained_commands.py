@@ -1,12 +1,11 @@
 """Commands of every kind in the real sandbox: nothing outside is read, changed or reached by any.
 
-The cases are those of `command_cases.jsonl` that may be executed. What is planted: a home with a canary, a
+The cases are those of `command_cases*.jsonl` that may be executed. What is planted: a home with a canary, a
 folder outside, a secret in the server's environment, and listeners that must hear nothing.
 """
 
 import asyncio
 import hashlib
-import json
 import socket
 from pathlib import Path
 
@@ -14,12 +13,10 @@ import pytest
 
 from interlock.sandbox.jobs import JobLimits
 from tests.conftest import Store
+from tests.escape.cases import command_cases
 from tests.integration.workbench import Workbench
 
-CASES = [
-    json.loads(line) for line in (Path(__file__).parent / "command_cases.jsonl").read_text().splitlines()
-]
-RUN = [case for case in CASES if case.get("run") == "sandboxed"]
+RUN = [case for case in command_cases() if case.get("run") == "sandboxed"]
 SECRET = "sk-planted-in-the-environment"
 AT_ONCE = 4
 

@@ -1,6 +1,6 @@
 """Paths that must work, and paths that must not, through `interlock tool call --jsonl` as a user would.
 
-`path_cases.jsonl` has the trees in its first line and then one case a line (S3-6.1.2, S3-6.1.3, S3-12.2).
+`path_cases*.jsonl` have trees in the first line and then one case a line (S3-6.1.2, S3-6.1.3, S3-12.2).
 What is refused to one tool is tried with every other tool that takes a path.
 """
 
@@ -17,20 +17,25 @@ import pytest
 from interlock.infra.errors import ToolError
 from interlock.sandbox.paths import Access, Territory
 from interlock.sandbox.profile import SandboxProfile
+from tests.escape.cases import path_cases
 
-LINES = [json.loads(line) for line in (Path(__file__).parent / "path_cases.jsonl").read_text().splitlines()]
-LAYOUTS, CASES = LINES[0]["layouts"], LINES[1:]
+LAYOUTS, CASES = path_cases()
 CANARY = "CANARY"
 EXPECTED = {"allow": True, "allow_without_canary": True, "refuse": False, "error": False, "no_canary": None}
-CHANGING = ("edit", "write")
+CHANGING = ("edit", "write", "move", "delete")
+# What is moved or deleted is gone for the others: each of these has a tree of its own.
+TOGETHER = (("read", "list", "glob", "grep", "edit", "write"), ("move",), ("delete",))
+GUARDED = {".git", ".vscode"}
 
 TOOLS = {
-    "read": lambda path: ("read_file", {"path": path}),
-    "write": lambda path: ("write_file", {"path": path, "content": "written by a test"}),
-    "edit": lambda path: ("edit_file", {"path": path, "find": "ok", "replace": "okay"}),
-    "list": lambda path: ("list_files", {"path": path}),
-    "glob": lambda pattern: ("find_files", {"name_pattern": pattern}),
-    "grep": lambda path: ("search_files", {"path": path, "pattern": CANARY}),
+    "read": lambda path, _: ("read_file", {"path": path}),
+    "write": lambda path, _: ("write_file", {"path": path, "content": "written by a test"}),
+    "edit": lambda path, _: ("edit_file", {"path": path, "find": "ok", "replace": "okay"}),
+    "move": lambda path, to: ("move_file", {"source": path, "destination": to}),
+    "delete": lambda path, _: ("delete_file", {"path": path}),
+    "list": lambda path, _: ("list_files", {"path": path}),
+    "glob": lambda pattern, _: ("find_files", {"name_pattern": pattern}),
+    "grep": lambda path, _: ("search_files", {"path": path, "pattern": CANARY}),
 }
 
 EVERY_OTHER_TOOL = [
@@ -65,7 +70,7 @@ class Tree:
             os.mkfifo(top / path)
         self.roots = [self.named(root) for root in layout["roots"]]
         self.read_only = [self.named(root) for root in layout.get("read_only", ())]
-        self.before = self.outside()
+        self.before, self.guarded_before = self.outside(), self.guarded()
 
     def named(self, text: str) -> str:
         return text.replace("$T", str(self.top))
@@ -82,6 +87,14 @@ class Tree:
                 content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
                 state[str(path)] = hashlib.sha256(content).hexdigest()
         return state
+
+    def guarded(self) -> dict[str, str]:
+        """What is in folders of which other programs run something."""
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in self.top.rglob("*")
+            if GUARDED & set(path.parts) and path.is_file() and not path.is_symlink()
+        }
 
     def calls(self, calls: list[tuple[str, dict]], state: Path) -> list[dict]:
         """The results of calls, made one after another in one process and one session."""
@@ -109,30 +122,48 @@ class Tree:
 def calls_of(case: dict, tree: Tree) -> list[tuple[str, dict]]:
     """The call of a case. A file that is to be changed is read before."""
     path = tree.named(case["input"])
-    before = [TOOLS["read"](path)] if case["op"] in CHANGING else []
-    return [*before, TOOLS[case["op"]](path)]
+    before = [TOOLS["read"](path, "")] if case["op"] in CHANGING else []
+    return [*before, TOOLS[case["op"]](path, tree.named(case.get("to", "")))]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_path_is_judged_right(layout, tmp_path):
-    tree = Tree(layout, tmp_path / "tree")
-    cases = sorted(
-        (case for case in CASES if case["layout"] == layout and case["expect"] in EXPECTED),
+def cases_of(layout: str, operations: tuple[str, ...]) -> list[dict]:
+    """In the order that lets each find what it needs: what changes files comes last."""
+    return sorted(
+        (
+            case
+            for case in CASES
+            if case["layout"] == layout and case["op"] in operations and case["expect"] in EXPECTED
+        ),
         key=lambda case: CHANGING.index(case["op"]) if case["op"] in CHANGING else -1,
     )
+
+
+@pytest.mark.parametrize(
+    ("layout", "operations"),
+    [
+        pytest.param(layout, operations, id=f"{layout}-{operations[-1]}")
+        for layout in LAYOUTS
+        for operations in TOGETHER
+        if cases_of(layout, operations)
+    ],
+)
+def test_every_path_is_judged_right(layout, operations, tmp_path):
+    tree = Tree(layout, tmp_path / "tree")
+    cases = cases_of(layout, operations)
     calls = [calls_of(case, tree) for case in cases]
     answers = iter(tree.calls(list(chain(*calls)), tmp_path / "state"))
-    results = [[next(answers) for _ in made][-1] for made in calls]
     wrong = []
-    for case, result in zip(cases, results, strict=True):
-        shown = json.dumps(result, ensure_ascii=False)
+    for case, made in zip(cases, calls, strict=True):
+        results = [next(answers) for _ in made]
+        shown = json.dumps(results, ensure_ascii=False)
         allowed = EXPECTED[case["expect"]]
-        if (allowed is not None and result["ok"] is not allowed) or CANARY in shown.replace(
+        if (allowed is not None and results[-1]["ok"] is not allowed) or CANARY in shown.replace(
             repr(CANARY), ""
         ):
-            wrong.append((case["id"], case["input"][:80], case["expect"], shown[:300]))
+            wrong.append((case["id"], case["input"][:80], case["expect"], shown[-300:]))
     assert wrong == []
     assert tree.outside() == tree.before
+    assert tree.guarded() == tree.guarded_before
 
 
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if LAYOUTS[name].get("read_only")])

@@ -1,9 +1,7 @@
 """The judges of commands and of paths: the same verdict twice, soon, and never an exception."""
 
-import json
 import os
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,18 +12,11 @@ from interlock.infra.errors import ToolError
 from interlock.sandbox.commands import CommandJudge
 from interlock.sandbox.paths import Access, Territory
 from interlock.sandbox.profile import SandboxProfile
+from tests.escape.cases import command_cases, path_cases
 from tests.fuzz.odd import BITS, WORDS, torn
 
-CASES = Path(__file__).parents[1] / "escape"
-COMMANDS = sorted(
-    {json.loads(line)["command"] for line in (CASES / "command_cases.jsonl").read_text().splitlines()}
-)
-PATHS = sorted(
-    {
-        str(json.loads(line).get("input", ""))
-        for line in (CASES / "path_cases.jsonl").read_text().splitlines()
-    }
-)
+COMMANDS = sorted({case["command"] for case in command_cases()})
+PATHS = sorted({str(case.get("input", "")) for case in path_cases()[1]})
 JUDGE = CommandJudge(("git push", "docker"), PROTECTED_NAMES, "/home/ann")
 SECONDS = 3.0
 QUICK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

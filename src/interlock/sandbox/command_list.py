@@ -1,10 +1,13 @@
 """The built-in rules: what is plainly destructive, or changes who may do what.
 
+Those about the machine itself are in `command_machine_list.py`.
+
 They are advice on top of the kernel's wall. What they cannot see is left to it, and so is everything
 that is destructive only inside the folders that were opened.
 """
 
 from interlock.sandbox import command_rules as tests
+from interlock.sandbox.command_machine_list import MACHINE_RULES
 from interlock.sandbox.command_places import Place
 from interlock.sandbox.command_rules import Rule
 from interlock.sandbox.shell_commands import SELF_STARTING
@@ -13,7 +16,7 @@ _NAME_IT = "Name the file or folder inside the working folder that should go."
 _TELL = "Tell the person what is needed; they can do it themselves."
 _USE_A_FILE = "Work on an image file in the working folder instead of a device."
 
-RULES: tuple[Rule, ...] = (
+_FILES_AND_RIGHTS: tuple[Rule, ...] = (
     Rule(
         "remove-system-folder",
         "it removes a system or home folder with all that is in it",
@@ -183,75 +186,15 @@ RULES: tuple[Rule, ...] = (
         written=Place.vital,
     ),
     Rule(
-        "stop-machine",
-        "it stops or restarts the machine",
-        "Start and stop only the processes of this task.",
-        refused=("reboot", "/sbin/halt -f", "shutdown -h now", "systemd-run poweroff"),
-        allowed=("mkdir reboot_tests", "./reboot", "reboot --help", "npm run shutdown", "man halt"),
-        programs=("reboot", "halt", "poweroff", "shutdown", "kexec"),
-    ),
-    Rule(
-        "change-runlevel",
-        "it stops or restarts the machine",
-        "Start and stop only the processes of this task.",
-        refused=("init 0", "telinit 6"),
-        allowed=("git init", "npm init", "init.sh 0", "./init 0"),
-        programs=("init", "telinit"),
-        test=tests.stops_system,
-    ),
-    Rule(
-        "stop-machine-by-manager",
-        "it stops or restarts the machine",
-        "Start and stop only the processes of this task.",
-        refused=("systemctl poweroff", "systemctl --force --force reboot", "loginctl reboot"),
-        allowed=("systemctl status", "systemctl cat reboot.target"),
-        programs=("systemctl", "loginctl"),
-        subcommands=(
-            *("poweroff", "reboot", "halt", "kexec", "soft-reboot", "suspend", "hibernate"),
-            *("hybrid-sleep", "rescue", "emergency", "isolate"),
-        ),
-    ),
-    Rule(
-        "signal-everything",
-        "it signals every process, or the first one",
-        "Name the process of this task that should end.",
-        refused=("kill -9 -1", "kill -- -1", "kill -s KILL -1", "kill 1", "kill -1"),
-        allowed=("kill %1", "kill -1 4242", "kill -0 1", "kill -9 4242", "kill -l", "kill -- -4242"),
-        programs=("kill",),
-        test=tests.signals_everything,
-    ),
-    Rule(
-        "signal-system",
-        "it ends the system's own processes",
-        "Name the process of this task that should end.",
-        refused=("pkill -9 -u root", "pkill -u0", "killall --user root", "killall -9 systemd"),
-        allowed=("pkill -f my_dev_server", "killall node", "pkill -u ann node"),
-        programs=("pkill", "killall", "skill", "slay"),
-        test=tests.signals_system,
-    ),
-    Rule(
-        "signal-all-but-shell",
-        "it signals every process but its own",
-        "Name the process of this task that should end.",
-        refused=("killall5 -9",),
-        allowed=("man killall5",),
-        programs=("killall5",),
-    ),
-    Rule(
-        "swap",
-        "it takes memory away from the whole machine",
-        _TELL,
-        refused=("swapoff -a",),
-        allowed=("swapon --show", "grep swapoff ."),
-        programs=("swapoff",),
-    ),
-    Rule(
         "change-user",
         "it runs commands as another user",
         "Run the command as it is, without changing the user.",
         refused=("sudo rm x", "sudo -i", "doas sh", "su -c id", "env pkexec id", "x | sudo tee y"),
         allowed=("cat sudoku.py", "which sudo", "command -v doas", "./su", "echo sudo", "sudo --version"),
-        programs=("sudo", "sudoedit", "doas", "su", "pkexec", "run0", "runuser", "gksudo", "kdesu", "gosu"),
+        programs=(
+            *("sudo", "sudo-rs", "sudoedit", "doas", "dzdo", "su", "su-exec", "pkexec", "run0", "runuser"),
+            *("gksudo", "kdesu", "gosu"),
+        ),
     ),
     Rule(
         "change-accounts",
@@ -292,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         "plan-jobs",
         "it plans commands that run later, outside this task",
         "Run the command now, or tell the person what should run regularly.",
-        refused=("crontab jobs.txt", "echo x | crontab -", "crontab -r"),
+        refused=("crontab jobs.txt", "echo x | crontab -", "crontab -r", "make-jobs | crontab"),
         allowed=("crontab -l", "cat crontab"),
         programs=("crontab",),
         test=tests.changes_jobs,
@@ -306,3 +249,5 @@ RULES: tuple[Rule, ...] = (
         programs=(SELF_STARTING,),
     ),
 )
+
+RULES: tuple[Rule, ...] = (*_FILES_AND_RIGHTS, *MACHINE_RULES)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from interlock.sandbox.globs import Glob
 from interlock.sandbox.shell_values import unmarked
-from interlock.sandbox.shell_words import BELOW, PATTERN, UNKNOWN
+from interlock.sandbox.shell_words import BELOW, PATTERN, SOME, UNKNOWN
 
 MAX_PATH = 4096
 MAX_PATTERN = 64
@@ -53,6 +53,11 @@ _VITAL = tuple(
         "etc/{ssh,systemd,init.d,rc.d,rc?.d,rc.local,inittab,udev,profile,profile.d}{,/**}",
         "etc/{bash.bashrc,bashrc,zshenv,zsh,environment,environment.d,fstab,crypttab}{,/**}",
         "etc/{modules,modules-load.d,modprobe.d,sysctl.conf,sysctl.d,default,machine-id,login.defs}{,/**}",
+        # Which name is which machine, which servers and packages are trusted, how it reaches the network.
+        "etc/{hosts,hosts.allow,hosts.deny,resolv.conf,nsswitch.conf,ssl,pki,ca-certificates*}{,/**}",
+        "etc/{network,netplan,NetworkManager,nftables.conf,iptables,ufw,firewalld}{,/**}",
+        "etc/{apt,yum.repos.d,dnf,pacman.conf,apk,xdg/autostart}{,/**}",
+        "var/lib/{dpkg,rpm,pacman,apk}/**",
         "{bin,sbin,lib,lib32,lib64,libx32,boot}/**",
         "usr/{bin,sbin,lib,lib32,lib64,libexec}/**",
         "{,usr/}lib/systemd/**",
@@ -123,13 +128,13 @@ class Places:
         path = _contents_as_folder(path)
         above = path[:-1] if path and path[-1] in _OF_A_HOME else path
         for each in (path, above):
-            if each == self._home:
+            if _like(each, {self._home}):
                 return True
             if each == self._work:
                 continue
-            if each == ("root",):
+            if _like(each, {("root",)}):
                 return True
-            if len(each) == 2 and each[0] in {"home", "Users"} and each[1] != "Shared":
+            if len(each) == 2 and _like(each[:1], {("home",), ("Users",)}) and each[1] != "Shared":
                 return True
         return False
 
@@ -168,7 +173,9 @@ def names_everything(word: str) -> bool:
 
 
 def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Everything in a folder is as good as the folder."""
+    """Everything in a folder is as good as the folder, and so is what was chosen from the whole machine."""
+    if path == (SOME,):
+        return ()
     while path and names_everything(path[-1]):
         path = path[:-1]
     return path

@@ -1,16 +1,35 @@
 """A rule about commands: what it matches, why, and what to do instead. `command_list.py` has them all."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from interlock.sandbox.command_places import Place, Places, names_everything, resolved
 from interlock.sandbox.command_writes import Line, line_of, option_value, writes_of
 from interlock.sandbox.shell_commands import Command
 from interlock.sandbox.shell_values import is_known, unmarked
-from interlock.sandbox.shell_words import PATTERN
+from interlock.sandbox.shell_words import PATTERN, SOME
 
 MAX_PATTERN = 64
+
+# What carries the machine: without it nobody comes in any more.
+_CARRYING = frozenset({"init", "systemd", "sshd", "launchd", "dbus-daemon"})
+_CARRYING_UNITS = re.compile(
+    r"(?:ssh|sshd|dbus|dbus-broker|network|networking|NetworkManager|wpa_supplicant|systemd-.+)"
+    r"(?:\.service|\.socket)?"
+)
+_ENDING_TARGETS = re.compile(
+    r"(?:poweroff|reboot|halt|kexec|shutdown|rescue|emergency|runlevel[016])\.target"
+)
+# A pattern of names in which no letter is written out fits every process.
+_SAYS_NOTHING = re.compile(r"(?:\[[^\]]*\]|\\[wWdDsSbB]|[.^$*+?|()])*")
+
+_MOUNT_VALUES = re.compile(r"-[A-Za-z]*[otLUNO]|--(?:options|types|label|uuid|namespace|test-opts)")
+_IPTABLES = frozenset("ADFINPRXZ")
+_IP_OBJECTS = ("link", "address", "route", "rule")
+NETWORK_PROGRAMS = ("ip", "ifconfig", "iptables", "ip6tables", "nft", "ufw")
 
 _PROGRAM_FOLDERS = frozenset(
     {
@@ -42,11 +61,12 @@ class Rule:
     # The first operand must be one of these, or none of those.
     subcommands: tuple[str, ...] = ()
     not_subcommands: tuple[str, ...] = ()
-    # To name everything in a folder is as good as `recursive`.
+    # To name everything in a folder, or what a search found in it, is as good as `recursive`.
     names_suffice: bool = False
     operand: Place | None = None
-    # Only what stands before the last operand is taken away.
+    # Only what stands before the last operand is taken away, or only the place of a mount counts.
     is_source: bool = False
+    is_target: bool = False
     written: Place | None = None
     test: Callable[[Command, Line], bool] | None = None
 
@@ -89,7 +109,7 @@ class Rule:
         if self.unless and line.has(*self.unless):
             return False
         is_recursive = command.is_recursive or (
-            self.names_suffice and any(map(names_everything, line.operands))
+            self.names_suffice and any(SOME in word or names_everything(word) for word in line.operands)
         )
         return all(line.has(*group) or ("recursive" in group and is_recursive) for group in self.options)
 
@@ -101,7 +121,7 @@ class Rule:
     def _operands(self, command: Command, line: Line) -> tuple[str, ...]:
         if self.is_source and not option_value(command.words, "t", "target-directory"):
             return line.operands[:-1]
-        return line.operands
+        return _mounted_on(command.words) if self.is_target else line.operands
 
 
 def _is_local(command: Command) -> bool:
@@ -112,6 +132,16 @@ def _is_local(command: Command) -> bool:
     return path is None or (
         path[:-1] not in _PROGRAM_FOLDERS and is_known(command.program.rpartition("/")[0])
     )
+
+
+def _mounted_on(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The last operand that is no value of an option, unless it is a place that is there for mounts."""
+    operands = [
+        word
+        for before, word in pairwise(words)
+        if not word.startswith("-") and not _MOUNT_VALUES.fullmatch(before)
+    ]
+    return tuple(word for word in operands[-1:] if not word.startswith(("/mnt", "/media")))
 
 
 # -- tests that need more than options and operands --
@@ -137,7 +167,52 @@ def signals_system(command: Command, line: Line) -> bool:
     users = {"root", "0", "+0"}
     if user in users or option_value(command.words, "u", "user") in users:
         return True
-    return bool({"init", "systemd", "sshd", "launchd", "dbus-daemon"} & set(line.operands))
+    if _CARRYING & set(line.operands):
+        return True
+    by_pattern = command.name == "pkill" or (command.name == "killall" and line.has("r", "regexp"))
+    names_user = line.has("u", "U", "euid", "uid", "user")
+    return (
+        by_pattern
+        and not names_user
+        and any(_SAYS_NOTHING.fullmatch(unmarked(word)) for word in line.operands)
+    )
+
+
+def stops_services(command: Command, line: Line) -> bool:
+    """A unit that carries the machine is stopped, or a target is started that ends it."""
+    verbs, units = line.operands[:1], line.operands[1:]
+    if command.name != "systemctl":
+        verbs, units = units[:1], verbs
+    if {"stop", "disable", "mask", "kill"} & set(verbs):
+        return any(map(_CARRYING_UNITS.fullmatch, units))
+    return verbs == ("start",) and any(map(_ENDING_TARGETS.fullmatch, units))
+
+
+def changes_kernel(command: Command, line: Line) -> bool:
+    if command.name != "sysctl":
+        return bool(line.operands)
+    return line.has("w", "write", "p", "load", "system") or any("=" in word for word in line.operands)
+
+
+def changes_network(command: Command, line: Line) -> bool:
+    """What only shows the state of the network is left alone."""
+    first, following = "".join(line.operands[:1]), line.operands[1:]
+    match command.name:
+        case "ip":
+            is_known = bool(first) and any(each.startswith(first) for each in _IP_OBJECTS)
+            return is_known and bool({"del", "delete", "flush", "down"} & set(following))
+        case "ifconfig":
+            return "down" in following
+        case "iptables" | "ip6tables":
+            return bool(_IPTABLES & line.letters) or line.has(
+                "flush", "append", "delete", "insert", "policy"
+            )
+        case "nft":
+            return first in {"add", "create", "delete", "destroy", "flush", "insert", "replace", "reset"}
+        case "ufw":
+            return bool(first) and first not in {"status", "show", "version", "app", "help"}
+        case _:
+            return True
 
 
 def stops_system(command: Command, line: Line) -> bool:  # noqa: ARG001
@@ -160,8 +235,9 @@ def sets_user_id(command: Command, line: Line) -> bool:
     )
 
 
-def changes_jobs(command: Command, line: Line) -> bool:
-    return not line.has("l") and bool(len(command.words) > 1 or command.stdin)
+def changes_jobs(command: Command, line: Line) -> bool:  # noqa: ARG001
+    """All but `-l`: without arguments it takes the jobs from its input."""
+    return not line.has("l")
 
 
 def deletes_elsewhere(command: Command, line: Line) -> bool:  # noqa: ARG001

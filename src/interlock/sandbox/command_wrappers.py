@@ -22,12 +22,15 @@ from interlock.sandbox.shell_words import UNKNOWN
 
 MAX_ARGUMENTS = 200
 MAX_GLUED = 200
+MAX_QUOTED = 4096
 
 SHELLS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish", "csh", "tcsh"}
 )
 
 _STDIN = {("-",), ("/dev/stdin",), ("/dev/fd/0",), ("/proc/self/fd/0",)}
+_BY_LINE = re.compile("-[a-zA-Z]*0|--null$|-[a-zA-Z]*d|--delimiter")
+_QUOTE = re.compile(r"[\"'\\]")
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_NAMES = frozenset(
     {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-user", "-mtime", "-mmin"}
@@ -226,12 +229,24 @@ def _filled(template: tuple[str, ...], mark: str, values: list[str]) -> tuple[st
 
 
 def _xargs(before: tuple[str, ...], rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
-    given = (stdin or UNKNOWN).split()[:MAX_ARGUMENTS]
     mark = "{}" if {"-i", "--replace"} & set(before) else _option(before, "I", "replace")
+    given = _records(stdin or UNKNOWN, by_line=bool(mark) or any(map(_BY_LINE.match, before)))
     if mark:
         yield Words(_filled(rest, mark, given))
     else:
         yield Words((*rest, *given))
+
+
+def _records(text: str, *, by_line: bool) -> list[str]:
+    """What `xargs` makes of its input: whole lines, or words in which quotes hold."""
+    if by_line:
+        return [line for line in text.splitlines() if line][:MAX_ARGUMENTS]
+    if len(text) <= MAX_QUOTED and _QUOTE.search(text):
+        try:
+            return shlex.split(text)[:MAX_ARGUMENTS]
+        except ValueError:
+            pass
+    return text.split()[:MAX_ARGUMENTS]
 
 
 def _parallel(rest: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:

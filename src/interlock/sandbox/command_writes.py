@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from interlock.sandbox.shell_commands import Command
+from interlock.sandbox.shell_words import UNKNOWN
 
 MAX_SOURCES = 100
 
@@ -14,9 +15,23 @@ _FOLDERS = frozenset({"/", "/etc", "/root", "/usr/bin", "/bin"})
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _TO_THE_LAST = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
 _TO_ALL = frozenset({"tee", "truncate", "touch", "sponge", "shred", "chmod", "chown", "chgrp", "setfacl"})
+# What they are given they open to change it; `view` and `vim -R` only show it.
+_EDITORS = frozenset({"ed", "ex", "vi", "vim", "nvim", "nano", "pico", "emacs", "mg", "micro", "joe"})
 _REMOVING = frozenset({"rm", "unlink", "rmdir", "srm"})
-_EDITS = re.compile(r"-(?![MmIeE])[a-zA-Z]*i|--in-place")
-_IN_PLACE = frozenset({"sed", "perl", "gsed", "ruby"})
+# The option that edits in place, after letters that take no value of their own.
+_SED = re.compile("-[nrsuzEb]*i|--in-place")
+_PERL = re.compile("-[acfghlnpstuvwWXTUS0-9]*i")
+_IN_PLACE = {"sed": _SED, "gsed": _SED, "perl": _PERL, "ruby": _PERL}
+_AWKS = frozenset({"awk", "gawk"})
+_DUPLICATORS = frozenset({"dd", "dcfldd", "dc3dd"})
+# Programs that unpack or fetch into a folder, with the option that names it.
+_INTO_FOLDER = {
+    "tar": ("C", "directory"),
+    "unzip": ("d", ""),
+    "wget": ("P", "directory-prefix"),
+    "curl": ("", "output-dir"),
+}
+_UNPACKS = re.compile("-[A-Zabd-z]*x[A-Zabd-z]*|--extract|--get")
 _NAMED_OUTPUT = {
     "curl": ("o", "output"),
     "wget": ("O", "output-document"),
@@ -66,7 +81,17 @@ class Write:
     is_removal: bool = False
 
 
-WRITERS = _TO_THE_LAST | _TO_ALL | _REMOVING | _IN_PLACE | set(_NAMED_OUTPUT) | {"dd"}
+WRITERS = (
+    _TO_THE_LAST
+    | _TO_ALL
+    | _EDITORS
+    | _REMOVING
+    | _AWKS
+    | _DUPLICATORS
+    | set(_IN_PLACE)
+    | set(_NAMED_OUTPUT)
+    | set(_INTO_FOLDER)
+)
 
 
 def writes_of(command: Command, home: str) -> Iterator[Write]:
@@ -78,14 +103,36 @@ def writes_of(command: Command, home: str) -> Iterator[Write]:
     name, line = command.name, line_of(command.words)
     if name in _TO_THE_LAST:
         yield from _copied(command, line, home)
-    elif name in _TO_ALL or (name in _IN_PLACE and any(map(_EDITS.match, command.words[1:]))):
+    elif name in _TO_ALL or _edits(name, command.words, line):
         yield from map(Write, line.operands)
     elif name in _REMOVING:
         yield from (Write(path, is_removal=True) for path in line.operands)
-    elif name == "dd":
+    elif name in _DUPLICATORS:
         yield from (Write(word[3:]) for word in command.words if word.startswith("of="))
-    elif name in _NAMED_OUTPUT and (path := option_value(command.words, *_NAMED_OUTPUT[name])):
+    else:
+        yield from _named(name, command.words, line)
+
+
+def _named(name: str, words: tuple[str, ...], line: Line) -> Iterator[Write]:
+    """A file or a folder that an option names, and the file that `patch` is given."""
+    if name == "patch":
+        yield from map(Write, line.operands[:1])
+    if name in _NAMED_OUTPUT and (path := option_value(words, *_NAMED_OUTPUT[name])):
         yield Write(path)
+    if name in _INTO_FOLDER and (folder := option_value(words, *_INTO_FOLDER[name])):
+        # The letters of `tar` may come first and without a dash.
+        first = "-" + "".join(words[1:2]).lstrip("-")
+        if name != "tar" or any(map(_UNPACKS.fullmatch, (first, *words[1:]))):
+            yield Write(f"{folder}/{UNKNOWN}")
+
+
+def _edits(name: str, words: tuple[str, ...], line: Line) -> bool:
+    """Whether a program changes the files that it is given."""
+    if name in _EDITORS:
+        return "R" not in line.letters
+    if name in _AWKS:
+        return option_value(words, "i", "include") == "inplace"
+    return name in _IN_PLACE and any(map(_IN_PLACE[name].match, words[1:]))
 
 
 def _copied(command: Command, line: Line, home: str) -> Iterator[Write]:
@@ -115,10 +162,10 @@ def option_value(words: tuple[str, ...], letter: str, long: str) -> str:
     """The value of an option in any of its spellings, or nothing."""
     for index, word in enumerate(words[1:], 1):
         following = words[index + 1] if index + 1 < len(words) else ""
-        if word == f"--{long}":
+        if long and word == f"--{long}":
             return following
-        if word.startswith(f"--{long}="):
+        if long and word.startswith(f"--{long}="):
             return word.partition("=")[2]
-        if word.startswith("-") and not word.startswith("--") and letter in word:
+        if letter and word.startswith("-") and not word.startswith("--") and letter in word:
             return word.partition(letter)[2] or following
     return ""

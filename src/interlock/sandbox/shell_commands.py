@@ -185,7 +185,7 @@ class _Walker:
             self._streams(node, words, scope)
         if any(operator in {">", ">>", ">|", "&>", "&>>"} for operator, _ in redirects):
             return None
-        return printed_by(words, given)
+        return f"{scope.folder}\n" if command.name == "pwd" else printed_by(words, given)
 
     def _run(self, command: Command, scope: Scope) -> None:
         """What the command runs in turn."""

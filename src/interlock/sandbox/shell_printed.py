@@ -1,25 +1,31 @@
 """What a program prints, for the few programs whose output is plain from their arguments.
 
-It sees through `$(printf '\\162\\155')` and `echo … | base64 -d | sh`; everything else stays unknown.
+It sees through `$(printf '\\162\\155')` and, with `shell_filters.py`, through `echo … | base64 -d | sh`;
+everything else stays unknown.
 """
 
-import base64
-import binascii
 import re
-from collections.abc import Callable
 from itertools import takewhile
 
+from interlock.sandbox.shell_filters import filtered
 from interlock.sandbox.shell_values import is_known
-from interlock.sandbox.shell_words import BELOW, PATTERN, UNKNOWN, decoded
+from interlock.sandbox.shell_words import BELOW, PATTERN, SOME, UNKNOWN, decoded
 
 _FORMAT = re.compile(r"%([sbdiqc%])")
 _CHOSEN = frozenset(
     {"-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mindepth", "-printf", "-exec", "-delete"}
 )
+_PRINTS_OTHERWISE = frozenset(
+    {"-printf", "-fprint", "-fprint0", "-fprintf", "-ls", "-fls", "-delete"}
+    | {"-exec", "-execdir", "-ok", "-okdir"}
+)
 _CHOOSES_NOTHING = frozenset(
     {"-type", "-xtype", "-print", "-print0", "-xdev", "-mount", "-depth", "-follow", "-mindepth"}
 )
 _LOOKUPS = {"which": (), "command": ("-v",), "type": ("-P", "-p")}
+_SILENT = frozenset({"cd", "true", ":", "set", "shopt", "export", "unset"})
+_NAMING = frozenset({"dirname", "basename", "realpath", "readlink"})
+_NULL = re.compile(r"\\(?:0{1,3}(?![0-7])|x00?(?![0-9A-Fa-f]))")
 
 
 def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
@@ -27,31 +33,50 @@ def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
     if not words or not is_known(words[0]) or any(UNKNOWN in word for word in words):
         return None
     name, arguments = words[0].rpartition("/")[2], words[1:]
-    if name == "echo":
-        return _echo(arguments)
-    if name == "printf":
-        return _printf(arguments)
-    if name == "find":
-        return _find(arguments)
-    if name == "ls":
-        return _ls(arguments)
+    if name in _SILENT:
+        return ""
+    if name in _PRINTING:
+        return _PRINTING[name](arguments)
+    if name in _NAMING:
+        return _named(name, arguments)
     if name in _LOOKUPS:
         found = [word for word in arguments if word not in _LOOKUPS[name]]
         return found[0] if len(found) == 1 and not found[0].startswith("-") else None
-    return _filtered(name, arguments, stdin) if stdin is not None and UNKNOWN not in stdin else None
+    return filtered(name, arguments, stdin) if stdin is not None and UNKNOWN not in stdin else None
 
 
 def _find(arguments: tuple[str, ...]) -> str | None:
-    """The folders it starts from, and all that is below them, where no test chooses among that."""
+    """The folders it starts from, and all that is below them, or some of it where a test chooses."""
     starts = list(takewhile(lambda word: word[:1] not in {"-", "(", "!"}, arguments))
     rest = arguments[len(starts) :]
+    if _PRINTS_OTHERWISE & set(rest):
+        return None
+    chooses = not all(word in _CHOOSES_NOTHING or not word.startswith("-") for word in rest)
     printed: list[str] = []
     for start in starts or ["."]:
         if not _CHOSEN & set(rest):
             printed.append(start)
-        if all(word in _CHOOSES_NOTHING or not word.startswith("-") for word in rest):
-            printed.append(f"{start}/{BELOW}")
-    return "".join(f"{name}\n" for name in printed) or None
+        printed.append(f"{start}/{SOME if chooses else BELOW}")
+    return "".join(f"{name}\n" for name in printed)
+
+
+def _named(name: str, arguments: tuple[str, ...]) -> str | None:
+    """Paths made from paths. Links are not followed: what they are is not known here."""
+    operands = [word for word in arguments if not word.startswith("-")]
+    if name == "readlink" and not any(re.match("-[a-z]*[fem]|--canonicalize", word) for word in arguments):
+        return None
+    if not all(operands):
+        return None
+    if name == "basename":
+        return f"{operands[0].rstrip('/').rpartition('/')[2]}\n" if len(operands) == 1 else None
+    if name == "dirname":
+        operands = [_parent(word) for word in operands]
+    return "".join(f"{word}\n" for word in operands) or None
+
+
+def _parent(path: str) -> str:
+    above, slash, _ = path.rstrip("/").rpartition("/")
+    return above.rstrip("/") or slash or "."
 
 
 def _ls(arguments: tuple[str, ...]) -> str | None:
@@ -85,7 +110,8 @@ def _printf(arguments: tuple[str, ...]) -> str | None:
     found: list[str] = []
     while True:
         before = len(rest)
-        found.append(_FORMAT.sub(lambda sign: _filled(sign[1], rest), decoded(form)))
+        # A null character divides names, as a line end does.
+        found.append(_FORMAT.sub(lambda sign: _filled(sign[1], rest), decoded(_NULL.sub("\n", form))))
         if not rest or len(rest) == before:
             return "".join(found)
 
@@ -97,24 +123,4 @@ def _filled(sign: str, rest: list[str]) -> str:
     return decoded(text) if sign == "b" else text
 
 
-def _filtered(name: str, arguments: tuple[str, ...], stdin: str) -> str | None:
-    if name == "tee" or (name == "cat" and set(arguments) <= {"-", "-u"}):
-        return stdin
-    if name in {"sort", "uniq", "tac"} and all(word.startswith("-") for word in arguments):
-        return stdin
-    if not is_known(stdin):
-        return None
-    if name == "rev" and not arguments:
-        return "".join(f"{line[::-1]}\n" for line in stdin.splitlines())
-    if name == "base64" and set(arguments) & {"-d", "-D", "--decode", "-di"}:
-        return _text(base64.b64decode, stdin)
-    if name == "xxd" and "".join(sorted("".join(arguments).replace("-", ""))) == "pr":
-        return _text(bytes.fromhex, stdin)
-    return None
-
-
-def _text(decode: Callable[[str], bytes], coded: str) -> str | None:
-    try:
-        return decode(coded).decode("utf-8", "replace").replace("\0", "")
-    except (ValueError, binascii.Error):
-        return None
+_PRINTING = {"echo": _echo, "printf": _printf, "find": _find, "ls": _ls}

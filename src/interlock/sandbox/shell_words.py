@@ -25,10 +25,11 @@ from interlock.sandbox.shell_tree import (
 MAX_DEPTH = 30
 
 # Stand in a word for text that is not known before it runs, before a character that is a pattern's, and for
-# everything below a folder (no character that a text could have).
+# everything or something below a folder (no characters that a text could have).
 UNKNOWN = "\0"
 PATTERN = "\1"
 BELOW = "\ufdd0"
+SOME = "\ufdd1"
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PARAMETER = re.compile(r"([!#]?)([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-])(?=[^A-Za-z0-9_]|$)")
