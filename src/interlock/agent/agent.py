@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.agent.asking import Asking, Question
 from interlock.agent.breaker import Breakers
@@ -22,6 +22,7 @@ from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
+from interlock.infra.records import dataclass
 from interlock.models.provider import ModelError, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager

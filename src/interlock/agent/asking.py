@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from interlock.agent.breaker import Breakers, Open, Permit, Probe, model_key, model_left_alone
 from interlock.agent.control import TaskControl
@@ -11,6 +11,7 @@ from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
 from interlock.agent.limits import Stop
 from interlock.agent.retries import Retries
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.models.provider import ModelError, ModelFault, ModelItem, ModelRequest, Provider, Reply
 from interlock.redaction.redactor import Redactor

@@ -11,11 +11,12 @@ share it safely.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.agent.limits import ControlLimits
 from interlock.events.work import CircuitClosed, CircuitHalfOpen, CircuitOpened
 from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.infra.records import dataclass
 from interlock.models.provider import ModelError, ModelFault
 from interlock.tools.result import ToolFailure, ToolResult
 

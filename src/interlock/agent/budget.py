@@ -4,12 +4,12 @@ What a session or a day spent before comes from the log: whoever asks reads it t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import Self
 
 from interlock.agent.limits import ControlLimits, Stop, out_of_budget, without_price
+from interlock.infra.records import dataclass
 from interlock.models.provider import Usage
 
 _MILLION = 1_000_000

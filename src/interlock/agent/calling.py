@@ -6,7 +6,7 @@ Every call gets exactly one tool message, in the order of the calls, whatever be
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 import orjson
@@ -31,6 +31,7 @@ from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.mailbox import Mailbox
+from interlock.infra.records import dataclass
 from interlock.models.provider import RequestedCall
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager

@@ -7,7 +7,7 @@ It is not resumed: after a crash its call is told as interrupted, and nothing of
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +26,7 @@ from interlock.events.ledger import Scope
 from interlock.gates.authority import Authority
 from interlock.gates.handing import HandedOn, to_child
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.infra.threads import WorkThreads
 from interlock.models.provider import Usage

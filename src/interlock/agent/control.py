@@ -6,7 +6,6 @@ knows can be told again from the log, so that a task that is resumed has no more
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from interlock.agent.budget import NOTHING, Budget, History, PriceTable, Spent
@@ -14,6 +13,7 @@ from interlock.agent.ladder import DenialLadder
 from interlock.agent.limits import ControlLimits, Nudge, Stop, no_progress, out_of_time, out_of_turns
 from interlock.agent.progress import Progress, arguments_fingerprint, call_fingerprint
 from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 from interlock.models.provider import Usage
 from interlock.tools.result import ToolResult

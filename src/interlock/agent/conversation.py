@@ -5,13 +5,14 @@ was asked for and has no tool message is known here (`unanswered`), and nothing 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from secrets import token_hex
 
 import orjson
 
 from interlock.agent.answers import ENDED_BEFORE, not_run
+from interlock.infra.records import dataclass
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.provider import RequestedCall
 from interlock.session.models import Message, Role

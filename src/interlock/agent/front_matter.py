@@ -6,9 +6,9 @@ key says it is, never what it looks like.
 """
 
 import re
-from dataclasses import dataclass
 
 from interlock.agent.plain_files import Unfit
+from interlock.infra.records import dataclass
 
 FENCE = "---"
 

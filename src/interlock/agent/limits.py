@@ -3,12 +3,13 @@
 A limit is named after its field, and its variable after both: `max_turns` is `CONTROL_MAX_TURNS`.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal
 from typing import Self
 
 from interlock.config.control import ControlSettings
 from interlock.events.work import ControlLimitReached, ProgressStalled
+from interlock.infra.records import dataclass
 
 _GO_ON = "What it did until then stays. Write a message to go on in a new task, or raise {setting}."
 _MORE_SESSION = "Start a new session, or raise {setting}."

@@ -6,7 +6,7 @@ went. What may have changed something is never run twice: where its outcome is n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
@@ -16,6 +16,7 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.control import PastCall, Used
 from interlock.agent.conversation import Conversation
 from interlock.agent.spending import add_usage
+from interlock.infra.records import dataclass
 from interlock.models.provider import FinishReason, Reply, RequestedCall, Usage
 from interlock.questions.rows import Question, Status, questions_of
 from interlock.redaction.redactor import MARK

@@ -7,7 +7,6 @@ loaded at all: half of a policy would be a wider one.
 import difflib
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from interlock.agent.plain_files import (
 from interlock.agent.tool_keys import TOOL_KEYS, read_tool_policy, unknown_key
 from interlock.gates.policy import ToolPolicy
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 
 MAX_AGENT_BYTES = 65_536

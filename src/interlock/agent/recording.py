@@ -7,7 +7,7 @@ moment later it is written in any case. A task's end is told when all of it is o
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from interlock.agent.asking import Question
@@ -24,6 +24,7 @@ from interlock.events.ledger import NO_SCOPE, Draft, Recorded, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.models.provider import FinishReason, ModelError, Reply, ToolChoice, Usage
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role

@@ -2,11 +2,11 @@
 
 import os
 import stat
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER
+from interlock.infra.records import dataclass
 
 # Everything is in a comment: until somebody writes something, a model is told nothing.
 FILES = {

@@ -4,7 +4,6 @@ People write them, and no tool can. They are read afresh for every task; a missi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.agent.plain_files import (
@@ -16,6 +15,7 @@ from interlock.agent.plain_files import (
     without_comments,
 )
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 from interlock.session.models import SessionKind
 

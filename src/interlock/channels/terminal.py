@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TextIO, assert_never
 
 import orjson
@@ -20,6 +20,7 @@ from interlock.agent.events import (
     ToolResultInfo,
     TurnCompleted,
 )
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 
 MAX_LINES = 6

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from interlock.gates.gate import ToolCall
 from interlock.gates.presentation import redacted_failure
 from interlock.gates.runner import CallContext
 from interlock.infra.errors import ErrorCode
+from interlock.infra.records import dataclass
 from interlock.infra.threads import WorkThreads
 from interlock.tools.result import ToolFailure, ToolResult
 

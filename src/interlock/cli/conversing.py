@@ -4,7 +4,7 @@ import asyncio
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, ModeNotOpen, PersonError
+from interlock.infra.records import dataclass
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent

@@ -2,11 +2,12 @@
 
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, print_json, print_table
+from interlock.infra.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

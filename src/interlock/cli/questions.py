@@ -1,7 +1,7 @@
 """`interlock questions`: what tools asked, and the answers to it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
@@ -19,6 +19,7 @@ from interlock.cli.output import (
 )
 from interlock.cli.runtime import opened_office, opened_runtime
 from interlock.infra.errors import BadUsage
+from interlock.infra.records import dataclass
 
 if TYPE_CHECKING:
     from interlock.questions.rows import Question

@@ -4,7 +4,6 @@ import difflib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -19,6 +18,7 @@ from interlock.config.environment import (
     variable_name,
 )
 from interlock.config.settings import Settings
+from interlock.infra.records import dataclass
 
 MASK = "********"
 OWN_PREFIXES = (

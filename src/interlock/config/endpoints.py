@@ -1,11 +1,10 @@
 """The endpoints that these settings name, with what each falls back to."""
 
-from dataclasses import dataclass
-
 from pydantic import SecretStr
 
 from interlock.config.addresses import origin_of
 from interlock.config.settings import Settings
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

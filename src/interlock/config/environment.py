@@ -6,13 +6,13 @@ to open a mode or switch the sandbox off.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from interlock.infra.records import dataclass
 from interlock.infra.text import is_utf8
 
 SPEC_PREFIX = "AUTONOUS_"

@@ -1,8 +1,7 @@
 """The kinds of events that tell who was let in over the network, and who was not. None holds a secret."""
 
-from dataclasses import dataclass
-
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

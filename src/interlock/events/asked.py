@@ -1,13 +1,13 @@
 """What the log tells of questions, held against the rows that wait for their answers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from interlock.events.base import Event
 from interlock.events.catalog import AskUserAnswered, AskUserAsked, AskUserExpired
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 ROWS = "SELECT id, document, status, answer FROM questions WHERE session_id = ? ORDER BY asked_seq"

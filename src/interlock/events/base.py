@@ -1,9 +1,11 @@
 """What every event is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import Any, ClassVar
+
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ A kind that has been released keeps its name, and its fields only grow: old rows
 that meets a kind it does not know gets `UnknownEvent`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
@@ -18,6 +18,7 @@ from interlock.events.processes import PROCESS_EVENTS
 from interlock.events.replies import REPLY_EVENTS
 from interlock.events.runs import RUN_EVENTS
 from interlock.events.work import WORK_EVENTS
+from interlock.infra.records import dataclass
 
 SYSTEM_STREAM = "system"
 

@@ -7,10 +7,11 @@ The payload enters only by its hash, so it can be erased later and the chain sti
 
 import random
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 
 import orjson
+
+from interlock.infra.records import dataclass
 
 GENESIS = b"\0" * 32
 

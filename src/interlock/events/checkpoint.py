@@ -1,11 +1,11 @@
 """Checkpoints bind all streams together; an anchor is one line of it, to be kept elsewhere."""
 
 import re
-from dataclasses import dataclass
 
 from interlock.events.catalog import SYSTEM_STREAM, LogCheckpoint, decode
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import BadUsage
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"

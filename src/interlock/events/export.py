@@ -4,12 +4,13 @@ Whoever serves a slow reader takes page after page, each from a short reading of
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import orjson
 
 from interlock.events.feed import START, Cursor, StoredEvent, end_of_log, read_all, read_stream
 from interlock.events.tree import event_json
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM events WHERE stream = ?"

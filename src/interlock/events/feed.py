@@ -6,12 +6,12 @@ order than they were numbered in, and a reader that went by number alone would s
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from interlock.events.base import Event
 from interlock.events.catalog import decode
 from interlock.events.chain import Header
 from interlock.infra.errors import BadUsage
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.store.driver import Connection, Row
 

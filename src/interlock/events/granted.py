@@ -1,7 +1,7 @@
 """What the log tells of versions of the settings and of MCP servers, held against the rows that count."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
@@ -10,6 +10,7 @@ from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM, SettingsChanged
 from interlock.events.feed import StoredEvent
 from interlock.events.mcp import McpServerAdded, McpServerRemoved, McpToolClassed
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 VERSIONS = "SELECT version FROM settings_versions ORDER BY version"

@@ -5,7 +5,7 @@ checks, by the database's clock, that this lease is still the one in force.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import orjson
 from interlock.events.base import Event
 from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
 from interlock.infra.errors import SessionFenced, SessionNotFound
+from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.driver import Connection, RetryTransaction

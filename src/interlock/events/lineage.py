@@ -6,12 +6,13 @@ say the same. What somebody else did later about an attempt stands where it was 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.events.feed import COLUMNS, StoredEvent, stored_event
 from interlock.events.processes import ProcessStarted, WorkerExited, WorkerSpawned, WorkerStarted
 from interlock.events.tree import Node, build_tree, payload_of
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 _KINDS = (ProcessStarted.kind, WorkerSpawned.kind, WorkerStarted.kind, WorkerExited.kind)

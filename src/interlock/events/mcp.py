@@ -1,10 +1,11 @@
 """The kinds of events that tell of foreign servers and their tools: who added, classed and removed
 them, what changed in them, and how their processes fared."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

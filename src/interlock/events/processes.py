@@ -1,8 +1,7 @@
 """The kinds of events that tell of processes: what was started, what ended, what would not stay up."""
 
-from dataclasses import dataclass
-
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What the log tells of runs and the nodes they came to, held against the rows that they go on by."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
@@ -20,6 +20,7 @@ from interlock.events.runs import (
     RunStarted,
     RunStopped,
 )
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 RUN = "SELECT workflow, digest, mode, status, outcome, agents, definition FROM runs WHERE session_id = ?"

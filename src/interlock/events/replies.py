@@ -1,8 +1,7 @@
 """The kinds of events that tell what reached people in other people's services, and who was turned away."""
 
-from dataclasses import dataclass
-
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

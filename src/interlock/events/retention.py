@@ -6,7 +6,6 @@ together or not at all, and so do a question's events: neither a model nor a che
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from interlock.events.catalog import (
     KINDS,
@@ -28,6 +27,7 @@ from interlock.events.mcp import McpServerAdded, McpServerRemoved, McpToolClasse
 from interlock.events.work import TurnCompleted
 from interlock.infra.errors import InterlockError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 

@@ -1,9 +1,10 @@
 """The kinds of events that tell of runs: where a workflow has come to, who stopped it, who went on; and of
 plans that became work."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ is still counted, and what it used is not known any more.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 
 import orjson
 
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection, Row
 
 # The kinds as the indexes `events_turns` and `events_problems` have them: both databases see that they fit.

@@ -5,7 +5,6 @@ behind the log's back is seen here. What was erased is not known any more, and h
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.events.base import Event
@@ -18,6 +17,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.feed import StoredEvent
 from interlock.events.work import TaskCancelled, TaskFinished, TaskQueued, TaskStarted, TaskWaiting
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 SESSION = "SELECT kind, opened_by, mode, agent, model, deleted_us FROM sessions WHERE id = ?"

@@ -5,12 +5,13 @@ It is made for a page: bounded, and never deeper than a reader of JSON can follo
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
 from interlock.events.feed import COLUMNS, StoredEvent, stored_event
 from interlock.events.tree import payload_of
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 CostOf = Callable[[str, int, int], Decimal | None]

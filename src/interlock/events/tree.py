@@ -1,12 +1,13 @@
 """Rebuilds the tree of causes from the log: who enclosed what."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
 from interlock.events.feed import StoredEvent
+from interlock.infra.records import dataclass
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Checks the whole log and says where it first fails: what was broken, is missing, or was cut off."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from itertools import chain, islice
 
@@ -22,6 +22,7 @@ from interlock.events.ran import ToldRuns
 from interlock.events.stood import ToldSession
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 STREAMS = """

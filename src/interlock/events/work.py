@@ -1,8 +1,7 @@
 """The kinds of events that tell of work: tasks, the agent's turns, and the limits that held."""
 
-from dataclasses import dataclass
-
 from interlock.events.base import Event
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ without a moment in between in which something could be missed or told twice.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import orjson
@@ -18,6 +17,7 @@ from interlock.events.log import EventLog
 from interlock.following.told import LAST, Told, read_head, read_heads, read_told
 from interlock.infra.errors import StoreError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.session.messages import must_be_there
 from interlock.store.database import Database
 from interlock.store.driver import Connection

@@ -1,13 +1,13 @@
 """The log of a session, read with all it takes to tell it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
 from interlock.events.chain import Header
+from interlock.infra.records import dataclass
 from interlock.models.provider import ModelFault
 from interlock.session.models import Role
 from interlock.store.driver import Connection, Row

@@ -5,7 +5,7 @@ and the same `Authority`, so they cannot disagree: a tool is exposed exactly whe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +33,7 @@ from interlock.gates.verdict import (
     switched_off,
 )
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.base import BaseTool, PolicySwitch, ToolLimits
 from interlock.tools.registry import RegisteredTool, ToolRegistry, function_schema

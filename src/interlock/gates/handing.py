@@ -5,11 +5,10 @@ it, because a person wrote the graph, and never more than the ceiling. A task th
 do at most what that model may do itself: else every agent's policy would end where it names another agent.
 """
 
-from dataclasses import dataclass
-
 from interlock.config.modes import ToolMode, stricter
 from interlock.gates.authority import Authority
 from interlock.gates.policy import ToolPolicy
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """What the log says of a call: the events of its intent, its outcome and its refusal."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +13,7 @@ from interlock.events.catalog import (
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.gates.verdict import Layer
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.result import ToolFailure, ToolResult

@@ -1,7 +1,5 @@
 """After a crash: every intent without an outcome is told, so that nothing is repeated unawares."""
 
-from dataclasses import dataclass
-
 import orjson
 
 from interlock.events.catalog import (
@@ -13,6 +11,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
+from interlock.infra.records import dataclass
 from interlock.questions.rows import waiting_intents
 from interlock.store.driver import Connection
 from interlock.tools.base import REPEATABLE

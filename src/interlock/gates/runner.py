@@ -10,7 +10,7 @@ intent could come before: then both are recorded together, and if they cannot be
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from interlock.events.base import Event
@@ -24,6 +24,7 @@ from interlock.gates.records import Outcome, intent_event, outcome_event, refusa
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import Effect, ToolContext

@@ -1,11 +1,12 @@
 """What an Authority follows from, beside the registry: mode, policies, machine and limits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from interlock.config.modes import ToolMode
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
 from interlock.gates.verdict import Layer
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

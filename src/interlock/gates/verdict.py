@@ -5,11 +5,11 @@ can be taken on this deployment.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.infra.records import dataclass
 
 
 class Layer(StrEnum):

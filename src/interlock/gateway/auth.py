@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.events.access import (
     AuthCodeIssued,
@@ -44,6 +43,7 @@ from interlock.gateway.credentials import (
 )
 from interlock.gateway.tries import FewAMinute
 from interlock.infra.errors import PersonError, StoreError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database

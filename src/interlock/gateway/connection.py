@@ -10,7 +10,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -31,6 +30,7 @@ from interlock.gateway.protocol import (
 )
 from interlock.gateway.tries import Bucket
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.infra.turns import Turns
 
 _log = Log(__name__)

@@ -2,10 +2,10 @@
 
 import re
 import secrets
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
+from interlock.infra.records import dataclass
 from interlock.store.driver import Row
 
 _COLUMNS = "id, kind, name, hash, created_us, created_by, expires_us, used_us, ended_us, ended_by"

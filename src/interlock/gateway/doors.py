@@ -5,10 +5,10 @@ name is refused here, so that no other site can use this one through a visitor's
 """
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 from interlock.config.gateway import GatewaySettings
+from interlock.infra.records import dataclass
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -4,7 +4,7 @@ A client sends requests; what the server sends is built here and nowhere else. A
 without the `id` that differs from socket to socket; each socket puts its own in front.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.following.pieces import ErrorData, PieceType
 from interlock.infra.errors import InterlockError, PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, quotable
 from interlock.models.provider import ModelError
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ from interlock.events.log import EventLog
 from interlock.following.hub import Hub
 from interlock.gates.policy import ToolPolicy
 from interlock.gateway.protocol import Frame
+from interlock.infra.records import dataclass
 from interlock.infra.threads import WorkThreads
 from interlock.models.roster import ModelRoster
 from interlock.questions.desk import QuestionDesk

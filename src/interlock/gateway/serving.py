@@ -7,7 +7,6 @@ import resource
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from interlock.gateway.uvicorn_protocols import (
 )
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 
 _log = Log(__name__)
 

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.infra.errors import StoreError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.memory import shelf
 from interlock.memory.notes import Check, NoteFolder, NoteState, NoteText, Redact
 from interlock.memory.passages import cut_note

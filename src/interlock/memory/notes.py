@@ -4,8 +4,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from interlock.infra.records import dataclass
 
 SUFFIXES = (".md", ".markdown", ".txt")
 MAX_NOTES = 50_000

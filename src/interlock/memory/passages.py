@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from interlock.infra.records import dataclass
 from interlock.memory.words import words_of
 
 MAX_PASSAGE_CHARS = 1200

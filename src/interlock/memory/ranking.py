@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
+from interlock.infra.records import dataclass
 from interlock.memory.vocabulary import SoughtWord
 
 # BM25: how soon more of a word stops to count, and how much a long passage is held against it.

@@ -1,10 +1,10 @@
 """Finds notes: brings the index up to date, asks the database for passages, ranks them, cuts snippets."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
+from interlock.infra.records import dataclass
 from interlock.memory import shelf
 from interlock.memory.index import MemoryIndex, Synced
 from interlock.memory.notes import Check

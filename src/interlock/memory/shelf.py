@@ -6,8 +6,8 @@ row, so that several processes never do it at once.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from interlock.infra.records import dataclass
 from interlock.memory.notes import NoteState
 from interlock.memory.passages import CutNote, Passage
 from interlock.store.driver import Connection, Row

@@ -5,8 +5,9 @@ differ by one letter. Each form counts less the further it is from what was aske
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from interlock.infra.records import dataclass
 from interlock.memory.shelf import with_places
 from interlock.memory.words import AskedWord, Kind, is_unspaced
 from interlock.store.driver import Connection

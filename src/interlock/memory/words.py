@@ -10,10 +10,10 @@ spaces between words give overlapping pairs of characters, which stand for words
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
+from interlock.infra.records import dataclass
 from interlock.memory.common_words import COMMON_GRAMS, COMMON_WORDS
 
 MAX_WORD_CHARS = 64

@@ -11,12 +11,12 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.memory.exchange import ChangedMeanwhile, replace_unchanged
 from interlock.memory.notes import (

@@ -1,12 +1,12 @@
 """Looks into encoded messages, for models that have to understand them themselves."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.models.provider import ModelItem, ModelRequest, Reply, TextPiece, Usage
 
 _PIECE = 12

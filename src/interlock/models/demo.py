@@ -7,11 +7,12 @@ other models it tries, so that a newcomer sees a refusal and what can be done ab
 import asyncio
 import re
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.models.conversation import (
     Message,
     decoded,

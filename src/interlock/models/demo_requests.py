@@ -3,11 +3,12 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import re2
+
+from interlock.infra.records import dataclass
 
 
 class Kind(StrEnum):

@@ -3,8 +3,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from interlock.infra.records import dataclass
 
 MAX_LINES = 40
 _MAX_LINE = 400

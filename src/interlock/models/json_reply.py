@@ -2,9 +2,9 @@
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable, storable
 from interlock.models.assembling import MAX_CALLS
 

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import BytesIO
 from typing import Any
 
 import aiohttp
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.models.assembling import Assembly
 from interlock.models.faults import error_text, refusal, retry_after, told_of, unreadable
 from interlock.models.provider import (

@@ -1,11 +1,11 @@
 """What every provider takes and gives, and the ways in which it fails."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from interlock.infra.errors import InterlockError
+from interlock.infra.records import dataclass
 
 
 class ToolChoice(StrEnum):

@@ -7,7 +7,6 @@ may make several calls in one turn; each is answered by itself.
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -30,6 +29,7 @@ from interlock.infra.errors import (
     QuestionNotFound,
     ToolError,
 )
+from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, storable
 from interlock.questions.answers import read_answer
 from interlock.questions.reader import Fault

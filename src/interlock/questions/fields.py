@@ -1,11 +1,11 @@
 """The fields of a form and the options of a choice: what each takes, and whether a value fits."""
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.questions.reader import (
     LARGEST,
     Fault,

@@ -1,12 +1,13 @@
 """A question as a row, and every statement about such rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.questions.reader import Fault
 from interlock.questions.widgets import Widget, read_widget
 from interlock.store.driver import Connection, Row

@@ -1,12 +1,13 @@
 """The six ways to ask, as frozen values. `read_widget` makes one from JSON, or names the fault's path."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.questions.fields import (
     MAX_DESCRIPTION,
     MAX_LABEL,

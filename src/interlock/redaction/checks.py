@@ -8,9 +8,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
+from interlock.infra.records import dataclass
 from interlock.redaction.harmless import (
     CAMEL,
     CAMEL_WITH_ACRONYMS,

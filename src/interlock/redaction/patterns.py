@@ -6,7 +6,8 @@ such pattern it can be told which texts are the beginning of a match (`beginning
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from interlock.infra.records import dataclass
 
 _ASSERTIONS = frozenset({"^", "$", r"\b", r"\B"})
 _SPECIAL = frozenset("|()*+?{}[]")

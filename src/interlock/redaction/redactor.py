@@ -1,10 +1,10 @@
 """Replaces every secret by one mark: those the process holds, and whatever looks like one."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.redaction.harmless import MARK
 from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
 from interlock.redaction.names import is_flag_of, is_secret_item, names_in

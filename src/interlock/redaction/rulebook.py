@@ -3,12 +3,12 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.redaction.checks import CHECKS, Check
 from interlock.redaction.patterns import BadPattern, Node, least_length, parse
 

@@ -6,11 +6,11 @@ sets count no further than they must (`relaxed`), which keeps them small and fas
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import re2
 
+from interlock.infra.records import dataclass
 from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
 from interlock.redaction.linear import Search, Which, options, search_with, which_of
 from interlock.redaction.patterns import Node, beginnings_of, groups_in, source_of

@@ -8,10 +8,10 @@ are opened, and of them only cached content is read. All else is None, and belon
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.files import Check, OpenFile
 from interlock.sandbox.kernel import look_cached, open_cached
 from interlock.sandbox.paths import Place, Territory

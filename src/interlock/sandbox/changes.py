@@ -8,9 +8,10 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.archive import archived, digest_of, likeness_of, size_of
 from interlock.sandbox.files import Check, OpenFile, look, opened_in, put, settle
 from interlock.sandbox.folders import making_folders, opened_folder, refuse_closed

@@ -12,11 +12,11 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from interlock import __version__
+from interlock.infra.records import dataclass
 from interlock.sandbox.bubblewrap import BubblewrapBackend
 from interlock.sandbox.jobs import Backend
 from interlock.sandbox.landlock_backend import LandlockBackend

@@ -5,9 +5,9 @@ An entry is a program, or a program and the words that must come first: `curl`, 
 """
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.command_writes import line_of
 from interlock.sandbox.shell_commands import Command
 

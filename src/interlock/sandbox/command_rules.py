@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.command_places import Place, Places, names_everything, resolved
 from interlock.sandbox.command_writes import Line, line_of, option_value, writes_of
 from interlock.sandbox.shell_commands import Command

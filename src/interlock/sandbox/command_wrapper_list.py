@@ -1,8 +1,9 @@
 """Programs that run another program, as data: what may stand before it."""
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.shell_commands import Command
 from interlock.sandbox.shell_words import UNKNOWN
 

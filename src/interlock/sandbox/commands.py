@@ -6,11 +6,11 @@ wall: what it cannot see is left to the wall, and what is ordinary work is never
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from interlock.infra.errors import ConfigurationError
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 from interlock.sandbox.command_denylist import DeniedEntry, denied_entry
 from interlock.sandbox.command_list import RULES

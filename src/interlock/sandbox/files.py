@@ -7,10 +7,10 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.kernel import open_beneath, rename_without_replacing
 from interlock.sandbox.paths import Parent, Place, Territory
 

@@ -13,11 +13,12 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from interlock.infra.errors import ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.globs import Glob, expand_braces
 from interlock.sandbox.guarded import (
     Budget,

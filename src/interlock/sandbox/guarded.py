@@ -8,9 +8,10 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.infra.errors import ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.files import look, opened_in, put
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.paths import Parent

@@ -10,12 +10,13 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from interlock.infra.errors import InterlockError
+from interlock.infra.records import dataclass
 from interlock.sandbox.profile import SandboxProfile
 
 MEGABYTE = 1024 * 1024

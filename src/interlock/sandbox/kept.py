@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAX_HEADER_BYTES = 256 * 1024

@@ -10,12 +10,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable, visible
 from interlock.sandbox.canonical import resolved, resolved_above
 from interlock.sandbox.kernel import open_beneath

@@ -20,9 +20,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.jobs import Backend, EndReason, Job, Output
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.staged import interpreter

@@ -5,10 +5,11 @@ import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.jobs import Backend, EndReason, Job
 from interlock.sandbox.profile import SandboxProfile
 

@@ -3,8 +3,9 @@
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

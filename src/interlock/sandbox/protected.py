@@ -1,9 +1,9 @@
 """Names that nothing may write, though they lie in a writable folder, in every spelling of them."""
 
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.globs import ANY_DEPTH, Glob, expand_braces
 
 

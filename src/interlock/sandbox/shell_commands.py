@@ -6,8 +6,9 @@ and looks through shells, wrappers and substitutions. It runs nothing.
 
 import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.command_told import told_by
 from interlock.sandbox.command_wrapper_list import Code, Words
 from interlock.sandbox.command_wrappers import SHELLS, inner_of

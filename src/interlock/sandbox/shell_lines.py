@@ -2,8 +2,8 @@
 
 import re
 from abc import ABC
-from dataclasses import dataclass
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.shell_tree import Assignment, CannotParse, Part, Redirect, Text, Word
 from interlock.sandbox.shell_words import INDEX, Budget, WordReader
 

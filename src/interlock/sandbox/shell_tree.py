@@ -1,7 +1,9 @@
 """A shell command as a tree: what the parser gives, and what the judge of commands walks over."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from interlock.infra.records import dataclass
 
 
 class CannotParse(Exception):

@@ -6,10 +6,11 @@ each character that the shell would match against file names.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from itertools import product
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.shell_braces import expand_braces
 from interlock.sandbox.shell_tree import (
     Function,

@@ -8,8 +8,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.shell_tree import (
     CannotParse,
     Hidden,

@@ -14,9 +14,10 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.jobs import Ended, EndReason, Job, SandboxUnavailable
 from interlock.sandbox.order import STOP, pack
 from interlock.sandbox.output import PipeInput, PipeOutput

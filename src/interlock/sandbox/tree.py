@@ -3,9 +3,9 @@
 import errno
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.kernel import open_beneath
 
 # An open folder costs a descriptor; deeper trees are shown as far as this.

@@ -8,11 +8,12 @@ import stat
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from interlock.infra.errors import ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.archive import digest_of, give_back, likeness_of, restore_into
 from interlock.sandbox.changes import FileChanges, Origin, change_of, likeness
 from interlock.sandbox.files import look, opened_in, put, settle

@@ -1,12 +1,13 @@
 """A session as JSON lines: the session, then its messages, then its events, a page at a time."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import orjson
 
 from interlock.events.export import EventsPlace, begin_events, events_page
 from interlock.infra.errors import SessionNotFound
+from interlock.infra.records import dataclass
 from interlock.session.manager import READ_SESSION
 from interlock.session.models import session_of
 from interlock.session.transcript import read_messages

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
@@ -21,6 +21,7 @@ from interlock.infra.errors import (
     may_pass,
 )
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 
 _log = Log(__name__)
 

@@ -1,7 +1,6 @@
 """A message on its way into the transcript: made safe once, written with the event that vouches for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,6 +10,7 @@ from interlock.events.ledger import NO_SCOPE, Draft, Recorded, Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.events.transcript import INSERT_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Message, Role

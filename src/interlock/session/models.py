@@ -1,9 +1,9 @@
 """What a session and a message are to everybody above the store."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.store.driver import Row
 
 

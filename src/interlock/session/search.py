@@ -5,10 +5,10 @@ The newest sessions are looked through first, and no more rows than a person wou
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK
 from interlock.session.manager import LIST_SESSIONS

@@ -7,7 +7,7 @@ cannot be understood opens nothing: it is refused, and an update of it builds on
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import Any
 
@@ -30,6 +30,7 @@ from interlock.gates.policy import (
     ToolPolicy,
 )
 from interlock.infra.errors import InvalidSettings
+from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, quotable, storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database

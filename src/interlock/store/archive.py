@@ -12,7 +12,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import orjson
 from sqlalchemy import BigInteger, Column, LargeBinary, Table, Text
 
 from interlock.infra.errors import PersonError, StoreCorrupt, StoreTooNew
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 from interlock.store.database import (
     SCHEMA_REVISION,

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +24,7 @@ from interlock.infra.errors import (
     StoreTooNew,
     StoreUnwritable,
 )
+from interlock.infra.records import dataclass
 from interlock.store.driver import (
     Connection,
     Parameters,

@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.events.ledger import NO_SCOPE, Scope
+from interlock.infra.records import dataclass
 from interlock.sandbox.profile import SandboxProfile
 from interlock.tools.arguments import MAX_ARGUMENT_BYTES
 from interlock.tools.blocking import CancelSignal

@@ -1,7 +1,6 @@
 """Cuts what a tool says to what may be shown, by lines and by bytes, and tells that it did."""
 
-from dataclasses import dataclass
-
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.base import ToolLimits

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.tools.arguments import ArgumentValidator, closed_schema
 from interlock.tools.base import BaseTool, Effect
 

@@ -1,10 +1,11 @@
 """The one envelope that every tool call returns, whatever became of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.infra.errors import ErrorClass, ErrorCode
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from interlock.agent.prompt_builder import PromptBuilder
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import SYSTEM_STREAM
+from interlock.infra.records import dataclass
 from interlock.models.choose import DEMO
 from interlock.models.roster import ModelRoster
 from interlock.store.driver import Connection

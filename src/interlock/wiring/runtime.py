@@ -5,7 +5,7 @@ import pwd
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from interlock.gates.runner import ToolRunner
 from interlock.gates.situation import Situation
 from interlock.infra.errors import ConfigurationError
 from interlock.infra.logging import redact_lines
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.choice import redactor_for

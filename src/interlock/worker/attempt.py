@@ -8,11 +8,11 @@ import asyncio
 import math
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import InterlockError, SessionFenced, SessionNotFound, may_pass
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.session.lease import Lease
 from interlock.worker.handler import Done, Failed, TaskHandler, TaskOutcome, Waiting
 from interlock.worker.rows import Task

@@ -7,7 +7,6 @@ for it, an approval changes no mode.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +14,7 @@ from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog, Transaction
 from interlock.events.runs import PlanBuildStarted
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.questions.desk import QuestionDesk, newest_within
 from interlock.questions.rows import Question, Status
 from interlock.questions.widgets import PlanReview, WidgetType

@@ -1,9 +1,9 @@
 """What does the work of a task, and what it may come to."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
 
+from interlock.infra.records import dataclass
 from interlock.session.lease import Lease
 from interlock.worker.rows import Task
 

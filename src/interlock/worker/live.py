@@ -6,11 +6,12 @@ from the log, and asks for the running text again.
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, assert_never
 
 from interlock.agent.events import AgentEvent, TaskEnded, TextDelta, TurnCompleted
 from interlock.infra.mailbox import Mailbox
+from interlock.infra.records import dataclass
 from interlock.worker.rows import Task
 from interlock.worker.wire import Grown, Piece, Ring, Signal, Silence, Stir, Wanted, Wire
 

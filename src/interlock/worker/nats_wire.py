@@ -11,7 +11,7 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import nats
@@ -24,6 +24,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.worker.outgoing import Outgoing
 from interlock.worker.wire import Hear, Piece, Ring, Signal, Stir, Wanted, decoded, encoded
 

@@ -1,10 +1,11 @@
 """A task as a row, and every statement about such rows."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 
 from interlock.config.modes import ToolMode
 from interlock.events.ledger import Scope
+from interlock.infra.records import dataclass
 from interlock.store.driver import Row
 
 

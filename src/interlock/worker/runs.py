@@ -4,12 +4,12 @@ What follows the end of a step is put by `TaskDesk` itself, in the transaction t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from interlock.agent.personas import AgentNotFound
 from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
 from interlock.redaction.redactor import Redactor

@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.events.base import Event
 from interlock.events.catalog import SYSTEM_STREAM
@@ -21,6 +20,7 @@ from interlock.events.log import EventLog
 from interlock.events.processes import CrashLoopDetected, ProcessStarted, WorkerExited, WorkerSpawned
 from interlock.infra.errors import StoreError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.worker.telling import tell
 
 _log = Log(__name__)

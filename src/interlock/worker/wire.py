@@ -7,10 +7,11 @@ was said stand in the store, and whoever hears nothing looks by itself every sec
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
+
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

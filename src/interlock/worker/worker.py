@@ -11,13 +11,13 @@ import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog
 from interlock.events.processes import WorkerStarted
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell, Prospect

@@ -8,7 +8,8 @@ different kinds are never equal, nor is one less than the other.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from interlock.infra.records import dataclass
 
 Value = str | int | float | bool | None
 Lookup = Callable[[tuple[str, ...]], Value]

@@ -5,7 +5,6 @@ A workflow's folder has `workflow.toml` and one Markdown file for each step.
 
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +14,7 @@ import orjson
 from interlock.agent.personas import Problem
 from interlock.agent.plain_files import Unfit, decoded, names_in, opened_folder, read_plain
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.workflow.checks import agent_problems, graph_problems, inner_problems
 from interlock.workflow.graph import Workflow

@@ -6,10 +6,11 @@ way, and what was completed stays completed.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
+from interlock.infra.records import dataclass
 from interlock.workflow.conditions import Value
 from interlock.workflow.graph import DONE, Edge, Node, NodeKind, Workflow
 

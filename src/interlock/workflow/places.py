@@ -8,8 +8,9 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
+
+from interlock.infra.records import dataclass
 
 # A text in three quotes may end with two more, which belong to it.
 _PIECE = re.compile(

@@ -7,7 +7,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from interlock.agent.front_matter import Entry, HeadedText, parse
@@ -15,6 +15,7 @@ from interlock.agent.personas import Problem
 from interlock.agent.plain_files import Unfit, without_comments
 from interlock.agent.tool_keys import TOOL_KEYS, read_tool_policy, unknown_key, words_in
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.workflow.conditions import Condition, Malformed, parse_condition
 from interlock.workflow.graph import (

@@ -1,7 +1,7 @@
 """Runs and the nodes they came to as rows, and every statement about such rows."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from hashlib import sha256
 
@@ -9,6 +9,7 @@ import orjson
 
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.store.driver import Connection, Row
 from interlock.workflow.folder import unpinned
 from interlock.workflow.graph import Node, NodeKind, Workflow

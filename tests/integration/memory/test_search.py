@@ -244,4 +244,4 @@ def test_a_word_is_looked_up_quickly_among_many(memory):
     began = time.process_time()
     found = memory.search("akuvign7")
     assert found.corrected == {"akuvign7": "akuving7"}
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 2

@@ -1,10 +1,11 @@
 """What tools do for a task, in one line, and below it what was refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from interlock.following.pieces import ToolCallData, ToolDeniedData, ToolResultData
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 
 MAX_ARGUMENT = 80

@@ -6,11 +6,11 @@ Strangers reach nothing. They can make neither the log nor the chats grow by mor
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from interlock.channels.telegram.updates import Sender
 from interlock.config.telegram import TelegramSettings
+from interlock.infra.records import dataclass
 
 HOUR_SECONDS = 3600.0
 MINUTE_SECONDS = 60.0

@@ -5,11 +5,11 @@ filled in, and which of its parts is asked now. An answer is judged by the quest
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 from interlock.channels.answering import field_prompt, value_of_words
 from interlock.channels.telegram.content import Button, Rows
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 from interlock.questions.fields import Field, FieldType, Option
 from interlock.questions.reader import Fault

@@ -1,8 +1,9 @@
 """What a message in a chat looks like."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from interlock.channels.telegram.rendering import Entity, rendered
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """What a session tells, in the form that chats are told it."""
 
-from dataclasses import dataclass
-
 from interlock.following.hub import Telling
 from interlock.following.pieces import Piece, PieceType, chunk, pieces_of
 from interlock.following.told import Told
+from interlock.infra.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ in once, whenever the process ends.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,7 @@ from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import now_us
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database

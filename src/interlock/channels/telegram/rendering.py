@@ -4,10 +4,10 @@ Places instead of marks: nothing in a text can be taken for a mark, and nothing 
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from interlock.channels.telegram.splitting import units
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 
 # Telegram leaves out what is more.

@@ -1,7 +1,6 @@
 """What the bot works with, and its own settings."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from interlock.channels.telegram.heard import Heard
 from interlock.config.modes import ToolMode
@@ -9,6 +8,7 @@ from interlock.config.telegram import TelegramSettings
 from interlock.events.log import EventLog
 from interlock.following.hub import Hub
 from interlock.gates.authority import Authority
+from interlock.infra.records import dataclass
 from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager

@@ -6,7 +6,8 @@ Telegram counts in UTF-16 code units, in which some characters are two.
 
 import re
 import unicodedata
-from dataclasses import dataclass
+
+from interlock.infra.records import dataclass
 
 MAX_UNITS = 4096
 

@@ -7,10 +7,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from interlock.channels.telegram.faults import Flooded, Unreachable
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 
 _log = Log(__name__)
 

@@ -1,12 +1,13 @@
 """One thing that came from Telegram, in our own words: who, where, and what."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import orjson
 
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.content import Content
@@ -25,6 +25,7 @@ from interlock.channels.telegram.faults import (
 )
 from interlock.channels.telegram.traffic import Lane, Pace, Traffic
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 
 _log = Log(__name__)
 

@@ -1,7 +1,6 @@
 """What a method is: a name, what it takes, and a function."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import Field
@@ -9,6 +8,7 @@ from pydantic import Field
 from interlock.gateway.auth import Who
 from interlock.gateway.protocol import Frame, Params, RequestId
 from interlock.gateway.services import Json, Services
+from interlock.infra.records import dataclass
 from interlock.infra.turns import Turns
 from interlock.session.models import Session
 

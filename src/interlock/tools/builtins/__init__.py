@@ -3,9 +3,9 @@
 The modes of a file tool follow from its kind: see `tools.files.base`.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.memory.search import MemorySearch
 from interlock.memory.writing import NoteWriter
 from interlock.redaction.redactor import Redactor

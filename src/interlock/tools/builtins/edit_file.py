@@ -2,10 +2,10 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.files import OpenFile
 from interlock.sandbox.paths import Access, Territory

@@ -1,9 +1,9 @@
 """Finds files and folders by name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.paths import Place, Territory
 from interlock.sandbox.tree import MAX_DEPTH

@@ -3,11 +3,11 @@
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from interlock.config.endpoints import ImageEndpoint
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import visible
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import NewContent

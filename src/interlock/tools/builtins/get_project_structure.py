@@ -3,9 +3,10 @@
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.paths import Place, Territory, quoted

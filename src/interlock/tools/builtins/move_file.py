@@ -3,10 +3,10 @@
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.sandbox.folders import refuse_protected_inside
 from interlock.sandbox.paths import Access, Place, Territory
 from interlock.tools.base import ToolContext

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.cached import CachedFile, find_cached
 from interlock.sandbox.files import OpenFile, opened_file

@@ -8,12 +8,12 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend
 from interlock.sandbox.names import OtherNames

@@ -3,10 +3,10 @@
 import hashlib
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import NewContent
 from interlock.sandbox.files import OpenFile

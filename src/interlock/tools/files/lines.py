@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from interlock.infra.errors import ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.files import OpenFile, opened_in
 from interlock.sandbox.names import OtherNames

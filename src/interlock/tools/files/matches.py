@@ -4,11 +4,12 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.sandbox.process import Child
 from interlock.sandbox.programs import RG

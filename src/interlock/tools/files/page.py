@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.blocks import LONGEST_OPENING, may_be_inside, opening_of
 from interlock.redaction.redactor import MARK, Redactor

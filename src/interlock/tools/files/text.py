@@ -2,10 +2,11 @@
 
 import codecs
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 
 # Whether a file is text is decided by its beginning.
 HEAD_BYTES = 64 * 1024

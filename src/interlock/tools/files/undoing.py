@@ -1,13 +1,13 @@
 """A person takes back what calls did to files. It is told in the log before and after."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from interlock.events.catalog import UndoFinished, UndoStarted
 from interlock.events.log import EventLog
 from interlock.infra.errors import NothingToUndo
+from interlock.infra.records import dataclass
 from interlock.sandbox.kept import KeptEntry, KeptVersions
 from interlock.sandbox.undo import Undo, Undone, new_undo_id
 from interlock.tools.blocking import CancelSignal, beside_the_loop

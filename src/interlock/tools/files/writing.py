@@ -5,9 +5,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.changes import FileChanges, NewContent, Origin
 from interlock.sandbox.files import OpenFile, look, opened_in

@@ -5,7 +5,7 @@ number every process knows whether what it has read still holds.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
@@ -22,6 +22,7 @@ from interlock.events.mcp import (
     McpToolsListed,
 )
 from interlock.infra.errors import PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row

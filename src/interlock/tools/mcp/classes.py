@@ -6,11 +6,11 @@ mode's; otherwise somebody at the command line must say that they vouch for it.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import BadUsage
+from interlock.infra.records import dataclass
 from interlock.tools.base import Effect, ToolGroup
 from interlock.tools.mcp.servers import RootAccess, Server
 

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.infra.text import json_value
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.names import MAX_FOREIGN_NAME_CHARS, clashing, hides_something, plain

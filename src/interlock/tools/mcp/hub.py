@@ -7,7 +7,7 @@ call that uses it, so that what it did to protected names can be put back, as af
 import asyncio
 import importlib.util
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from interlock.events.base import Event
@@ -16,6 +16,7 @@ from interlock.events.log import EventLog
 from interlock.events.mcp import McpRestored, McpServerFailed, McpServerStarted
 from interlock.infra.errors import InterlockError, StoreError
 from interlock.infra.logging import Log
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.guard import ProtectedGuard
 from interlock.sandbox.jobs import Backend, SandboxUnavailable

@@ -4,9 +4,9 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Job, JobLimits, system_paths
 from interlock.sandbox.profile import SandboxProfile

@@ -5,10 +5,10 @@ the last moment and told to the redactor.
 """
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.infra.errors import BadUsage, InterlockError
+from interlock.infra.records import dataclass
 from interlock.infra.text import is_utf8
 from interlock.redaction.names import is_secret_name
 from interlock.redaction.redactor import Redactor

@@ -6,7 +6,6 @@ modes its tools can have: a tool belongs only in a mode in which a command could
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from interlock.config.addresses import is_loopback, refuse_unsafe
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, PersonError
+from interlock.infra.records import dataclass
 from interlock.infra.text import is_utf8, quotable
 from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.names import SERVER_ID

@@ -3,12 +3,12 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.infra.text import storable, visible
 from interlock.redaction.redactor import Redactor
 

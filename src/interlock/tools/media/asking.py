@@ -1,11 +1,11 @@
 """Asks the configured endpoint for one image: one request, sent once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import orjson
 
 from interlock.config.endpoints import ImageEndpoint
+from interlock.infra.records import dataclass
 from interlock.tools.blocking import CancelSignal, looked_up
 from interlock.tools.media.answers import Answer, AnswerReader, too_large
 from interlock.tools.media.downloads import fetch_image

@@ -4,10 +4,10 @@ Models differ in which sizes they make and in which parameters they refuse. What
 is left to the endpoint, whose refusal is told.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.tools.media.pictures import Kind
 
 ASPECT_RATIOS = (

@@ -1,7 +1,8 @@
 """What kind of image some bytes are, and how large it is, by their own header."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from interlock.infra.records import dataclass
 
 
 class Kind(StrEnum):

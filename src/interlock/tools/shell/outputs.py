@@ -9,10 +9,10 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from interlock.infra.records import dataclass
 from interlock.sandbox.kept import state_refused
 
 # Of each stream; what a command writes beyond it is read and thrown away.

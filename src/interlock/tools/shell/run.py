@@ -5,10 +5,10 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.infra.records import dataclass
 from interlock.redaction.blocks import LONGEST_OPENING, opening_of
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
+from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.guard import NOT_PUT_BACK, ProtectedGuard
 from interlock.sandbox.jobs import Backend, EndReason, JobLimits, SandboxUnavailable
