@@ -1,12 +1,13 @@
 """A task as a row, and every statement about such rows."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from enum import StrEnum
 
 from interlock.config.modes import ToolMode
 from interlock.events.ledger import Scope
 from interlock.infra.records import dataclass
-from interlock.store.driver import Row
+from interlock.store.driver import Connection, Row
 
 
 class TaskStatus(StrEnum):
@@ -141,6 +142,10 @@ SELECT session_id FROM (
     SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
 ) AS to_do ORDER BY created_us, session_id LIMIT ?
 """  # noqa: S608
+_UNDER_WAY = """
+SELECT session_id, status FROM tasks
+WHERE session_id IN ({sessions}) AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq DESC
+"""
 TO_STOP = "SELECT id FROM tasks WHERE status = 'running' AND cancel_requested_us IS NOT NULL"
 
 
@@ -153,6 +158,14 @@ def list_statement(*, of_session: bool, of_status: bool) -> str:
         conditions.append("status = ?")
     order = "message_seq DESC" if of_session else "created_us DESC, id"
     return f"SELECT {_NAMES} FROM tasks WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"  # noqa: S608
+
+
+def under_way(connection: Connection, sessions: Sequence[str]) -> dict[str, TaskStatus]:
+    """How the work of each session stands, where there is any: by its first task that has not ended."""
+    if not sessions:
+        return {}
+    statement = _UNDER_WAY.replace("{sessions}", ", ".join("?" for _ in sessions))
+    return {session: TaskStatus(status) for session, status in connection.query(statement, tuple(sessions))}
 
 
 def new_task(

@@ -314,6 +314,9 @@ async def test_questions_are_listed_while_they_are_open(open_house):
     given = await client.ask("session.get", session_id=session_id)
     assert [question["id"] for question in given["questions"]] == [listed["id"]]
     assert [task["status"] for task in given["tasks"]] == ["waiting"]
+    idle = await new_session(client)
+    work = {each["id"]: each["work"] for each in (await client.ask("session.list"))["sessions"]}
+    assert work == {session_id: "waiting", idle: None}
     wrong = await refused(client, "ask_user.answer", question_id=listed["id"], answer={"selected": "zzz"})
     assert wrong.code == "INVALID_ANSWER"
     await client.ask("chat.cancel", session_id=session_id)

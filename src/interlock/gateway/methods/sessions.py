@@ -27,6 +27,7 @@ from interlock.infra.errors import PersonError
 from interlock.session.messages import must_be_there
 from interlock.session.search import search_sessions
 from interlock.store.driver import Connection
+from interlock.worker.rows import under_way
 
 Title = Annotated[str, Field(max_length=200)]
 MAX_EARLIER = 400
@@ -91,7 +92,13 @@ async def list_sessions(call: Call[SessionList]) -> Json:
     found = await call.services.sessions.list_sessions(
         include_archived=params.archived, limit=params.limit, offset=params.offset
     )
-    return {"sessions": [session_json(call.services, session) for session in found]}
+    names = [session.id for session in found]
+    work = await call.services.database.read(lambda connection: under_way(connection, names))
+    return {
+        "sessions": [
+            session_json(call.services, session) | {"work": work.get(session.id)} for session in found
+        ]
+    }
 
 
 async def create(call: Call[SessionCreate]) -> Json:

@@ -107,7 +107,8 @@ class App extends View {
   updated() {
     const { name, parts } = this.route;
     const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${entryOf(name)}`);
-    document.title = title ? `${plain(title)} · Interlock` : 'Interlock';
+    const waiting = this.state !== 'login' && store.waiting ? `(${store.waiting}) ` : '';
+    document.title = waiting + (title ? `${plain(title)} · Interlock` : 'Interlock');
   }
 
   render() {

@@ -3,6 +3,8 @@ import { api } from './api.js';
 
 const MANY = 200;
 const LOOK_AGAIN_MS = 30_000;
+/** While something is under way: what ends or waits in other sessions is not told to this page. */
+const LOOK_SOONER_MS = 5_000;
 const SOON_MS = 250;
 
 /** What is kept here is convenience only: drafts, the theme, whether the tour was seen. */
@@ -41,9 +43,19 @@ class Store {
     api.onFrame((frame) => {
       const kind = frame.data?.kind ?? '';
       const ends = frame.type === 'error' || frame.data?.done === true;
-      if (ends || kind.startsWith('session.') || kind === 'task.queued') this.refreshSoon();
+      if (ends || kind.startsWith('session.') || kind.startsWith('task.')) this.refreshSoon();
     });
     setInterval(() => document.visibilityState === 'visible' && this.refreshSoon(), LOOK_AGAIN_MS);
+    setInterval(() => this.#isWorking() && this.refreshSoon(), LOOK_SOONER_MS);
+  }
+
+  #isWorking() {
+    return this.sessions?.some(({ work }) => work === 'queued' || work === 'running') ?? false;
+  }
+
+  /** How many sessions wait for an answer. */
+  get waiting() {
+    return this.sessions?.filter(({ work, archived }) => work === 'waiting' && !archived).length ?? 0;
   }
 
   /** @param {() => void} fn */
@@ -83,7 +95,8 @@ class Store {
   /** What a method answered with. @param {any} session */
   put(session) {
     const others = (this.sessions ?? []).filter((each) => each.id !== session.id);
-    this.sessions = [session, ...others].toSorted((a, b) => b.updated_us - a.updated_us);
+    const known = { work: this.session(session.id)?.work ?? null, ...session };
+    this.sessions = [known, ...others].toSorted((a, b) => b.updated_us - a.updated_us);
     this.#tell();
   }
 

@@ -105,9 +105,9 @@ class Sidebar extends View {
     if (this.renaming === session.id) return html`<li class="session">${this.#renameField(session)}</li>`;
     return html`<li class="session ${isHere ? 'here' : ''}">
       <a href="#/${view}/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
-        <span class="session-title clip">${titleOf(session)}</span>
+        <span class="session-title clip" dir="auto">${titleOf(session)}</span>
         <span class="session-about clip" title=${formatMoment(session.updated_us)}>
-          ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}`}
+          ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}${workOf(session)}`}
         </span>
       </a>
       <il-menu
@@ -213,6 +213,11 @@ class Sidebar extends View {
   #leave() {
     this.dispatchEvent(new CustomEvent('leave'));
   }
+}
+
+/** A session that waits for somebody is seen from every other one. */
+function workOf({ work }) {
+  return work ? html` · <span class="session-work ${work}">${t(`sessions.work.${work}`)}</span>` : nothing;
 }
 
 /** What was said in a session rather than what it is called, which is shown anyway. */
