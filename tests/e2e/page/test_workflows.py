@@ -1,6 +1,7 @@
 """Workflows in the page: the graph as a run goes over it, its questions, and what a person does with it."""
 
 import re
+import subprocess
 
 import pytest
 from playwright.sync_api import expect
@@ -230,8 +231,12 @@ def test_where_there_are_none_it_says_how_to_get_one(serve, enter, model):
     page = enter(bare)
     go(page, "Workflows")
     expect(page.get_by_role("heading", name="No workflows yet")).to_be_visible()
-    expect(page.get_by_text(f"examples/workflows/{EXAMPLE.name}")).to_be_visible()
+    command = page.get_by_text(f"examples/workflows/{EXAMPLE.name}")
+    expect(command).to_be_visible()
     assert serious(page) == []
+    subprocess.run(["bash", "-c", command.inner_text()], cwd=EXAMPLE.parents[2], check=True)
+    page.reload()
+    expect(page.get_by_role("link", name=EXAMPLE.name)).to_be_visible()
     go(page, "Servers")
     expect(page.get_by_text("interlock mcp add NAME")).to_be_visible()
     assert serious(page) == []

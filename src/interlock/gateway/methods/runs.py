@@ -37,7 +37,8 @@ class OneRun(Params):
 
 async def list_workflows(call: Call[NoParams]) -> Json:
     found = await call.services.threads.start(call.services.runs.folder.survey)
-    return {"workflows": [checked_json(each) for each in found]}
+    folder = str(call.services.runs.folder.path)
+    return {"workflows": [checked_json(each) for each in found], "folder": folder}
 
 
 async def get_workflow(call: Call[Named]) -> Json:

@@ -11,12 +11,19 @@ import { empty, icon, loading, problem } from './views/parts.js';
 
 const NEWEST = 30;
 const LOOK_MS = 4_000;
-const TRY = 'cp -r examples/workflows/plan_build_review "$WORKSPACE_DIR/workflows/"';
+
+/** To be copied into a shell. */
+function tryIt(folder) {
+  const place = /^[\w@%+=:,./-]+$/.test(folder) ? folder : `'${folder.replaceAll("'", `'\\''`)}'`;
+  return `mkdir -p ${place} && cp -r examples/workflows/plan_build_review ${place}`;
+}
 
 class Workflows extends View {
   static properties = {
     route: { attribute: false },
     workflows: { state: true },
+    /** Where the server looks for them. */
+    folder: { state: true },
     chosen: { state: true },
     runs: { state: true },
     failed: { state: true },
@@ -54,12 +61,12 @@ class Workflows extends View {
   async #load() {
     const number = ++this.#number;
     try {
-      const [{ workflows }, chosen] = await Promise.all([
+      const [{ workflows, folder }, chosen] = await Promise.all([
         api.request('workflows.list'),
         this.name ? api.request('workflows.get', { name: this.name }) : null,
       ]);
       if (number !== this.#number) return;
-      Object.assign(this, { workflows, chosen, failed: null });
+      Object.assign(this, { workflows, folder, chosen, failed: null });
       await this.#loadRuns();
     } catch (error) {
       if (number === this.#number) this.failed = error;
@@ -120,7 +127,8 @@ class Workflows extends View {
   }
 
   #none() {
-    return empty(t('runs.none'), t('runs.none_text'), html`<div class="r-command"><pre>${TRY}</pre>${copyButton(() => TRY)}</div>
+    const command = tryIt(this.folder);
+    return empty(t('runs.none'), t('runs.none_text', { folder: this.folder }), html`<div class="r-command"><pre>${command}</pre>${copyButton(() => command)}</div>
       <p class="hint">${t('runs.none_then')}</p>`);
   }
 
