@@ -89,6 +89,7 @@ def test_the_timeline_of_a_task(page, looked):
         fact = summary.get_by_role("term").filter(has_text=re.compile(f"^{name}$")).locator("..")
         expect(fact.get_by_role("definition")).to_have_text(value)
 
+    expect(grid.get_by_role("row", name=re.compile(rf"Task {WHOLE}"))).to_be_visible()
     refused.click()
     details = page.get_by_role("region", name=re.compile("write_file"))
     expect(details).to_contain_text("MODE_DENIED")

@@ -244,7 +244,7 @@ class Activity extends View {
         <span class="grow">${t('activity.has_more', { n: formatNumber(this.limit) })}</span>
         ${this.limit < MOST ? html`<button type="button" class="btn tiny" @click=${this.#more}>
           ${t('activity.load_more')}</button>` : nothing}</p>` : nothing}
-      <il-timeline .rows=${rows} .chosen=${chosen} @choose=${this.#choose}></il-timeline>`;
+      <il-timeline .rows=${rows} .said=${this.said} .chosen=${chosen} @choose=${this.#choose}></il-timeline>`;
   }
 
   #summary(rows) {

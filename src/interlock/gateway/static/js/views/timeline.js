@@ -3,7 +3,7 @@ import { html, nothing, svg } from 'lit';
 import { repeat } from 'lit/directives/repeat.js';
 import { View } from '../base.js';
 import { formatDuration, formatNumber, language, t } from '../texts.js';
-import { rowWords } from './event-words.js';
+import { rowWords, short } from './event-words.js';
 import { icon } from './parts.js';
 import { scaleOf } from './scale.js';
 import { CATEGORIES, counted, flat, visible } from './spans.js';
@@ -11,12 +11,15 @@ import { CATEGORIES, counted, flat, visible } from './spans.js';
 /** How much of the axis the words of a cut take, in percent. */
 const CUT_WORDS = 26;
 const MARK = { denied: 'cross', failed: 'warn', limit: 'warn', unknown: 'warn', waiting: 'clock', expired: 'clock' };
+const SAID_CHARS = 60;
 /** Messages stand in the chat; they are counted here and shown on demand. */
 const HIDDEN_FIRST = new Set(['message']);
 
 class Timeline extends View {
   static properties = {
     rows: { attribute: false },
+    /** What the tasks are about, by their ids. */
+    said: { attribute: false },
     chosen: { attribute: false },
     hiddenKinds: { state: true },
     folded: { state: true },
@@ -27,6 +30,7 @@ class Timeline extends View {
   constructor() {
     super();
     this.rows = [];
+    this.said = new Map();
     this.hiddenKinds = HIDDEN_FIRST;
     this.folded = new Set();
     this.text = '';
@@ -37,8 +41,15 @@ class Timeline extends View {
     if (this.hiddenKinds.has(row.category)) return false;
     const wanted = this.text.trim().toLowerCase();
     if (!wanted) return true;
-    return rowWords(row).join(' ').toLowerCase().includes(wanted)
+    return this.#words(row).join(' ').toLowerCase().includes(wanted)
       || row.events.some(({ kind, payload }) => kind.includes(wanted) || JSON.stringify(payload ?? '').toLowerCase().includes(wanted));
+  }
+
+  /** Of several tasks each is known by what was asked. */
+  #words(row) {
+    const [title, more] = rowWords(row);
+    const said = row.category === 'task' ? this.said.get(row.events[0].payload?.task_id) : '';
+    return said ? [title, `${short(said, SAID_CHARS)} · ${more}`] : [title, more];
   }
 
   #turn(category) {
@@ -132,7 +143,7 @@ class Timeline extends View {
   }
 
   #row({ row, isMatch, hasChildren }, scale, hasCost) {
-    const [title, more] = rowWords(row);
+    const [title, more] = this.#words(row);
     const isFolded = this.folded.has(row.id);
     const isCode = row.category === 'call' || row.category === 'denied' || row.category === 'question';
     return html`<div role="row" class="v-row is-${row.category} ${isMatch ? '' : 'is-context'} ${row.state ? `state-${row.state}` : ''}"
