@@ -55,3 +55,17 @@ def test_a_second_message_waits_for_the_session_that_the_first_one_makes(server,
     expect(task(page, one)).to_contain_text("One.")
     expect(task(page, two)).to_contain_text("Two.")
     assert composer(page).input_value() == ""
+
+
+def test_a_window_without_a_draft_leaves_that_of_another_alone(server, page, model):
+    is_done(begin(page, model.plays("Two windows here", said("Yes."))))
+    other = page.context.new_page()
+    other.goto(page.url)
+    composer(other).fill("Half a sentence")
+    other.reload()
+    expect(composer(other)).to_have_value("Half a sentence")
+    page.reload()
+    expect(composer(page)).to_have_value("Half a sentence")
+    composer(page).fill("")
+    page.reload()
+    expect(composer(page)).to_have_value("")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, is_done, say, session_id, task
+from tests.e2e.page.window import begin, composer, go, is_done, new_chat, say, session_id, task
 from tests.unit.questions.widget_cases import CASES
 
 TITLES = {
@@ -154,3 +154,46 @@ def test_a_question_that_is_open_is_still_there_after_a_restart(server, page, mo
     asking.get_by_role("button", name="Try again").click()
     is_done(asking)
     expect(asking.get_by_text("Good morning.", exact=True)).to_be_visible()
+
+
+def test_what_was_filled_in_is_there_after_a_look_elsewhere(page, model):
+    question, _ = CASES["form"]
+    asking = begin(page, model.plays("Ask for much", called(("ask_user", question)), said("Thank you.")))
+    version = asking.get_by_role("textbox", name=re.compile("^Version"))
+    version.fill("1.2")
+    asking.get_by_role("checkbox", name="mac").check()
+    go(page, "Activity")
+    page.go_back()
+    expect(version).to_have_value("1.2")
+    page.reload()
+    expect(version).to_have_value("1.2")
+    expect(asking.get_by_role("checkbox", name="mac")).to_be_checked()
+    asking.get_by_role("button", name="Submit").click()
+    is_done(asking)
+    expect(composer(page)).to_be_focused()
+    assert page.evaluate("Object.keys(localStorage).filter((key) => key.includes('answer.'))") == []
+
+
+def test_that_something_dangerous_is_meant_is_said_anew(page, model):
+    question, _ = CASES["confirmation"]
+    asking = begin(page, model.plays("Ask for trouble", called(("ask_user", question)), said("Thank you.")))
+    tick = asking.get_by_role("checkbox", name="I have read this and mean it")
+    tick.check()
+    page.reload()
+    expect(tick).not_to_be_checked()
+    asking.get_by_role("button", name="Cancel").click()
+    expect(asking.get_by_text("Cancelled by you")).to_be_visible()
+
+
+def test_a_session_that_waits_is_seen_from_every_other(page, model):
+    question, _ = CASES["feedback"]
+    message = model.plays("Ask from afar", called(("ask_user", question)), said("Thank you."))
+    asking = begin(page, message)
+    expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
+    new_chat(page)
+    listed = page.get_by_role("link", name=re.compile("^Ask from afar"))
+    expect(listed).to_contain_text("waits for you")
+    expect(page).to_have_title(re.compile(r"^\(\d+\) "))
+    listed.click()
+    asking.get_by_role("button", name="Cancel").click()
+    expect(listed).not_to_contain_text("waits for you")

@@ -129,8 +129,11 @@ def test_stop_cancels_what_runs(server, page, model):
     )
     running = begin(page, message)
     expect(running.get_by_text("This goes on and on")).to_be_visible()
+    expect(_link(page, "Never end")).to_contain_text("at work")
     page.get_by_role("button", name="Stop").click()
-    expect(running.get_by_text("Cancelled")).to_be_visible()
+    expect(running.get_by_text("Cancelled by you")).to_be_visible()
+    expect(composer(page)).to_be_focused()
+    expect(_link(page, "Never end")).not_to_contain_text("at work")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     assert server.rows("SELECT status FROM tasks WHERE session_id = ?", session_id(page)) == [
         ("cancelled",)

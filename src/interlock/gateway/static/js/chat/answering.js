@@ -11,7 +11,7 @@ const LARGEST = 2 ** 53;
 const length = (text) => [...text].length;
 
 /** What the widget shows before anybody touched it. */
-export function initialDraft(document) {
+function initialDraft(document) {
   switch (document.type) {
     case 'form':
       return { values: Object.fromEntries(document.fields.map((field) => [field.name, initialValue(field)])) };
@@ -23,6 +23,18 @@ export function initialDraft(document) {
       return { meant: false };
     default:
       return { comment: '' };
+  }
+}
+
+/** With what was filled in before this view was left. That something dangerous is meant is said each time anew. */
+export function keptDraft(document, text) {
+  const draft = initialDraft(document);
+  if (!text || document.type === 'confirmation') return draft;
+  try {
+    const before = JSON.parse(text);
+    return { ...draft, ...before, ...(draft.values && { values: { ...draft.values, ...before.values } }) };
+  } catch {
+    return draft;
   }
 }
 

@@ -11,12 +11,12 @@ import { ChatSession } from './controller.js';
 import { emptyView } from './empty.js';
 import { headView } from './head.js';
 import { openModeDialog } from './mode.js';
+import { Place } from './place.js';
 import { activeTask, answerOf, begunTask, tasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task.js';
 import { undoTask } from './undo.js';
 import './composer.js';
 
-const NEAR_PX = 60;
 const TITLE_CHARS = 60;
 /** It is meant for the page: only a person switches the mode, and a model is not told. */
 const MODE_COMMAND = /^\/mode(?:\s+(\S+))?$/;
@@ -37,17 +37,14 @@ class Chat extends View {
 
   /** @type {ChatSession|null} */
   #chat = null;
-  #sticks = true;
-  #height = 0;
+  #place = new Place(() => this.querySelector('.stream'));
   #seen = undefined;
   #sought = 0;
   /** What was sent while the session was being made. */
   #behind = [];
   #shell = { mode: '', isOffered: false };
   // Cards render a moment later than the stream, and fold in and out by themselves.
-  #grows = new ResizeObserver(() => {
-    if (this.#sticks) this.#scroller.scrollTop = this.#scroller.scrollHeight;
-  });
+  #grows = new ResizeObserver(() => this.#chat && this.#place.keep());
 
   constructor() {
     super();
@@ -62,7 +59,10 @@ class Chat extends View {
     this.until(store.onChange(() => this.requestUpdate()));
     this.until(() => this.#leave());
     this.addEventListener('switch-mode', this.#openMode);
-    this.addEventListener('answered', () => this.#toEnd());
+    this.addEventListener('answered', () => {
+      this.#toEnd();
+      this.#writeOn();
+    });
     this.until(() => this.#grows.disconnect());
   }
 
@@ -72,15 +72,14 @@ class Chat extends View {
 
   willUpdate(changed) {
     const last = this.#chat?.state.entries.at(-1);
-    if (!this.#sticks && this.#seen && last !== this.#seen) this.unseen = true;
+    if (!this.#place.sticks && this.#seen && last !== this.#seen) this.unseen = true;
     this.#seen = last;
     if (changed.has('seq') || changed.has('sessionId')) this.#sought = this.seq;
     if (!changed.has('sessionId') || this.#chat?.id === this.sessionId) return;
     this.#leave();
     this.unseen = false;
-    this.#sticks = true;
-    // On a phone this would bring up the keyboard.
-    if (matchMedia('(hover: hover)').matches) this.updateComplete.then(() => this.querySelector('il-composer')?.focus());
+    this.#place.sticks = true;
+    this.updateComplete.then(() => this.#writeOn());
     if (this.sessionId) this.#enter(this.sessionId);
   }
 
@@ -90,6 +89,11 @@ class Chat extends View {
       () => this.requestUpdate(),
       (task) => this.#tellEnd(task),
     );
+  }
+
+  /** What had the focus is gone. On a phone this would bring up the keyboard. */
+  #writeOn() {
+    if (matchMedia('(hover: hover)').matches) this.querySelector('il-composer')?.focus();
   }
 
   #leave() {
@@ -112,7 +116,7 @@ class Chat extends View {
     const chat = this.#chat;
     return html`<div class="chat">
       ${headView({ host: this, chat, choice: this.choice, menuButton: this.menuButton, openMode: this.#openMode })}
-      <div class="stream" @scroll=${this.#scrolled} @toggle=${this.#keepPlace}>
+      <div class="stream" @scroll=${() => this.#place.scrolled() && this.#moved()} @toggle=${() => this.#place.toggled() && this.#moved()}>
         <div class="column">${chat ? this.#stream(chat) : this.#beginning()}</div>
       </div>
       ${this.#jump()} ${this.#sandboxWarning()} ${this.#composer(chat)}
@@ -162,7 +166,7 @@ class Chat extends View {
       // In a run the workflow says what comes after a plan.
       canBuild: chat.session?.kind !== 'run',
       retry: (id) => this.#doing(id, 'retry', () => chat.retry(id)),
-      cancel: (id) => this.#doing(id, 'cancel', () => chat.cancel(id)),
+      cancel: (id) => this.#cancel(chat, id),
       undo: (which) => this.#doing(which.id, 'undo', () => undoTask(which, (id) => chat.undo(id))),
     };
   }
@@ -178,6 +182,11 @@ class Chat extends View {
     this.busy = others;
   }
 
+  #cancel(chat, id) {
+    this.#writeOn();
+    return this.#doing(id, 'cancel', () => chat.cancel(id));
+  }
+
   #earlier(chat) {
     return html`<div class="earlier">
       <button type="button" class="btn tiny" ?disabled=${chat.loadingEarlier || this.state !== 'open'} @click=${() => this.#loadEarlier(chat)}>
@@ -190,7 +199,7 @@ class Chat extends View {
     const { error } = message;
     const waits = error?.code === 'DISCONNECTED';
     return html`<article class="task pending">
-      <div class="said"><div class="said-head"><span class="said-who">${t('task.you')}</span></div><div class="said-text">${message.content}</div></div>
+      <div class="said"><div class="said-head"><span class="said-who">${t('task.you')}</span></div><div class="said-text" dir="auto">${message.content}</div></div>
       <div class="rail">
         ${error && !waits
           ? html`<div class="task-end notice error" role="alert">${icon('error')}<p class="grow">${t('chat.not_sent')} ${errorText(error)}</p>
@@ -207,7 +216,7 @@ class Chat extends View {
   }
 
   #jump() {
-    if (this.#sticks || !this.#chat) return nothing;
+    if (this.#place.sticks || !this.#chat) return nothing;
     const label = t(this.unseen ? 'chat.new_messages' : 'chat.to_end');
     return html`<button type="button" class="jump btn ${this.unseen ? 'with-words' : ''}" title=${label} aria-label=${label} @click=${() => this.#toEnd()}>
       ${icon('down')}${this.unseen ? label : nothing}
@@ -250,7 +259,7 @@ class Chat extends View {
       ?running=${Boolean(active) && !waiting}
       ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
       @message=${(event) => this.#said(event.detail)}
-      @stop=${() => this.#doing(active.id, 'cancel', () => chat.cancel(active.id))}
+      @stop=${() => this.#cancel(chat, active.id)}
     ></il-composer>`;
   }
 
@@ -264,7 +273,7 @@ class Chat extends View {
   }
 
   #send(text) {
-    this.#sticks = true;
+    this.#place.sticks = true;
     this.#chat?.send(text);
   }
 
@@ -326,46 +335,29 @@ class Chat extends View {
 
   // -- the place in the stream --
 
-  get #scroller() {
-    return this.querySelector('.stream');
-  }
-
-  #scrolled() {
-    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
-    const sticks = scrollHeight - scrollTop - clientHeight < NEAR_PX;
-    if (sticks === this.#sticks) return;
-    this.#sticks = sticks;
-    if (sticks) this.unseen = false;
+  #moved() {
+    if (this.#place.sticks) this.unseen = false;
     this.requestUpdate();
   }
-
-  /** Something was folded in or out by hand: the reader stays where he is. */
-  #keepPlace = () => {
-    if (this.#scroller.scrollHeight !== this.#height) this.#scrolled();
-  };
 
   #toEnd() {
-    this.#sticks = true;
-    this.unseen = false;
-    this.#scroller.scrollTop = this.#scroller.scrollHeight;
-    this.requestUpdate();
+    this.#place.toEnd();
+    this.#moved();
   }
 
-  /** What the reader sees stays where it is. */
-  async #loadEarlier(chat) {
-    const anchor = this.querySelector('.said');
-    const before = anchor?.getBoundingClientRect().top;
-    await chat.loadEarlier();
-    await this.updateComplete;
-    await Promise.all([...this.querySelectorAll('il-call')].map((call) => call.updateComplete));
-    if (anchor?.isConnected) this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
+  #loadEarlier(chat) {
+    return this.#place.hold(this.querySelector('.said'), async () => {
+      await chat.loadEarlier();
+      await this.updateComplete;
+      await Promise.all([...this.querySelectorAll('il-call')].map((call) => call.updateComplete));
+    });
   }
 
   /** To the task with the message that was looked for, however long ago it was. */
   async #seek(chat) {
     const seq = this.#sought;
     this.#sought = 0;
-    this.#sticks = false;
+    this.#place.sticks = false;
     for (let from = Infinity; seq <= chat.state.fromSeq && chat.state.fromSeq < from; ) {
       from = chat.state.fromSeq;
       await chat.loadEarlier();
@@ -379,9 +371,7 @@ class Chat extends View {
 
   updated() {
     if (this.#sought && this.#chat?.phase === 'ready') this.#seek(this.#chat);
-    const scroller = this.#scroller;
-    if (this.#sticks) scroller.scrollTop = scroller.scrollHeight;
-    this.#height = scroller.scrollHeight;
+    if (this.#chat) this.#place.keep();
     this.#checkShell();
   }
 }

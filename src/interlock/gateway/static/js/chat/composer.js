@@ -25,6 +25,8 @@ class Composer extends View {
   };
 
   #timer = 0;
+  /** Only what was typed in this window is kept by it: another may have a draft of the same session. */
+  #isChanged = false;
 
   constructor() {
     super();
@@ -63,6 +65,7 @@ class Composer extends View {
   /** @param {string} text */
   fill(text) {
     this.text = text;
+    this.#isChanged = true;
     this.#keep();
     this.focus();
   }
@@ -75,6 +78,7 @@ class Composer extends View {
       <div class="composer-box">
         <textarea
           rows="1"
+          dir="auto"
           aria-label=${t('composer.label')}
           placeholder=${t('composer.placeholder')}
           aria-describedby="composer-note"
@@ -98,13 +102,16 @@ class Composer extends View {
 
   #typed(event) {
     this.text = event.target.value;
+    this.#isChanged = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#keep(), KEEP_MS);
   }
 
   #keep(key = this.draftKey) {
     clearTimeout(this.#timer);
-    if (key !== undefined) kept.set(`draft.${key}`, this.text.length <= MAX_CHARS ? this.text : '');
+    if (key === undefined || !this.#isChanged) return;
+    this.#isChanged = false;
+    kept.set(`draft.${key}`, this.text.length <= MAX_CHARS ? this.text : '');
   }
 
   #grow() {
@@ -125,6 +132,7 @@ class Composer extends View {
     const content = this.text.trim();
     if (!content || this.reason || this.text.length > MAX_CHARS) return;
     this.text = '';
+    this.#isChanged = true;
     this.#keep();
     this.dispatchEvent(new CustomEvent('message', { detail: content }));
   }

@@ -5,9 +5,9 @@ import { View } from '../base.js';
 import { errorText } from '../dialog.js';
 import { gate, icon } from '../icons.js';
 import { markdown } from '../markdown.js';
-import { announce } from '../store.js';
+import { announce, kept } from '../store.js';
 import { t } from '../texts.js';
-import { initialDraft, readAnswer, serverErrors } from './answering.js';
+import { keptDraft, readAnswer, serverErrors } from './answering.js';
 import { answerView, widgetView } from './widgets.js';
 
 let number = 0;
@@ -34,16 +34,25 @@ class Question extends View {
   }
 
   willUpdate() {
+    if (!this.#isOpen) kept.set(this.#keptAs, '');
     if (this.#of === this.question.id) return;
     this.#of = this.question.id;
-    this.draft = initialDraft(this.question.document);
+    this.draft = keptDraft(this.question.document, kept.get(this.#keptAs));
     this.errors = {};
+  }
+
+  get #isOpen() {
+    return this.question.status === 'open' && !this.ended;
+  }
+
+  get #keptAs() {
+    return `answer.${this.question.id}`;
   }
 
   render() {
     const { question } = this;
     const { document } = question;
-    const isOpen = question.status === 'open' && !this.ended;
+    const isOpen = this.#isOpen;
     const state = isOpen ? 'waiting' : question.status === 'answered' ? 'ok' : 'interrupted';
     return html`<article class="question ${isOpen ? 'open' : 'closed'}" data-call-id=${this.callId} data-question-id=${question.id} aria-labelledby="${this.name}-title">
       <header>
@@ -115,6 +124,7 @@ class Question extends View {
   /** @param {object} change */
   edit(change) {
     this.draft = { ...this.draft, ...change };
+    kept.set(this.#keptAs, JSON.stringify(this.draft));
     if (Object.keys(this.errors).length) this.errors = {};
   }
 
