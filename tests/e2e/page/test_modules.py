@@ -43,6 +43,10 @@ def test_any_cut_gives_the_same_in_the_end(page, told):
     assert _reducer(page, "cuts", *told) == []
 
 
+def test_a_task_whose_message_was_not_read_comes_before_those_with_one(page):
+    assert _reducer(page, "order") == ["a", "b"]
+
+
 def test_any_split_of_a_text_gives_the_same(page):
     text = "Words, 汉字, 🎈🎉 and e\u0301 to the end."
     assert _reducer(page, "splits", text) == [text]

@@ -145,6 +145,15 @@ async ([name, ...given]) => {
       return [...found];
     },
 
+    /** Read from the middle, where the second message stands and the first does not: the first task comes first. */
+    order() {
+      const event = (kind, task, payload, more = {}) => frameOf('event', { kind, task_id: task, time_us: 1, payload, ...more });
+      const queued = event('message.appended', 'b', {}, { message: { role: 'user', content: 'second' } });
+      const frames = [queued, event('task.started', 'a', {}), event('task.finished', 'a', {}), event('task.started', 'b', {})];
+      const state = reduceAll(emptyState('s', 10), frames.map((frame, at) => ({ ...frame, seq: at + 11 })));
+      return state.entries.map(({ id }) => id);
+    },
+
     /** What becomes of a call that was refused, in whatever order it is told of. */
     refused(order) {
       const call = { call_id: 'c', task_id: 't', tool_name: 'read_file' };

@@ -1,5 +1,5 @@
 /** Markdown as lit templates. Nothing is ever set as HTML: what looks like a tag in a text is shown as text. */
-import { html } from 'lit';
+import { html, nothing } from 'lit';
 import { guard } from 'lit/directives/guard.js';
 import { cutMarkdown, parseMarkdown } from './markdown/blocks.js';
 import { leadsElsewhere } from './markdown/inline.js';
@@ -7,10 +7,10 @@ import { copyButton } from './copying.js';
 import { t } from './texts.js';
 
 const HEADINGS = {
-  3: (kids) => html`<h3>${kids}</h3>`,
-  4: (kids) => html`<h4>${kids}</h4>`,
-  5: (kids) => html`<h5>${kids}</h5>`,
-  6: (kids) => html`<h6>${kids}</h6>`,
+  3: (kids, dir) => html`<h3 dir=${dir}>${kids}</h3>`,
+  4: (kids, dir) => html`<h4 dir=${dir}>${kids}</h4>`,
+  5: (kids, dir) => html`<h5 dir=${dir}>${kids}</h5>`,
+  6: (kids, dir) => html`<h6 dir=${dir}>${kids}</h6>`,
 };
 
 /**
@@ -18,27 +18,32 @@ const HEADINGS = {
  * @param {string} text
  */
 export function markdown(text) {
-  return cutMarkdown(text).map((piece) => guard([piece, document.documentElement.lang], () => parseMarkdown(piece).map(block)));
+  return cutMarkdown(text).map((piece) => guard([piece, document.documentElement.lang], () => parseMarkdown(piece).map((it) => block(it))));
 }
 
-/** @param {import('./markdown/blocks.js').Block} it */
-function block(it) {
+/**
+ * Each block runs the way its own words do, and what is in it the same way: a list has its marks on one side.
+ * @param {import('./markdown/blocks.js').Block} it @param {boolean} [isInner]
+ */
+function block(it, isInner = false) {
+  const dir = isInner ? nothing : 'auto';
+  const inner = (kid) => block(kid, true);
   switch (it.t) {
     case 'p':
-      return html`<p>${it.kids.map(inline)}</p>`;
+      return html`<p dir=${dir}>${it.kids.map(inline)}</p>`;
     case 'h':
       // The page has its own first two levels.
-      return HEADINGS[Math.min(6, it.level + 2)](it.kids.map(inline));
+      return HEADINGS[Math.min(6, it.level + 2)](it.kids.map(inline), dir);
     case 'hr':
       return html`<hr />`;
     case 'code':
       return codeBlock(it.v, it.lang, !it.open);
     case 'quote':
-      return html`<blockquote>${it.kids.map(block)}</blockquote>`;
+      return html`<blockquote dir=${dir}>${it.kids.map(inner)}</blockquote>`;
     case 'list':
       return it.ordered
-        ? html`<ol start=${it.start}>${it.items.map((item) => listItem(item, it.loose))}</ol>`
-        : html`<ul>${it.items.map((item) => listItem(item, it.loose))}</ul>`;
+        ? html`<ol dir=${dir} start=${it.start}>${it.items.map((item) => listItem(item, it.loose))}</ol>`
+        : html`<ul dir=${dir}>${it.items.map((item) => listItem(item, it.loose))}</ul>`;
     case 'table':
       return table(it);
     default:
@@ -47,7 +52,7 @@ function block(it) {
 }
 
 function listItem(item, loose) {
-  const kids = item.kids.map((kid) => (kid.t === 'p' && !loose ? kid.kids.map(inline) : block(kid)));
+  const kids = item.kids.map((kid) => (kid.t === 'p' && !loose ? kid.kids.map(inline) : block(kid, true)));
   if (item.checked === null) return html`<li>${kids}</li>`;
   const label = t(item.checked ? 'markdown.done' : 'markdown.todo');
   return html`<li class="task-item">
@@ -61,10 +66,10 @@ function table({ head, rows, align }) {
   return html`<div class="scroll-x" tabindex="0" role="region" aria-label=${t('markdown.table')}>
     <table class="grid">
       <thead>
-        <tr>${head.map((cell, n) => html`<th scope="col" class=${side(n)}>${cell.map(inline)}</th>`)}</tr>
+        <tr>${head.map((cell, n) => html`<th scope="col" dir="auto" class=${side(n)}>${cell.map(inline)}</th>`)}</tr>
       </thead>
       <tbody>
-        ${rows.map((row) => html`<tr>${row.map((cell, n) => html`<td class=${side(n)}>${cell.map(inline)}</td>`)}</tr>`)}
+        ${rows.map((row) => html`<tr>${row.map((cell, n) => html`<td dir="auto" class=${side(n)}>${cell.map(inline)}</td>`)}</tr>`)}
       </tbody>
     </table>
   </div>`;

@@ -9,6 +9,8 @@ import { phrase } from './phrases.js';
 import './question.js';
 
 const FIRST_LINES = 6;
+/** So many more are shown at once: a button would take as much room. */
+const FEW_LINES = 2;
 const PAGE_LINES = 200;
 const TICK_MS = 100;
 
@@ -147,14 +149,15 @@ class Call extends View {
 
   #stream(name, text, labelled) {
     const all = text.split('\n');
-    const shown = all.slice(0, this.lines);
+    const isFew = all.length <= FIRST_LINES + FEW_LINES;
+    const shown = isFew ? all : all.slice(0, this.lines);
     const more = all.length - shown.length;
     const step = this.lines === FIRST_LINES ? PAGE_LINES - FIRST_LINES : PAGE_LINES;
     return html`<div class="output ${name}">
       ${labelled ? html`<span class="output-name">${name}</span>` : nothing}
       <pre tabindex="0" aria-label=${t('call.result')}>${shown.join('\n')}</pre>
       ${all.length > 1 ? copyButton(() => text) : nothing}
-      ${all.length > FIRST_LINES
+      ${!isFew
         ? html`<div class="output-tools">
             ${more > 0
               ? html`<button type="button" class="btn tiny ghost" @click=${() => (this.lines += step)}>

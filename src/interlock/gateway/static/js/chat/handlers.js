@@ -42,11 +42,18 @@ function withTask(state, id, change) {
   const at = findTask(state, id);
   if (at < 0) {
     const before = state.loose.reduce((task, data) => withDenial(task, data), newTask(id));
-    return { ...state, loose: [], entries: [...state.entries, change(before)] };
+    return { ...state, loose: [], entries: placed(state, change(before)) };
   }
   const before = state.entries[at];
   const after = change(before);
   return after === before ? state : { ...state, entries: state.entries.with(at, after) };
+}
+
+/** Tasks are done in the order of their messages: one whose message stands above what was read comes first. */
+function placed({ entries, fromSeq }, task) {
+  const isCut = fromSeq > 0 && !task.message;
+  const at = isCut ? entries.findIndex((entry) => entry.type === 'task' && entry.message) : -1;
+  return at < 0 ? [...entries, task] : entries.toSpliced(at, 0, task);
 }
 
 /** Most often it is the last one. */

@@ -36,7 +36,7 @@ function messageView(task) {
       <span class="said-who">${!who || who === api.info?.who ? t('task.you') : who}</span>
       <time title=${formatMoment(message.timeUs)}>${formatTime(message.timeUs)}</time>
     </div>
-    <div class="said-text">${message.content}</div>
+    <div class="said-text" dir="auto">${message.content}</div>
   </div>`;
 }
 
@@ -95,11 +95,18 @@ function footView(task, context) {
         </div>
         ${aboutView(task, context)}`;
     case 'cancelled':
-      return html`<div class="task-end notice">${icon('stop')}<p class="grow">${t('task.cancelled')}${task.reason ? ` (${task.reason})` : ''}</p>${retryButton(task, context)}</div>
+      return html`<div class="task-end notice">${icon('stop')}<p class="grow">${cancelledText(task)}</p>${retryButton(task, context)}</div>
         ${aboutView(task, context)}`;
     default:
       return aboutView(task, context);
   }
+}
+
+/** The server says by whom, in English. */
+function cancelledText({ reason }) {
+  const who = /^cancelled by (.+)$/.exec(reason)?.[1];
+  if (who) return who === api.info?.who ? t('task.cancelled_by_you') : t('task.cancelled_by', { who });
+  return reason ? `${t('task.cancelled')} (${reason})` : t('task.cancelled');
 }
 
 const modeOf = ({ mode }) => html`<span class="grow muted">${mode ? t('task.mode', { mode }) : nothing}</span>`;
@@ -115,6 +122,7 @@ function retryButton(task, { retry, busy }) {
 function aboutView(task, context) {
   const calls = task.blocks.filter((block) => block.type === 'call');
   const refused = calls.filter((call) => call.status === 'denied').length;
+  const failed = calls.filter((call) => call.status === 'failed').length;
   const spent = workedMs(task);
   const tokens = task.tokens.input + task.tokens.output;
   const answer = answerOf(task);
@@ -124,6 +132,7 @@ function aboutView(task, context) {
       ${spent ? html`<span>${formatDuration(spent)}</span>` : nothing}
       ${calls.length ? html`<span>${t('task.calls', { n: calls.length })}</span>` : nothing}
       ${refused ? html`<span class="refused">${icon('denied')}${t('task.refused', { n: refused })}</span>` : nothing}
+      ${failed ? html`<span class="failed">${icon('error')}${t('task.failed_calls', { n: failed })}</span>` : nothing}
       ${tokens ? html`<span>${t('task.tokens', { n: formatNumber(tokens) })}</span>` : nothing}
     </span>
     <span class="row">

@@ -59,9 +59,9 @@ const typed = (set) => (event) => set(event.target.value);
 
 const INPUTS = {
   text: ({ id, field, value, set, invalid, describedBy }) =>
-    html`<input id=${id} type="text" .value=${live(value)} maxlength=${(field.max_length ?? 500) * 2} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${typed(set)} />`,
+    html`<input id=${id} type="text" dir="auto" .value=${live(value)} maxlength=${(field.max_length ?? 500) * 2} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${typed(set)} />`,
   multiline: ({ id, field, value, set, invalid, describedBy }) =>
-    html`<textarea id=${id} rows="4" .value=${live(value)} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${typed(set)}></textarea>`,
+    html`<textarea id=${id} dir="auto" rows="4" .value=${live(value)} aria-required=${Boolean(field.required)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${typed(set)}></textarea>`,
   number: (about) => numeric(about, 'any'),
   integer: (about) => numeric(about, '1'),
   date: ({ id, field, value, set, invalid, describedBy }) =>
@@ -114,7 +114,7 @@ function selection(q, document) {
       ${document.options.map((option) => choice({ type, name: q.name, option, checked: draft.choices.includes(option.value), toggle: toggle(option.value), invalid, describedBy }))}
       ${document.allow_other
         ? html`${choice({ type, name: q.name, option: otherOption, checked: draft.usesOther, toggle: toggleOther })}
-            <input type="text" class="other" aria-label=${t('question.other')} .value=${live(draft.other)} aria-invalid=${other.invalid} aria-describedby=${other.describedBy} @input=${(event) => q.edit({ other: event.target.value, usesOther: true, ...(document.multiple ? {} : { choices: [] }) })} />
+            <input type="text" class="other" dir="auto" aria-label=${t('question.other')} .value=${live(draft.other)} aria-invalid=${other.invalid} aria-describedby=${other.describedBy} @input=${(event) => q.edit({ other: event.target.value, usesOther: true, ...(document.multiple ? {} : { choices: [] }) })} />
             ${other.message}`
         : nothing}
       ${message}
@@ -195,7 +195,7 @@ function commentField(q, label) {
   const { invalid, describedBy, message } = q.errorOf('comment');
   return html`<div class="field">
     <label for=${id}>${label}</label>
-    <textarea id=${id} rows="2" .value=${live(q.draft.comment)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${(event) => q.edit({ comment: event.target.value })}></textarea>
+    <textarea id=${id} dir="auto" rows="2" .value=${live(q.draft.comment)} aria-invalid=${invalid} aria-describedby=${describedBy} @input=${(event) => q.edit({ comment: event.target.value })}></textarea>
     ${message}
   </div>`;
 }
