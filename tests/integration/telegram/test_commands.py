@@ -131,7 +131,9 @@ async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open
     assert len(telegram.texts(ADA)) == 3
 
 
-async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(open_street, telegram, capfd):
+async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
+    open_street, telegram, capfd, caplog
+):
     """Who has a client of their own can send any."""
     street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat,coding")
     await telegram.say(ADA, "/mode")
@@ -155,4 +157,4 @@ async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(open_
     await telegram.say(ADA, "/why")
     await telegram.until_shown(ADA, "Nothing was refused")
     assert await street.events("session.mode_changed") == []
-    assert "Traceback" not in capfd.readouterr().err
+    assert "Traceback" not in capfd.readouterr().err + caplog.text

@@ -187,13 +187,13 @@ async def test_a_message_whose_confirmation_got_lost_may_come_twice_and_never_no
     assert sent["message_ids"] == [telegram.shown(ADA)[-1].message_id]
 
 
-async def test_another_poller_is_told_and_waited_for(open_street, telegram, capsys):
+async def test_another_poller_is_told_and_waited_for(open_street, telegram, caplog):
     telegram.trouble("getUpdates", CONFLICT, CONFLICT)
     await telegram.say(ADA, "hi")
     street = await open_street(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
     await street.delivered()
-    assert "another program takes this bot's messages" in capsys.readouterr().err
+    assert "another program takes this bot's messages" in caplog.text
 
 
 @pytest.mark.parametrize("method", ["getMe", "getUpdates"])

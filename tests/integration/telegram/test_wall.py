@@ -124,7 +124,7 @@ async def test_two_tasks_of_a_chat_that_is_closed_are_both_recorded(open_street,
 
 @pytest.mark.parametrize("error", [ValueError("odd"), RuntimeError("odd")])
 async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
-    tmp_path, monkeypatch, telegram, error, capsys
+    tmp_path, monkeypatch, telegram, error, caplog
 ):
     async def odd(_wall):
         raise error
@@ -133,4 +133,4 @@ async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
     given = {"MODEL": script("msg:one")}
     async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
         await street.talk("a", "one")
-    assert "telegram_not_all_told" in capsys.readouterr().err
+    assert "telegram_not_all_told" in caplog.text

@@ -1,5 +1,6 @@
 """Refused logins are told, hold nobody up, and no secret is anywhere."""
 
+import logging
 from dataclasses import asdict
 
 import pytest
@@ -48,7 +49,8 @@ async def test_wrong_codes_are_found_out_without_the_writer(credentials, store, 
     assert transactions == []
 
 
-async def test_no_secret_is_in_any_row_file_or_log_line(store, store_config, credentials, capfd):
+async def test_no_secret_is_in_any_row_file_or_log_line(store, store_config, credentials, capfd, caplog):
+    caplog.set_level(logging.DEBUG)
     token = await credentials.add_token("ci", who="local:ada")
     code = await credentials.issue_code(who="local:ada")
     browser = await credentials.redeem_code(code, browser_days=1)
@@ -62,7 +64,7 @@ async def test_no_secret_is_in_any_row_file_or_log_line(store, store_config, cre
     await credentials.end_browser(browser.secret, who="x")
     everything = repr([store.query(f"SELECT * FROM {table}") for table in metadata.tables])
     everything += repr([asdict(one) for one in await credentials.list()]) + str(refused.value)
-    everything += "".join(capfd.readouterr())
+    everything += "".join(capfd.readouterr()) + caplog.text
     if store_config.is_sqlite:
         folder = store_config.path.parent
         everything += "".join(path.read_bytes().decode("latin-1") for path in folder.glob("interlock.db*"))
