@@ -169,7 +169,9 @@ def _parts(path: str) -> tuple[str, ...]:
 def names_everything(word: str) -> bool:
     """Whether it stands for everything in a folder: `*`, or all that a search found below it."""
     name = word.rstrip("/").rpartition("/")[2]
-    return name == BELOW or (PATTERN in name and unmarked(name) in _EVERYTHING)
+    return name == BELOW or (
+        PATTERN in name and (unmarked(name) in _EVERYTHING or set(unmarked(name)) == {"*"})
+    )
 
 
 def _contents_as_folder(path: tuple[str, ...]) -> tuple[str, ...]:

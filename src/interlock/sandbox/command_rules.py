@@ -10,7 +10,7 @@ from interlock.sandbox.command_places import Place, Places, names_everything, re
 from interlock.sandbox.command_writes import Line, line_of, option_value, writes_of
 from interlock.sandbox.shell_commands import Command
 from interlock.sandbox.shell_values import is_known, unmarked
-from interlock.sandbox.shell_words import PATTERN, SOME
+from interlock.sandbox.shell_words import PATTERN, SOME, UNKNOWN
 
 MAX_PATTERN = 64
 
@@ -61,7 +61,7 @@ class Rule:
     # The first operand must be one of these, or none of those.
     subcommands: tuple[str, ...] = ()
     not_subcommands: tuple[str, ...] = ()
-    # To name everything in a folder, or what a search found in it, is as good as `recursive`.
+    # To name many things in a folder, by a pattern or by a search, is as good as `recursive`.
     names_suffice: bool = False
     operand: Place | None = None
     # Only what stands before the last operand is taken away, or only the place of a mount counts.
@@ -95,7 +95,7 @@ class Rule:
     def _is_program(self, command: Command) -> bool:
         if command.words[1:] in {("--help",), ("--version",)}:
             return False
-        if self.is_by_name and _is_local(command):
+        if self.is_by_name and (command.is_function or _is_local(command)):
             return False
         name = command.name
         if names_everything(name):
@@ -108,9 +108,7 @@ class Rule:
     def _has_options(self, command: Command, line: Line) -> bool:
         if self.unless and line.has(*self.unless):
             return False
-        is_recursive = command.is_recursive or (
-            self.names_suffice and any(SOME in word or names_everything(word) for word in line.operands)
-        )
+        is_recursive = command.is_recursive or (self.names_suffice and any(map(_names_many, line.operands)))
         return all(line.has(*group) or ("recursive" in group and is_recursive) for group in self.options)
 
     def _has_subcommand(self, line: Line) -> bool:
@@ -124,10 +122,15 @@ class Rule:
         return _mounted_on(command.words) if self.is_target else line.operands
 
 
+def _names_many(word: str) -> bool:
+    name = word.rstrip("/").rpartition("/")[2]
+    return SOME in name or PATTERN in name or names_everything(word)
+
+
 def _is_local(command: Command) -> bool:
-    """A program that is named by a path outside the system's folders."""
+    """A program that is named by a path outside the system's folders, or begins with what nobody knows."""
     if "/" not in command.program:
-        return False
+        return command.program.startswith(UNKNOWN)
     path = resolved(command.program, command.folder)
     return path is None or (
         path[:-1] not in _PROGRAM_FOLDERS and is_known(command.program.rpartition("/")[0])

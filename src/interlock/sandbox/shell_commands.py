@@ -61,6 +61,7 @@ class Command:
     source: str
     stdin: str | None = None
     is_recursive: bool = False
+    is_function: bool = False
 
     @property
     def program(self) -> str:
@@ -68,8 +69,8 @@ class Command:
 
     @property
     def name(self) -> str:
-        """The program's name without its folder."""
-        return self.program.rpartition("/")[2]
+        """The program's name without its folder, and without what a variable may add to it."""
+        return self.program.rpartition("/")[2].replace(UNKNOWN, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +177,8 @@ class _Walker:
         if given is None:
             given = stdin
         self._budget.spend(len(given or "") // 4)
-        command = Command(words, redirects, scope.folder, node.source, given)
+        is_function = "".join(words[:1]) in scope.functions
+        command = Command(words, redirects, scope.folder, node.source, given, is_function=is_function)
         self._emit(command)
         if not words:
             return ""
@@ -202,6 +204,9 @@ class _Walker:
             inner = self._subshell(scope)
             text = inner.aliases.pop(command.program)
             self._code(Code(f"{text} {shlex.join(map(unmarked, command.words[1:]))}"), command, inner)
+        if name == "env":
+            scope = self._subshell(scope)
+            self._declare(command.words[1:], scope)
         for found in inner_of((name, *command.words[1:]), command.stdin):
             if isinstance(found, Words):
                 self._words(found, command, scope)
@@ -217,6 +222,7 @@ class _Walker:
             redirects=(),
             folder=outer.folder if found.folder is None else _changed_folder((found.folder,), scope),
             is_recursive=found.is_recursive or outer.is_recursive,
+            is_function=False,
         )
         self._depth += 1
         if self._depth >= MAX_DEPTH:

@@ -39,6 +39,8 @@ def printed_by(words: tuple[str, ...], stdin: str | None) -> str | None:
         return _PRINTING[name](arguments)
     if name in _NAMING:
         return _named(name, arguments)
+    if name == "grep" and (found_in := _grep(arguments)):
+        return found_in
     if name in _LOOKUPS:
         found = [word for word in arguments if word not in _LOOKUPS[name]]
         return found[0] if len(found) == 1 and not found[0].startswith("-") else None
@@ -121,6 +123,15 @@ def _filled(sign: str, rest: list[str]) -> str:
         return "%"
     text = rest.pop(0) if rest else ""
     return decoded(text) if sign == "b" else text
+
+
+def _grep(arguments: tuple[str, ...]) -> str | None:
+    """The names of some files, where it is asked for names and looks through folders."""
+    letters = "".join(word for word in arguments if re.fullmatch("-[A-Za-z]+", word))
+    if not {"l", "L"} & set(letters) or not {"r", "R"} & set(letters):
+        return None
+    operands = [word for word in arguments if not word.startswith("-")]
+    return "".join(f"{folder}/{SOME}\n" for folder in operands[1:] or ["."])
 
 
 _PRINTING = {"echo": _echo, "printf": _printf, "find": _find, "ls": _ls}

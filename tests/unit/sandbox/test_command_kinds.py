@@ -188,3 +188,41 @@ def test_a_removal_is_seen_behind_filters_and_patterns(command):
 )
 def test_ordinary_work_behind_filters_and_patterns_is_not_refused(command):
     assert rule_of(command) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("find ~ -type f -exec truncate -s 0 {} +", "overwrite-system-folder"),
+        ("find / -name '*.conf' -exec sed -i s/a/b/ {} +", "overwrite-system-folder"),
+        ("grep -rl x /etc | xargs sed -i s/a/b/", "overwrite-system-folder"),
+        ("rm -f /etc/*.conf", "remove-system-folder"),
+        ("r${unset}m -rf /etc", "remove-system-folder"),
+        ("env target=/etc sh -c 'rm -rf $target'", "remove-system-folder"),
+        ('sudo() { "$@"; }; sudo rm -rf /etc', "remove-system-folder"),
+        ("rm() { echo no; }; rm -rf /etc", "remove-system-folder"),
+        ("reboot() { /sbin/reboot; }; reboot", "stop-machine"),
+        ("reboot() { :; }; command reboot", "stop-machine"),
+    ],
+)
+def test_a_search_a_pattern_a_variable_and_a_function_hide_nothing(command, rule):
+    assert rule_of(command) == rule
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -type f -exec sed -i s/a/b/ {} +",
+        "find ~ -name '*.py' -exec sed -i s/a/b/ {} +",
+        "grep -rl x src | xargs sed -i s/a/b/",
+        "find src -name '*.c' -exec cp {} ~ \\;",
+        "rm -f ~/*.log /tmp/*.tmp",
+        "shutdown() { echo bye; }; trap shutdown EXIT; shutdown",
+        'sudo() { "$@"; }; sudo make install',
+        '"$bin"shutdown --now',
+        "env target=build sh -c 'rm -rf $target'",
+        "***************",
+    ],
+)
+def test_a_search_a_pattern_a_variable_and_a_function_of_the_task_are_left_alone(command):
+    assert rule_of(command) is None
