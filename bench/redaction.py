@@ -21,7 +21,7 @@ from bench.environments import ROOT
 from bench.peers_redaction import peers_at_hand
 from bench.redaction_cases import read_cases, scores, streamed
 from bench.rows import Row, interleaved
-from interlock.redaction.checks import LOOKS_BACK, Candidate
+from interlock.redaction.candidate import LOOKS_BACK, Candidate
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.redaction.rulebook import Rule, built_in_rules
 

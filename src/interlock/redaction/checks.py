@@ -7,109 +7,44 @@ bytes before the match and one behind the candidate, so that a stream can ask it
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
-from interlock.infra.records import dataclass
+from interlock.redaction.candidate import Candidate, Check
 from interlock.redaction.harmless import (
     CAMEL,
-    CAMEL_WITH_ACRONYMS,
     CODE,
     CONSTANT,
     DOTTED,
     ENV_NAME,
     EXPANSION,
     FIELD,
+    FLAG_WORD,
     FOREIGN_LABEL,
     IDENTIFIER,
     IN_QUERY,
     LABEL_WORDS,
     MESSAGE_KEY,
     NAME,
+    NAME_OF_ONE,
+    NO_PASSWORD,
     PASSWORD_NAME,
     PATH,
     PHRASE,
     PLAIN_WORDS,
     REGEX,
     REST_OF_A_MARK,
-    SHORT_WORD,
     SIGN_INSIDE,
     SWITCHED_OFF,
     TEMPLATE,
     UUID,
+    VERB,
     WORDS,
+    WORDS_AND_NUMBER,
     has_safe_name,
     is_placeholder,
 )
-
-LOOKS_BACK = 256
-
-# What a terminal is told about colours.
-_ESCAPE = b"\x1b"
-_COLOUR = re.compile(rb"\x1b\[[0-9;]*[mK]")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """`start` is where the match begins, `begin` and `end` hold what may be secret."""
-
-    text: bytes
-    start: int
-    begin: int
-    end: int
-
-    @property
-    def value(self) -> bytes:
-        return self.text[self.begin : self.end]
-
-    @property
-    def context(self) -> bytes:
-        """What stands before the value in the match, with the rest of the name that it begins in."""
-        line = self.text[max(0, self.start - LOOKS_BACK) : self.begin].rpartition(b"\n")[2]
-        return _COLOUR.sub(b"", line) if _ESCAPE in line else line
-
-    @property
-    def follower(self) -> bytes:
-        return self.text[self.end : self.end + 1]
-
-
-Check = Callable[[Candidate], bool]
-
-
-def _kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
-    """Whether there are digits, lower case, upper case and other signs in it."""
-    digits = any(48 <= byte <= 57 for byte in value)
-    lower = any(97 <= byte <= 122 for byte in value)
-    upper = any(65 <= byte <= 90 for byte in value)
-    others = any(not (48 <= b <= 57 or 65 <= b <= 90 or 97 <= b <= 122) for b in value)
-    return digits, lower, upper, others
-
-
-def _looks_random(value: bytes, least: int) -> bool:
-    """Letters and digits mixed as nobody writes words: not `version-two-final2`, not `2026-11-15`."""
-    if len(value) < least:
-        return False
-    digits, lower, upper, others = _kinds(value)
-    if not digits or not (lower or upper):
-        return False
-    if lower and upper and not others:
-        return True
-    runs = re.findall(rb"[A-Za-z]+|[0-9]+", value)
-    return len(runs) * 5 >= len(value) or (others and lower and upper and len(runs) * 7 >= len(value))
-
-
-def _case_changes(value: bytes) -> int:
-    return sum((65 <= first <= 90) != (65 <= second <= 90) for first, second in pairwise(value))
-
-
-def _has_odd_capitals(value: bytes) -> bool:
-    """Whether there are capitals in a word of it as in no name that a program has."""
-    for word in re.findall(rb"[A-Za-z0-9]{6,}", value):
-        least = 3 if any(48 <= byte <= 57 for byte in word) else 4
-        if _case_changes(word) >= least and not CAMEL_WITH_ACRONYMS.fullmatch(word):
-            return True
-    return False
+from interlock.redaction.in_code import is_code, is_type, is_type_in_quotes
+from interlock.redaction.randomness import case_changes, has_odd_capitals, kinds, looks_random
 
 
 def quoted_value(candidate: Candidate) -> bool:
@@ -124,6 +59,7 @@ def quoted_value(candidate: Candidate) -> bool:
         or CODE.match(candidate.value)
         or DOTTED.fullmatch(value)
         or REGEX.fullmatch(value)
+        or is_type_in_quotes(value)
         or FOREIGN_LABEL.fullmatch(value)
     ):
         return False
@@ -136,7 +72,7 @@ def quoted_value(candidate: Candidate) -> bool:
 
 def _are_secret_words(value: bytes, context: bytes) -> bool:
     """Words: a password may consist of some, a token does not, and the key of a message is no secret."""
-    if _case_changes(value) * 5 >= len(value) * 2:
+    if case_changes(value) * 5 >= len(value) * 2:
         return True
     return PASSWORD_NAME.search(context) is not None and not MESSAGE_KEY.search(value)
 
@@ -150,7 +86,7 @@ def _is_phrase(value: bytes) -> bool:
 
 def bare_value(candidate: Candidate) -> bool:
     """A value without quotes: in code it would be a name, a call or a number."""
-    value, follower = candidate.value, candidate.follower
+    value = candidate.value
     if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
         value = value.rstrip(b".:!?")
     if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or DOTTED.fullmatch(value):
@@ -162,24 +98,19 @@ def bare_value(candidate: Candidate) -> bool:
         return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
     if ENV_NAME.search(context) or IN_QUERY.search(context):
         return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6)
-    if follower in (b"(", b"[") or CONSTANT.fullmatch(value):
+    if is_code(value, candidate) or CONSTANT.fullmatch(value):
         return False
     if NAME.fullmatch(value):
-        return PASSWORD_NAME.search(context) is not None and _has_odd_capitals(value)
-    return not IDENTIFIER.fullmatch(value) or (_looks_random(value, 20) and not _is_type(value))
-
-
-def _is_type(value: bytes) -> bool:
-    """`x25519.X25519PrivateKey`"""
-    last = value.rpartition(b".")[2]
-    return last[:1].isupper() and CAMEL_WITH_ACRONYMS.fullmatch(last) is not None
+        return PASSWORD_NAME.search(context) is not None and has_odd_capitals(value)
+    name = value.lstrip(b"!")
+    return not IDENTIFIER.fullmatch(name) or (looks_random(name, 20) and not is_type(name))
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
     """What a shell says where a variable is not set, or the next field of a log: `auth: user=alice`."""
     if value[:1] in b"?+" and EXPANSION.search(context):
         return True
-    return FIELD.fullmatch(value) is not None and not _looks_random(value.partition(b"=")[2], 12)
+    return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)
 
 
 def named_value(candidate: Candidate) -> bool:
@@ -204,20 +135,23 @@ def env_value(candidate: Candidate) -> bool:
         return False
     if value.isdigit():
         return len(value) >= 6
+    if DOTTED.fullmatch(value):
+        return False
     return not (b"PASS" not in name and b"PWD" not in name and NAME.fullmatch(value) and len(value) < 12)
 
 
 def flag_value(candidate: Candidate) -> bool:
     value = candidate.value
-    if candidate.text[max(0, candidate.start - 1) : candidate.start] == b"-":
-        # A dash between words--like this.
+    if candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"-", b"\\"):
+        # A dash between words--like this, or in the source of a manual.
         return False
-    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or _is_off(candidate.context):
+    if len(value) < 4 or is_placeholder(value.rstrip(b").,;")) or PATH.fullmatch(value):
+        return False
+    if _is_off(candidate.context):
         return False
     if value.isdigit():
         return len(value) >= 6
-    # A short word belongs to a sentence about the flag.
-    return SHORT_WORD.fullmatch(value) is None
+    return FLAG_WORD.fullmatch(value) is None
 
 
 def _is_off(context: bytes) -> bool:
@@ -226,10 +160,12 @@ def _is_off(context: bytes) -> bool:
 
 def header_value(candidate: Candidate) -> bool:
     value = candidate.value
-    if is_placeholder(value) or candidate.follower in (b"(", b"{", b"<", b"$"):
+    if is_placeholder(value) or b"://" in value or candidate.follower in (b"(", b"{", b"<", b"$"):
         return False
-    digits, lower, upper, others = _kinds(value)
-    return digits or (lower and upper and (others or _case_changes(value) >= 4)) or len(value) >= 32
+    digits, lower, upper, others = kinds(value)
+    if NAME_OF_ONE.fullmatch(value) or (IDENTIFIER.fullmatch(value) and not (digits or upper)):
+        return False
+    return digits or (lower and upper and (others or case_changes(value) >= 4)) or len(value) >= 32
 
 
 def random_value(candidate: Candidate) -> bool:
@@ -238,9 +174,9 @@ def random_value(candidate: Candidate) -> bool:
     value = candidate.value
     if UUID.fullmatch(value) or is_placeholder(value) or value.count(b"/") > 1 or value.count(b"-") > 3:
         return False
-    if candidate.follower in (b"(", b".", b"["):
+    if candidate.follower == b"." or candidate.is_called:
         return False
-    return _looks_random(value, 16)
+    return looks_random(value, 16)
 
 
 def random_word(candidate: Candidate) -> bool:
@@ -248,9 +184,9 @@ def random_word(candidate: Candidate) -> bool:
     value = candidate.value.rstrip(b".,;:!?)'\"")
     if is_placeholder(value) or PATH.fullmatch(value):
         return False
-    digits, lower, upper, others = _kinds(value)
+    digits, lower, upper, others = kinds(value)
     if len(value) < 8 or not digits or not (lower or upper):
-        return len(value) >= 16 and lower and upper and _case_changes(value) * 5 >= len(value) * 2
+        return len(value) >= 16 and lower and upper and case_changes(value) * 5 >= len(value) * 2
     if PLAIN_WORDS.fullmatch(value) is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
         return True
     return not others and lower and upper
@@ -265,41 +201,47 @@ def random_token(candidate: Candidate) -> bool:
     if dot and PATH.fullmatch(candidate.value):
         return random_token(replace(candidate, end=candidate.begin + len(name)))
     own = candidate.value.partition(b"-")[2]
-    return random_word(candidate) or (len(own) >= 16 and _case_changes(own) * 4 >= len(own))
+    return random_word(candidate) or (len(own) >= 16 and case_changes(own) * 4 >= len(own))
 
 
 def said_value(candidate: Candidate) -> bool:
     """A word that no sentence has: random, or with a sign or with capitals in the middle of it."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
-    if random_word(candidate):
+    if random_word(candidate) or _is_made_of_words(candidate, value):
         return True
-    _, lower, upper, _ = _kinds(value)
+    _, lower, upper, _ = kinds(value)
     if len(value) < 8 or not (lower and upper) or is_placeholder(value) or PATH.fullmatch(value):
         return False
-    return SIGN_INSIDE.search(value) is not None or _has_odd_capitals(value)
+    return SIGN_INSIDE.search(value) is not None or has_odd_capitals(value)
+
+
+def _is_made_of_words(candidate: Candidate, value: bytes) -> bool:
+    """Words and a number, which a password may be and a token is not."""
+    said = candidate.text[candidate.start : candidate.begin]
+    return WORDS_AND_NUMBER.fullmatch(value) is not None and NO_PASSWORD.search(said) is None
 
 
 def told_value(candidate: Candidate) -> bool:
     """A random word where the words around it make a secret likely, but do not prove it."""
     value = candidate.value.rstrip(b".,;:!?)'\"*")
-    if candidate.follower in (b"(", b"[", b"{") or has_safe_name(candidate.context):
+    if candidate.is_called or has_safe_name(candidate.context):
         return False
-    if value.startswith(REST_OF_A_MARK):
+    if value.startswith(REST_OF_A_MARK) or VERB.search(candidate.context):
         return False
-    if DOTTED.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
+    if DOTTED.fullmatch(value) or REGEX.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
         return False
-    if IDENTIFIER.fullmatch(value) and not _has_odd_capitals(value):
+    if IDENTIFIER.fullmatch(value.rstrip(b"(")) and not has_odd_capitals(value):
         return False
     if b" " in value or b"\\" in value or CAMEL.fullmatch(value):
         return False
-    _, lower, upper, _ = kinds = _kinds(value)
+    _, lower, upper, _ = has = kinds(value)
     if PLAIN_WORDS.fullmatch(value) and not (lower and upper):
         return False
     if lower and upper and re.search(rb"[!#$%^&*~+?]", value):
         is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
-        if _case_changes(value) * 4 >= len(value) or (is_quoted and SIGN_INSIDE.search(value)):
+        if case_changes(value) * 4 >= len(value) or (is_quoted and SIGN_INSIDE.search(value)):
             return not is_placeholder(value)
-    return random_word(candidate) and (sum(kinds) >= 3 or len(value) >= 16)
+    return random_word(candidate) and (sum(has) >= 3 or len(value) >= 16)
 
 
 def random_list(candidate: Candidate) -> bool:
@@ -307,7 +249,7 @@ def random_list(candidate: Candidate) -> bool:
     if candidate.follower in (b"(", b".", b"["):
         return False
     items = [item.strip(b" \t\r\n\"'`") for item in candidate.value.split(b",")]
-    return all(_looks_random(item, 12) and not is_placeholder(item) for item in items)
+    return all(looks_random(item, 12) and not is_placeholder(item) for item in items)
 
 
 def lone_word(candidate: Candidate) -> bool:
@@ -321,7 +263,7 @@ def lone_word(candidate: Candidate) -> bool:
 
 
 def mixed_word(candidate: Candidate) -> bool:
-    digits, lower, upper, _ = _kinds(candidate.value[2:])
+    digits, lower, upper, _ = kinds(candidate.value[2:])
     return digits and lower and upper
 
 

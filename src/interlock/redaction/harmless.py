@@ -9,12 +9,14 @@ _MARK = MARK.encode()
 REST_OF_A_MARK = _MARK.strip(b"*")
 # So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
 _BESIDE_A_MARK = 3
+_SCHEME = compiled(r"(?i:bearer|basic|token|api-?key|digest|negotiate)\x20+")
 
 # References, templates, names of types, words of a form.
 PLACEHOLDER = compiled(
     r"""(?is:
     [\s.\-_*x#?0=:/+\\]*
-    | \$\w+ | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
+    | [/:@\s]{0,3}\$(?:(?:env|script|global|local|using):)?\w+(?:[:/@,\s]\$\w+)*
+    | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
     | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
     | [\[*]*redacted[\]*]*
     | !(?:env|secret|vault|ref|sub|getatt|importvalue|join|select|findinmap|include|reference|unsafe)
@@ -22,18 +24,19 @@ PLACEHOLDER = compiled(
     | (?:env|file|vault|ref|secret|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
     | (?:os|process|env|import\.meta|system|config|settings|self|this|request|args|ctx|var|local|data
         |module|secrets|params|props|options|opts|vars|inputs|github|deno)(?:\.\w+)+(?:[(\[].*)?
-    | (?:your|my|the|some|any|an?|enter|insert|add|put|use|new|old|current|change|replace|example|sample
-        |dummy|fake|test|demo|default|no|not|is|in|for|with|confirm|forgot|invalid|wrong|missing|bad|reset
+    | [:@]?(?:your|my|the|some|any|an?|enter|insert|add|put|use|new|old|current|change|replace|example
+        |sample|dummy|fake|test|demo|default|no|not|is|in|for|with|confirm|forgot|invalid|wrong|missing|bad|reset
         |repeat|choose)
       (?:[\s_\-][a-z\s_\-]*|password|secret|token|key|pass|pw|me|this|here)
     | change[\s_\-]?(?:me|it|this) | place[\s_\-]?holder | to[\s_\-]?do | t\.?b\.?d\.? | fix[\s_\-]?me
     | null | nil | none | undefined | nan | void | true | false | yes | no | on | off | ok | error | empty
+    | on/off | yes/no | true/false | pass(?:ed)? | fail(?:ed)? | skip(?:ped)? | [a-z]{1,5}[_\-]
     | unset | unknown | required | optional | disabled | enabled | auto | inherit | same-origin | omit
     | include | default | hidden | visible
     | str | string | text | int | integer | number | bool | boolean | bytes | char | varchar | object
     | array | any | type | secretstr | optional\[.* | union\[.* | list\[.* | dict\[.* | function | lambda
     | async | await | new | return
-    | (?:x-)?
+    | [:@]?(?:x-)?
       (?:api|auth|access|private|csrf|xsrf|secret|refresh|id|user|db|app|client|session|service)?[\s_.\-]*
       (?:pass(?:word|wd|phrase|code|wort)?|passwords|pwd|secrets?|tokens?|keys?|auth|authorization
         |credentials?|bearer|basic|api|login)
@@ -56,9 +59,9 @@ FOREIGN_LABEL = compiled(
     |入力|비밀번호|암호|토큰|пароль|Пароль|токен|Токен|ключ|Ключ)
     [^A-Za-z0-9]*)"""
 )
-TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|%[sdr]|<.*>))")
+TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|\$[A-Za-z_]+|%[sdr]|<.*>))")
 # A quote that closed a text was taken for one that opens it.
-CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|\.\w+\()")
+CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|['\"]?\x20[.+]\x20|\.\w+\()")
 DOTTED = compiled(
     r"""[0-9]+(?:[.:/_-][0-9]+)+ | 0x[0-9a-fA-F]{1,8} | \#[0-9a-fA-F]{3,8}
     | [v^~<>=]{1,2}[0-9]+(?:\.[0-9x*]+)+(?:-[a-z0-9.]+)?
@@ -66,12 +69,19 @@ DOTTED = compiled(
 )
 # Words written together, as programs call things.
 CAMEL = compiled(r"(?:[A-Z]{0,3}[a-z]{2,}|[0-9]{1,4})+")
-CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{0,3}[0-9]{1,5})*(?:[A-Z]{2,5})?")
+CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{0,5}[0-9]{1,5}|Ed[0-9]{2,5})*(?:[A-Z]{2,5})?")
 SIGN_INSIDE = compiled(r"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]")
 REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
-WORDS = compiled(r"[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
+WORDS = compiled(r"_{0,2}[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
 PHRASE = compiled(r"[A-Z][a-z]+(?:[\x20\t][A-Za-z]+)*")
-SHORT_WORD = compiled(r"[a-z]{1,6}[.,:;]?")
+# `Otter-Rain-4417`: as people make passwords, and programs call versions.
+WORDS_AND_NUMBER = compiled(r"[A-Za-z]{3,}(?:[-_.][A-Za-z]{3,})+[-_.]?[0-9]{2,6}")
+NO_PASSWORD = compiled(r"(?i:token|key|secret|令牌|密钥|密鑰|密匙|私钥|トークン|토큰|токен|ключ)")
+# What a sentence about a flag goes on with, or calls its value.
+FLAG_WORD = compiled(
+    r"""(?:[a-z]{1,6}|[a-z]+(?:ly|tions?|ments?|ing|ity)|commands?|options?|switch(?:es)?|arguments?|parameters?
+    |instead|without|together|support|because|through|[A-Z][A-Z_\-]{2,24}|[(\[].*)(?:[.,:;)]|\xe2\x80\x99)*"""
+)
 PLAIN_WORDS = compiled(r"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*")
 MESSAGE_KEY = compiled(
     r"""(?i:pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret
@@ -79,11 +89,24 @@ MESSAGE_KEY = compiled(
 )
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
-    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf)
+    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf|cfg|ini|toml|csv|xml|jks|gpg|asc|htpasswd)
     |[\w.\-]+:/[\w.\-][\w.\-/]*|(?:\.[a-z_]+)+"""
 )
-NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::|->|-)[A-Za-z_]+)*")
+NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::?|->|-)[A-Za-z_]+)*")
+# What a variable or a type for a secret is called: `s3_credentials`, `PKCS7PrivateKeyTypes`.
+NAME_OF_ONE = compiled(
+    r"""_{0,2}[a-z]+[0-9]{0,2}[a-z]*(?:_(?:[a-z]+[0-9]{0,2}|[0-9]{1,2}[a-z]{0,2}))*
+    _(?:tokens?|keys?|secrets?|pass(?:word|wd)?|pwd|pw|credentials?|creds|auth|header|hash|id|name|value|type)
+    |(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{1,5}[0-9]{1,5})+(?:Key|Token|Secret|Password|Credential)(?:Type|Str)?s?"""
+)
+# A scope, a role of a text, a regular expression: `pass::run`, `:py:data:`, `/^a/`, `s/a/b/`.
+SYNTAX = compiled(r"(?s:::?[A-Za-z_~][A-Za-z_0-9]*(?:::?[A-Za-z_0-9]*)*|/[\^(\[\\].*|s[/\#].*[/\#])")
+VERDICT = compiled(r"(?:^|[\s\]>])PASS:[\x20\t]*$")
+VERB = compiled(r"(?i:(?:^|[^\w.\-])pass[\x20\t]+[\"'`]$)")
+URL = compiled(r"(?s:[a-z][a-z0-9+.\-]{1,15}://.*)")
+TYPE = compiled(r"[A-Za-z_][\w.]*(?:\[.*\])?(?:\x20?\|\x20?[A-Za-z_][\w.]*(?:\[.*\])?)*")
 CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+CALLABLE = compiled(r"[:.@&*]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*")
 IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+")
 SWITCHED_OFF = compiled(r"-(?:no|without|skip|disable)-[\w-]*[\x20\t=]+[\"'`]?$")
 UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -102,6 +125,7 @@ SAFE_NAME = compiled(
           |composite|business|message|event|cluster|order|registry|blob|file|storage|bucket|data|field
           |column|id|label|tag|metric|feature|site|kms|websocket)[_.\-\x20]?key
     )\W*$
+    | /passwd$
     | \barn:[\w:*/-]*$
     | \bAWS::\w+::\w+$
     )"""
@@ -117,7 +141,10 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def _is_marked(value: bytes) -> bool:
-    return _MARK in value and len(value.replace(_MARK, b"")) <= _BESIDE_A_MARK
+    if _MARK not in value:
+        return False
+    rest = value.replace(_MARK, b"")
+    return len(rest) <= _BESIDE_A_MARK or _SCHEME.fullmatch(rest) is not None
 
 
 def has_safe_name(context: bytes) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 import re2
 
-from interlock.redaction.checks import Candidate, quoted_value
+from interlock.redaction.candidate import Candidate
+from interlock.redaction.checks import quoted_value
 from interlock.redaction.harmless import is_placeholder
 from interlock.redaction.linear import options
 from interlock.redaction.rulebook import secret_name_pattern

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from interlock.infra.records import dataclass
-from interlock.redaction.checks import CHECKS, Check
+from interlock.redaction.candidate import Check
+from interlock.redaction.checks import CHECKS
 from interlock.redaction.patterns import BadPattern, Node, least_length, parse
 
 # A rule that is satisfied with less would blank out ordinary words.

@@ -11,7 +11,7 @@ from functools import cached_property
 import re2
 
 from interlock.infra.records import dataclass
-from interlock.redaction.checks import LOOKS_BACK, Candidate, Check
+from interlock.redaction.candidate import LOOKS_BACK, Candidate, Check
 from interlock.redaction.linear import Search, Which, options, search_with, which_of
 from interlock.redaction.patterns import Node, beginnings_of, groups_in, source_of
 from interlock.redaction.rulebook import BadRules, Rule
@@ -27,7 +27,7 @@ _LONG_BLOCK = 256 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
 # Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.
-_MAX_TOGETHER = 40_000
+_MAX_TOGETHER = 30_000
 # What a set learns of a text is every combination of what its patterns may be in the middle of. Those that
 # know many words are so often in the middle of one that they have a set of their own.
 _MANY_WORDS = 350

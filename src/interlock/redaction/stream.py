@@ -5,7 +5,7 @@ text. Memory is bounded: of a secret longer than `MAX_HELD` the middle is droppe
 leaves; a text that long of which it is still open whether it is a secret leaves as it is.
 """
 
-from interlock.redaction.checks import LOOKS_BACK
+from interlock.redaction.candidate import LOOKS_BACK
 from interlock.redaction.scanner import Found, Scanner, last_word
 
 MAX_HELD = 64 * 1024

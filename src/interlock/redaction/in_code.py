@@ -1,0 +1,34 @@
+"""What stands behind a name like password in a program, and is none: a type, a variable, a call."""
+
+from interlock.redaction.candidate import Candidate
+from interlock.redaction.harmless import (
+    CAMEL_WITH_ACRONYMS,
+    CONSTANT,
+    NAME_OF_ONE,
+    SYNTAX,
+    TYPE,
+    URL,
+    VERDICT,
+)
+from interlock.redaction.randomness import has_odd_capitals
+
+
+def is_type(value: bytes) -> bool:
+    """`x25519.X25519PrivateKey`, or a constant of a module"""
+    last = value.rpartition(b".")[2]
+    is_type = CAMEL_WITH_ACRONYMS.fullmatch(last) is not None or CONSTANT.fullmatch(last) is not None
+    return last[:1].isupper() and is_type
+
+
+def is_type_in_quotes(value: bytes) -> bool:
+    """`Token | None`, `contextvars.Token[str]`: a type that is not there yet is written as a text"""
+    return (b" | " in value or value.endswith(b"]")) and TYPE.fullmatch(value) is not None
+
+
+def is_code(value: bytes, candidate: Candidate) -> bool:
+    """What only a program has behind a name: a call, a scope, a variable, a verdict that is no name."""
+    if candidate.is_called or (value.endswith(b"-") and candidate.follower == b">"):
+        return True
+    if any(pattern.fullmatch(value) for pattern in (SYNTAX, URL, NAME_OF_ONE)):
+        return True
+    return VERDICT.search(candidate.context) is not None and not has_odd_capitals(value)
