@@ -42,7 +42,12 @@ MACHINE_RULES: tuple[Rule, ...] = (
         "stop-services",
         "it stops a service without which nobody reaches the machine, or starts its shutdown",
         _ONLY_OWN,
-        refused=("systemctl stop sshd", "service ssh stop", "systemctl start reboot.target"),
+        refused=(
+            "systemctl stop sshd",
+            "service ssh stop",
+            "systemctl stop '*'",
+            "systemctl start reboot.target",
+        ),
         allowed=(
             "systemctl restart app",
             "systemctl stop postgresql",

@@ -187,7 +187,10 @@ def stops_services(command: Command, line: Line) -> bool:
     if command.name != "systemctl":
         verbs, units = units[:1], verbs
     if {"stop", "disable", "mask", "kill"} & set(verbs):
-        return any(map(_CARRYING_UNITS.fullmatch, units))
+        return any(
+            _CARRYING_UNITS.fullmatch(unit) or fnmatchcase("sshd.service", unmarked(unit)[:MAX_PATTERN])
+            for unit in units
+        )
     return verbs == ("start",) and any(map(_ENDING_TARGETS.fullmatch, units))
 
 

@@ -12,6 +12,7 @@ from interlock.infra.records import dataclass
 from interlock.sandbox.command_told import told_by
 from interlock.sandbox.command_wrapper_list import Code, Words
 from interlock.sandbox.command_wrappers import SHELLS, inner_of
+from interlock.sandbox.shell_bombs import starts_itself
 from interlock.sandbox.shell_printed import printed_by
 from interlock.sandbox.shell_reading import READING, take_input
 from interlock.sandbox.shell_syntax import parse
@@ -164,7 +165,7 @@ class _Walker:
         inner.arguments = None
         # It is judged as it stands, and once more where it is called with arguments.
         inner.functions.pop(node.name, None)
-        if _starts_itself(node):
+        if starts_itself(node):
             self._emit(Command((SELF_STARTING,), (), scope.folder, node.source))
         self.script((Item((node.body,), is_background=False),), inner)
 
@@ -183,15 +184,19 @@ class _Walker:
         if not words:
             return ""
         self._builtin(command, scope)
+        printed = None
         if self._is_judged:
-            self._run(command, scope)
+            printed = self._run(command, scope)
             self._streams(node, words, scope)
         if any(operator in {">", ">>", ">|", "&>", "&>>"} for operator, _ in redirects):
             return None
-        return f"{scope.folder}\n" if command.name == "pwd" else printed_by(words, given)
+        if command.name == "pwd":
+            return f"{scope.folder}\n"
+        return printed_by(words, given) if printed is None else printed
 
-    def _run(self, command: Command, scope: Scope) -> None:
-        """What the command runs in turn."""
+    def _run(self, command: Command, scope: Scope) -> str | None:
+        """Walks over what the command runs in turn; what that prints, where it is known."""
+        printed: list[str | None] = []
         name = unmarked(command.name)
         function = scope.functions.get(command.program)
         if function is not None:
@@ -199,23 +204,26 @@ class _Walker:
             inner.arguments = command.words[1:]
             inner.functions.pop(command.program)
             self._budget.spend(len(command.source) + 100)
-            self.script((Item((function.body,), is_background=False),), inner, command.stdin)
+            body = (Item((function.body,), is_background=False),)
+            printed.append(self.script(body, inner, command.stdin))
         if command.program in scope.aliases:
             inner = self._subshell(scope)
             text = inner.aliases.pop(command.program)
-            self._code(Code(f"{text} {shlex.join(map(unmarked, command.words[1:]))}"), command, inner)
+            code = Code(f"{text} {shlex.join(map(unmarked, command.words[1:]))}")
+            printed.append(self._code(code, command, inner))
         if name == "env":
             scope = self._subshell(scope)
             self._declare(command.words[1:], scope)
         for found in inner_of((name, *command.words[1:]), command.stdin):
             if isinstance(found, Words):
-                self._words(found, command, scope)
+                printed.append(self._words(found, command, scope))
             else:
-                self._code(found, command, scope)
+                printed.append(self._code(found, command, scope))
+        return printed[0] if len(printed) == 1 else None
 
-    def _words(self, found: Words, outer: Command, scope: Scope) -> None:
+    def _words(self, found: Words, outer: Command, scope: Scope) -> str | None:
         if not found.words:
-            return
+            return None
         inner = replace(
             outer,
             words=found.words,
@@ -228,10 +236,11 @@ class _Walker:
         if self._depth >= MAX_DEPTH:
             raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
         self._emit(inner)
-        self._run(inner, scope)
+        printed = self._run(inner, scope)
         self._depth -= 1
+        return printed_by(inner.words, inner.stdin) if printed is None else printed
 
-    def _code(self, found: Code, outer: Command, scope: Scope) -> None:
+    def _code(self, found: Code, outer: Command, scope: Scope) -> str | None:
         self._budget.spend(len(found.text) + COST_OF_CODE)
         inner = scope if outer.name == "eval" else self._subshell(scope)
         if found.arguments or outer.name in SHELLS:
@@ -240,10 +249,11 @@ class _Walker:
             inner.set("0", (found.called,))
         depth = self._depth
         try:
-            self.script(parse(found.text, may_have_unknown_text=True), inner)
+            return self.script(parse(found.text, may_have_unknown_text=True), inner)
         except CannotParse:
             self._depth = depth
             self.seen.unread.append((found.text, scope.folder))
+            return None
 
     def _streams(self, node: Simple, words: tuple[str, ...], scope: Scope) -> None:
         """`bash <(…)` and `source <(…)` run what the inner command prints."""
@@ -373,22 +383,3 @@ def _name_aliases(arguments: tuple[str, ...], scope: Scope) -> None:
         name, sign, text = word.partition("=")
         if sign and len(scope.aliases) < MAX_ALIASES:
             scope.aliases[name] = unmarked(text)
-
-
-def _starts_itself(function: Function) -> bool:
-    """A fork bomb: twice in one pipeline, or in the background on every way through."""
-    body = function.body
-    if not isinstance(body, Block) or len(body.scripts) != 1:
-        return False
-    for item in body.scripts[0]:
-        own = sum(_calls(node, function.name) for node in item.commands)
-        if own > 1 or (own and item.is_background):
-            return True
-    return False
-
-
-def _calls(node: Node, name: str) -> bool:
-    if not isinstance(node, Simple) or not node.words:
-        return False
-    first = node.words[0]
-    return "".join(getattr(part, "text", "") for part in first) == name

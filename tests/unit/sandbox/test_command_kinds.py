@@ -37,6 +37,7 @@ def rule_of(command: str) -> str | None:
         ("systemctl disable --now sshd.service", "stop-services"),
         ("systemctl stop systemd-networkd", "stop-services"),
         ("rc-service networking stop", "stop-services"),
+        ("systemctl stop '*'", "stop-services"),
         ("systemctl start poweroff.target", "stop-services"),
         ("loginctl kill-user ann", "end-sessions"),
         ("fuser -km /", "signal-users-of-folder"),
@@ -225,4 +226,33 @@ def test_a_search_a_pattern_a_variable_and_a_function_hide_nothing(command, rule
     ],
 )
 def test_a_search_a_pattern_a_variable_and_a_function_of_the_task_are_left_alone(command):
+    assert rule_of(command) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf $(eval echo ~)",
+        "rm -rf $(bash -c 'echo /etc')",
+        "rm -rf $(env echo /etc)",
+        'name() { echo "$1"; }; rm -rf $(name /etc)',
+        "echo /etc | xargs echo | xargs rm -rf",
+        "command echo 'rm -rf /etc' | bash",
+        "say() { printf 'rm -rf %s' /etc; }; say | sh",
+    ],
+)
+def test_what_a_wrapped_program_or_a_function_prints_is_known(command):
+    assert rule_of(command) == "remove-system-folder"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "name() { echo build; }; rm -rf $(name)",
+        'here=$(bash -c pwd); rm -rf "$here/build"',
+        "time echo build | xargs rm -rf",
+        "systemctl stop 'my-app*'",
+    ],
+)
+def test_what_they_print_of_the_task_is_left_alone(command):
     assert rule_of(command) is None
