@@ -166,6 +166,8 @@ MACHINE_RULES: tuple[Rule, ...] = (
             "iptables -L -n",
             "iptables -S INPUT",
             "nft list ruleset",
+            "nft -c -f rules.nft",
+            "iptables-restore --test rules",
             "ufw status",
             "ip addr show",
             "ip -br link",

@@ -214,11 +214,12 @@ def changes_network(command: Command, line: Line) -> bool:
                 "flush", "append", "delete", "insert", "policy"
             )
         case "nft":
-            return first in {"add", "create", "delete", "destroy", "flush", "insert", "replace", "reset"}
+            changes = first in {"add", "create", "delete", "destroy", "flush", "insert", "replace", "reset"}
+            return (changes or line.has("f", "file")) and not line.has("c", "check")
         case "ufw":
             return bool(first) and first not in {"status", "show", "version", "app", "help"}
         case _:
-            return True
+            return not line.has("t", "test")
 
 
 def stops_system(command: Command, line: Line) -> bool:  # noqa: ARG001

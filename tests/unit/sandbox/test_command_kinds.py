@@ -32,6 +32,7 @@ def rule_of(command: str) -> str | None:
         ("iptables -t nat -F", "change-network"),
         ("iptables-restore < rules", "change-network"),
         ("nft flush ruleset", "change-network"),
+        ("nft -f rules.nft", "change-network"),
         ("ip a flush dev eth0", "change-network"),
         ("ufw --force reset", "change-network"),
         ("systemctl disable --now sshd.service", "stop-services"),
@@ -56,6 +57,7 @@ def test_what_changes_the_whole_machine_is_refused(command, rule):
     [
         *("modprobe -n loop", "lsmod", "modinfo loop", "sysctl -a", "sysctl -n kernel.ostype"),
         *("mount", "mount | grep ext4", "mount -o loop disk.img mnt", "mount --bind / mnt", "umount mnt"),
+        *("nft --check -f rules.nft", "iptables-restore --test < rules", "nft -a list tables"),
         *("umount /mnt/usb", "iptables -L -n -v", "iptables -t nat -S", "nft list ruleset", "ufw status"),
         *("ip addr", "ip -br link show", "ip route get 192.0.2.1", "ip netns delete test", "ifconfig -a"),
         *("systemctl status sshd", "systemctl restart app", "systemctl stop postgresql"),
