@@ -17,11 +17,11 @@ SCRIPT = json.dumps(["sleep:150", "call:current_time {}", "sleep:150", "msg:Here
 
 
 class Serving:
-    def __init__(self, folder, *options):
+    def __init__(self, folder, *options, script=SCRIPT):
         self.environment = dict(os.environ) | {
             "INTERLOCK_STATE_DIR": str(folder / "state"),
             "WORKSPACE_DIR": str(folder / "workspace"),
-            "MODEL": f"scripted:{SCRIPT}",
+            "MODEL": f"scripted:{script}",
             "SESSION_LEASE_SECONDS": "2",
             "WORKER_STABLE_SECONDS": "1",
         }
@@ -116,3 +116,21 @@ async def test_its_workers_do_not_outlive_it_when_it_is_killed(serving):
     assert len(set(pids)) == 2
     await until(lambda: not any(is_there(pid) for pid in pids))
     assert not any(is_there(pid) for pid in pids)
+
+
+async def test_a_folder_that_is_named_is_open_to_its_workers_too(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "here.txt").write_text("x")
+    script = json.dumps(["call:list_files {}", "msg:Listed."])
+    options = ("--open", "chat", "--root", str(folder), "--workers", "1")
+    serving = await asyncio.to_thread(lambda: Serving(tmp_path, *options, script=script))
+    try:
+        client = await serving.client()
+        session_id = (await client.ask("session.create", mode="chat"))["session"]["id"]
+        await client.send("chat.send", session_id=session_id, content="go")
+        told = await client.until(lambda frame: frame["type"] == "tool_result")
+        assert "here.txt" in told["data"]["result"]["stdout"]
+        await client.close()
+    finally:
+        await asyncio.to_thread(serving.end)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from interlock.cli.conversing import Roots, event_json, opened_desk, wanted
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, note, print_json_line, print_text
+from interlock.cli.output import AsJsonLines, note, print_json_line, print_text
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def execute(
     agent: str | None = None,
     model: str | None = None,
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=())] = False,
-    json: AsJson = False,
+    json: AsJsonLines = False,
 ) -> int:
     """Work on one task until it is done, and print the answer. There is nobody to ask.
 

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 # What a disk says that takes no more.
 _NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
+# What shows the names that there are, for somebody who gave another one.
+_SHOWN_BY = {
+    "SESSION_NOT_FOUND": "interlock sessions list",
+    "TASK_NOT_FOUND": "interlock tasks list",
+    "QUESTION_NOT_FOUND": "interlock questions list",
+    "RUN_NOT_FOUND": "interlock workflow runs",
+    "WORKFLOW_NOT_FOUND": "interlock workflow list",
+    "AGENT_NOT_FOUND": "interlock agents list",
+    "NOTHING_TO_UNDO": "interlock sessions list",
+    "INVALID_SETTINGS": "interlock settings show",
+}
+
 _GROUPS = {
     "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
     "chat": ("interlock.cli.chat:chat", "Talk with an agent in the terminal."),
@@ -51,7 +63,7 @@ SUMMARY = "An agent runtime: what an agent may do, what it did, and the proof."
 
 
 def build_app() -> "App":
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     app = App(
         name="interlock",
@@ -60,10 +72,16 @@ def build_app() -> "App":
         help_format="plaintext",
         result_action="return_value",
         error_formatter=_usage_panel,
+        default_parameter=Parameter(show_default=_worth_saying),
     )
     for name, (path, text) in _GROUPS.items():
         app.command(path, name=name, help=text)
     return app
+
+
+def _worth_saying(default: object) -> str | None:
+    """That an option is off, or empty, until it is given goes without saying."""
+    return None if default is None or default is False or default in ((), "") else str(default)
 
 
 def main(tokens: list[str] | None = None) -> None:
@@ -119,7 +137,8 @@ def _tell_stray_faults_safely() -> None:
 def _usage_panel(error: "CycloptsError") -> "Panel":
     from cyclopts import CycloptsPanel
 
-    return CycloptsPanel(_safe(str(error), lines=True))
+    words = " ".join(["interlock", *(error.command_chain or ())])
+    return CycloptsPanel(_safe(f"{error}\n{words} --help tells more.", lines=True))
 
 
 def _discard_output() -> None:
@@ -166,6 +185,8 @@ def _fail(error: Exception) -> int:
         sentence = f"an unexpected fault ({type(error).__name__}): {sentence}"
         if os.environ.get("LOG_LEVEL") == "debug":
             sys.stderr.write(_safe("".join(traceback.format_exception(error)), lines=True))
+    if isinstance(error, InterlockError) and (command := _SHOWN_BY.get(error.code)):
+        sentence = f"{sentence}; see: {command}"
     sys.stderr.write(f"interlock: {_safe(sentence)}\n")
     if isinstance(error, ModeNotOpen):
         return Exit.denied

@@ -15,7 +15,15 @@ from interlock.infra.text import json_value, visible
 # C1 controls and the characters that reorder text.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-AsJson = Annotated[bool, Parameter(name="--json", negative=())]
+AsJson = Annotated[
+    bool, Parameter(name="--json", negative=(), help="The same facts for machines, as JSON.")
+]
+# What comes as it happens; the command says of what kind.
+AsJsonLines = Annotated[bool, Parameter(name="--json", negative=())]
+# What is longer, such as a path, may be broken where there is no room.
+LONG_WORD = 20
+GAP = 3
+PIPE_COLUMNS = 200
 # So many processes.
 Workers = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=64))]
 Count = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=1_000_000))]
@@ -66,15 +74,54 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, styles
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)
-    for row in rows:
-        cells = [visible(str(cell)) for cell in row]
-        table.add_row(*(cells if styles else [escape(cell) for cell in cells]))
+    given = [[visible(str(cell)) for cell in row] for row in rows]
     # A pipe has no width: let every row stay on its line.
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, highlight=False).print(table)
+    room = get_terminal_size().columns if sys.stdout.isatty() else PIPE_COLUMNS
+    plain = [[_plain(cell, styled=styles) for cell in cells] for cells in zip(columns, *given, strict=True)]
+    widths, is_tight = _fitted(plain, room)
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold", collapse_padding=is_tight
+    )
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=width)
+    for cells in given:
+        table.add_row(*(cells if styles else [escape(cell) for cell in cells]))
+    Console(width=max(room, _taken(widths, GAP)), highlight=False).print(table)
+
+
+def _fitted(cells: list[list[str]], room: int) -> tuple[list[int], bool]:
+    """How wide each column is, the widest made narrower first, and whether even the gaps are.
+
+    A name that is broken in two cannot be copied. A date may be, where there is no other way.
+    """
+    widths = [_widest(line for cell in column for line in cell.split("\n")) for column in cells]
+    words = [min(_widest(word for cell in column for word in cell.split()), LONG_WORD) for column in cells]
+    # By what stands first a row is known.
+    words[0] = _widest(word for cell in cells[0] for word in cell.split())
+    least = [width if width <= LONG_WORD else word for width, word in zip(widths, words, strict=True)]
+    if _taken(least, GAP) > room:
+        least = words
+    is_tight = _taken(least, GAP) > room
+    while _taken(widths, GAP - is_tight) > room and widths != least:
+        loose = [number for number, width in enumerate(widths) if width > least[number]]
+        widths[max(loose, key=lambda number: widths[number])] -= 1
+    return widths, is_tight
+
+
+def _taken(widths: list[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
+
+
+def _plain(cell: str, *, styled: bool) -> str:
+    from rich.text import Text
+
+    return Text.from_markup(cell).plain if styled else cell
 
 
 def is_narrow(columns: int) -> bool:

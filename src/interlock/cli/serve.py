@@ -2,12 +2,15 @@
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interlock.cli.conversing import Roots
 from interlock.cli.exits import Exit
 from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note, print_line
-from interlock.cli.runtime import mode_argument, opened_runtime
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.config.gateway import GatewaySettings
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 async def serve(
     *,
     open: str = "",  # noqa: A002 - it is the option's name
+    root: Roots = (),
     host: str | None = None,
     port: int | None = None,
     worker: bool = True,
@@ -31,6 +35,8 @@ async def serve(
     ----------
     open
         Modes that people may switch to, besides those of SESSION_OPEN_MODES: chat, plan, coding.
+    root
+        A folder to work in, instead of those of TOOL_ALLOWED_ROOTS.
     host
         The address to listen on instead of GATEWAY_HOST.
     port
@@ -41,7 +47,7 @@ async def serve(
         Work in so many processes of their own instead of in this one.
     """
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
-    _say_on_the_command_line(host, port)
+    _say_on_the_command_line(host, port, root_arguments(root))
     async with opened_runtime(opened=opened, sandboxed=True) as runtime:
         from interlock.wiring.office import open_office
 
@@ -54,14 +60,23 @@ async def serve(
     return Exit.ok
 
 
-def _say_on_the_command_line(host: str | None, port: int | None) -> None:
-    """The same settings, with the same checks, whoever gives them."""
+def _say_on_the_command_line(host: str | None, port: int | None, roots: tuple[Path, ...] | None) -> None:
+    """The same settings, with the same checks, whoever gives them, and for workers of its own too."""
     import os
 
     if host is not None:
         os.environ["GATEWAY_HOST"] = host
     if port is not None:
         os.environ["GATEWAY_PORT"] = str(port)
+    if roots is not None:
+        os.environ["TOOL_ALLOWED_ROOTS"] = _listed(roots)
+
+
+def _listed(roots: tuple[Path, ...]) -> str:
+    for root in roots:
+        if "," in str(root):
+            raise BadUsage(f"--root {root}: the name of a folder to serve may have no comma")
+    return ",".join(map(str, roots))
 
 
 async def _serve(office: "Office", hands: Hands) -> None:

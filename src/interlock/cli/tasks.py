@@ -6,12 +6,23 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, Count, local_time, note, print_json, print_line, print_table
+from interlock.cli.output import (
+    AsJson,
+    Count,
+    is_narrow,
+    local_time,
+    note,
+    print_json,
+    print_line,
+    print_table,
+)
 from interlock.cli.runtime import opened_office
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
     from interlock.worker.rows import Task, TaskStatus
+
+NARROW = 120
 
 app = App(name="tasks", help="List, show, cancel and retry tasks.", help_format="plaintext")
 
@@ -31,19 +42,36 @@ async def list_tasks(
     limit
         At most so many.
     """
+    from interlock.worker.rows import what_was_asked
+
     wanted = _status(status) if status else None
     async with opened_office() as office:
         found = await office.tasks.list_tasks(session_id=session, status=wanted, limit=limit)
+        asked = await office.runtime.database.read(lambda connection: what_was_asked(connection, found))
     if json:
         print_json([asdict(task) for task in found])
     elif not found:
         note("no tasks")
     else:
-        rows = [
-            [t.id, t.session_id, t.status, t.mode or "", local_time(t.created_us), t.who] for t in found
-        ]
-        print_table(["task", "session", "status", "mode", "put", "by"], rows)
+        _print_tasks(found, asked)
     return Exit.ok
+
+
+def _print_tasks(tasks: "list[Task]", asked: dict[str, str]) -> None:
+    # On a narrow terminal what was asked is worth more than where; `show` tells that.
+    where = [] if is_narrow(NARROW) else ["session"]
+    rows = [
+        [
+            task.id,
+            *(task.session_id for _ in where),
+            task.status,
+            task.mode or "",
+            local_time(task.created_us),
+            asked.get(task.id, ""),
+        ]
+        for task in tasks
+    ]
+    print_table(["task", *where, "status", "mode", "put", "asked"], rows)
 
 
 @app.command

@@ -9,6 +9,7 @@ from interlock.cli.conversing import Roots
 from interlock.cli.exits import Exit
 from interlock.cli.output import (
     AsJson,
+    AsJsonLines,
     Count,
     local_time,
     note,
@@ -88,7 +89,7 @@ async def run(
     mode: str | None = None,
     root: Roots = (),
     model: str | None = None,
-    json: AsJson = False,
+    json: AsJsonLines = False,
 ) -> int:
     """Run a workflow in this process until it is done, stuck, or waits for an answer.
 

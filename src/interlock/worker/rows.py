@@ -9,6 +9,9 @@ from interlock.events.ledger import Scope
 from interlock.infra.records import dataclass
 from interlock.store.driver import Connection, Row
 
+# Of what a task was about.
+MAX_SHOWN = 120
+
 
 class TaskStatus(StrEnum):
     queued = "queued"
@@ -95,6 +98,7 @@ WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY mes
 
 COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
 READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
+BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
 QUESTION_STATUS = "SELECT status FROM questions WHERE id = ? AND session_id = ? AND task = ?"
 
 START = """
@@ -166,6 +170,16 @@ def under_way(connection: Connection, sessions: Sequence[str]) -> dict[str, Task
         return {}
     statement = _UNDER_WAY.replace("{sessions}", ", ".join("?" for _ in sessions))
     return {session: TaskStatus(status) for session, status in connection.query(statement, tuple(sessions))}
+
+
+def what_was_asked(connection: Connection, tasks: Sequence[Task]) -> dict[str, str]:
+    """The beginning of each task's message, in one line; none where it was erased."""
+    found: dict[str, str] = {}
+    for task in tasks:
+        rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
+        if rows and rows[0][0] is not None:
+            found[task.id] = " ".join(str(rows[0][0]).split())[:MAX_SHOWN]
+    return found
 
 
 def new_task(

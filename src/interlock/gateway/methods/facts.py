@@ -1,6 +1,5 @@
 """What happened: tasks, questions, the log and its figures."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 from urllib.parse import quote
@@ -19,13 +18,10 @@ from interlock.gateway.services import Json, Services
 from interlock.infra.errors import PersonError
 from interlock.session.messages import must_be_there
 from interlock.store.driver import Connection
-from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.rows import TaskStatus, what_was_asked
 
 MAX_TREE = 5000
 MAX_FAULTS = 50
-# Of what a task was about.
-MAX_SHOWN = 120
-BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
 
 
 class TasksList(Params):
@@ -72,18 +68,8 @@ async def list_tasks(call: Call[TasksList]) -> Json:
     found = await call.services.tasks.list_tasks(
         session_id=params.session_id, status=status, limit=params.limit
     )
-    asked = await call.services.database.read(lambda db: _what_was_asked(db, found))
+    asked = await call.services.database.read(lambda db: what_was_asked(db, found))
     return {"tasks": [asdict(task) | {"message": asked.get(task.id)} for task in found]}
-
-
-def _what_was_asked(connection: Connection, tasks: Sequence[Task]) -> dict[str, str]:
-    """The beginning of each task's message, in one line; none where it was erased."""
-    found: dict[str, str] = {}
-    for task in tasks:
-        rows = connection.query(BEGINNING, (task.session_id, task.message_seq))
-        if rows and rows[0][0] is not None:
-            found[task.id] = " ".join(str(rows[0][0]).split())[:MAX_SHOWN]
-    return found
 
 
 def _status(name: str) -> TaskStatus:
