@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures reference schema test test-full mutations lint format bench soak lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures reference schema rules test test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -104,6 +104,9 @@ reference: setup-dev ## write docs/reference anew from the code
 
 schema: setup-dev ## write store/schema.sql anew from the migrations
 	@$(BIN)/python -m scripts.schema
+
+rules: setup-dev ## write redaction/rules/ready.json anew from the rules
+	@$(BIN)/python -m scripts.rules
 
 bench: setup-dev ## measure, beside plain code in the same run
 	@$(BIN)/python -m bench

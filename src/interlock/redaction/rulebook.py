@@ -8,6 +8,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from interlock.infra.records import dataclass
 from interlock.redaction.candidate import Check
 from interlock.redaction.checks import CHECKS
@@ -16,6 +18,11 @@ from interlock.redaction.patterns import BadPattern, Node, least_length, parse
 # A rule that is satisfied with less would blank out ordinary words.
 MIN_MATCH_LENGTH = 4
 MAX_RULES = 1000
+
+FOLDER = files("interlock.redaction") / "rules"
+WRITTEN = ("named.toml", "vendors.toml")
+# Made of those by `make rules`.
+READY = "ready.json"
 
 _REFERENCE = re.compile(r"\(\?&([a-z_]+)\)")
 _FIELDS = frozenset({"id", "what", "pattern", "check", "after", "must", "must_not"})
@@ -40,6 +47,8 @@ class Rule:
     after: str | None = None
     must: tuple[tuple[str, ...], ...] = ()
     must_not: tuple[str, ...] = ()
+    # What stands for the pattern where only a set of them is asked (`relaxed`), if that is known.
+    loose: str = ""
 
     @property
     def tree(self) -> Node:
@@ -48,20 +57,31 @@ class Rule:
 
 @cache
 def built_in_rules() -> tuple[Rule, ...]:
-    folder = files("interlock.redaction") / "rules"
+    """Without their examples, and as they were made ready: to read what they are written in takes longer
+    than all that most commands do.
+    """
     return tuple(
-        rule
-        for name in ("named.toml", "vendors.toml")
-        for rule in read_rules((folder / name).read_text("utf-8"), name)
+        Rule(**entry | {"check": CHECKS[entry["check"]] if entry["check"] else None})
+        for entry in _ready()["rules"]
     )
 
 
 @cache
 def secret_name_pattern() -> str:
     """What a name ends with whose value is secret, as the rules have it."""
-    folder = files("interlock.redaction") / "rules"
-    fragments = tomllib.loads((folder / "named.toml").read_text("utf-8"))["fragments"]
-    return f"(?i:{fragments['word']}{fragments['ending']})"
+    pattern: str = _ready()["secret_name"]
+    return pattern
+
+
+@cache
+def _ready() -> dict[str, Any]:
+    ready: dict[str, Any] = orjson.loads((FOLDER / READY).read_bytes())
+    return ready
+
+
+def written_rules() -> tuple[Rule, ...]:
+    """The built-in ones as people write them, with their examples."""
+    return tuple(rule for name in WRITTEN for rule in read_rules((FOLDER / name).read_text("utf-8"), name))
 
 
 def load_rules(path: Path) -> tuple[Rule, ...]:

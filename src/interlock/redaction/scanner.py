@@ -61,10 +61,10 @@ class Scanner:
     """All rules, made ready. Texts are UTF-8, or bytes of any kind."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        ready = [(rule, relaxed(rule.tree)) for rule in rules]
+        ready = [(rule, rule.loose or source_of(relaxed(rule.tree))) for rule in rules]
         ready.sort(key=lambda each: _knows_many_words(each[1]))
         self._rules = [rule for rule, _ in ready]
-        self._trees = [tree for _, tree in ready]
+        self._loose = [source for _, source in ready]
         self._finders: dict[int, _Finder] = {}
         self._which = self._which_of_all()
 
@@ -90,9 +90,13 @@ class Scanner:
         return sorted(found, key=lambda each: (each.begin, each.end)) if len(found) > 1 else found
 
     @cached_property
+    def _trees(self) -> list[Node]:
+        return [relaxed(rule.tree) for rule in self._rules]
+
+    @cached_property
     def heads(self) -> Which:
         """Where it finds nothing, nothing matches, and only the last word can still become a match."""
-        return self._which_of(self._rules, map(head_of, self._trees))
+        return _which_of(self._rules, (source_of(head_of(tree)) for tree in self._trees))
 
     @cached_property
     def firsts(self) -> re.Pattern[str]:
@@ -142,26 +146,17 @@ class Scanner:
 
     def _which_of_all(self) -> Which:
         """By two sets: those that know many words stand behind the others."""
-        first = sum(not _knows_many_words(tree) for tree in self._trees)
-        if not 0 < first < len(self._trees):
-            return self._which_of(self._rules, self._trees)
-        few = self._which_of(self._rules[:first], self._trees[:first])
-        many = self._which_of(self._rules[first:], self._trees[first:])
+        first = sum(not _knows_many_words(source) for source in self._loose)
+        if not 0 < first < len(self._loose):
+            return _which_of(self._rules, self._loose)
+        few = _which_of(self._rules[:first], self._loose[:first])
+        many = _which_of(self._rules[first:], self._loose[first:])
 
         def which(data: bytes) -> list[int]:
             hits, more = few(data), many(data)
             return [*hits, *(first + hit for hit in more)] if more else hits
 
         return which
-
-    def _which_of(self, rules: Iterable[Rule], trees: Iterable[Node]) -> Which:
-        patterns = re2.Set.SearchSet(options())
-        for rule, tree in zip(rules, trees, strict=True):
-            try:
-                patterns.Add(source_of(tree).encode())
-            except re2.error as error:
-                raise BadRules(f"rule {rule.id}: {_said(error)}") from None
-        return which_of(patterns)
 
     def _finder(self, number: int) -> "_Finder":
         finder = self._finders.get(number)
@@ -216,8 +211,18 @@ class _Finder:
         return self._check is None or self._check(Candidate(data, start, begin, end))
 
 
-def _knows_many_words(tree: Node) -> bool:
-    return len(source_of(tree)) > _MANY_WORDS
+def _which_of(rules: Iterable[Rule], sources: Iterable[str]) -> Which:
+    patterns = re2.Set.SearchSet(options())
+    for rule, source in zip(rules, sources, strict=True):
+        try:
+            patterns.Add(source.encode())
+        except re2.error as error:
+            raise BadRules(f"rule {rule.id}: {_said(error)}") from None
+    return which_of(patterns)
+
+
+def _knows_many_words(source: str) -> bool:
+    return len(source) > _MANY_WORDS
 
 
 def last_word(data: bytes) -> int:

@@ -2,17 +2,25 @@
 
 import json
 import shlex
-from importlib.resources import files
+from dataclasses import replace
 
 import pytest
+from scripts.rules import ready
 
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import built_in_rules, check_pattern, read_rules, refuse_doubles
+from interlock.redaction.rulebook import (
+    FOLDER,
+    READY,
+    built_in_rules,
+    check_pattern,
+    read_rules,
+    refuse_doubles,
+    written_rules,
+)
 from interlock.redaction.scanner import Scanner, check_examples
 from tests.unit.redaction.case_file import fed
 
-RULES = built_in_rules()
-FOLDER = files("interlock.redaction") / "rules"
+RULES = written_rules()
 # These look at how the line begins, or at quotes; inside others they are another rule's matter.
 AT_A_LINE = {"env-line", "pgpass", "table-cell", "netrc", "xml-named", "on-the-next-line"}
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -21,6 +29,13 @@ each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 @pytest.fixture(scope="module")
 def redactor() -> Redactor:
     return Redactor()
+
+
+def test_what_is_ready_is_what_is_written():
+    """Otherwise: `make rules`."""
+    assert (FOLDER / READY).read_bytes() == ready()
+    bare = [replace(rule, must=(), must_not=()) for rule in RULES]
+    assert [replace(rule, loose="") for rule in built_in_rules()] == bare
 
 
 def test_no_two_rules_have_the_same_name():
