@@ -226,7 +226,7 @@ def told_value(candidate: Candidate) -> bool:
     value = candidate.value.rstrip(b".,;:!?)'\"*")
     if candidate.is_called or has_safe_name(candidate.context):
         return False
-    if value.startswith(REST_OF_A_MARK) or VERB.search(candidate.context):
+    if value.startswith(REST_OF_A_MARK) or VERB.search(candidate.context) or FIELD.fullmatch(value):
         return False
     if DOTTED.fullmatch(value) or REGEX.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
         return False

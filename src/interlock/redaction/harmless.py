@@ -80,7 +80,7 @@ NO_PASSWORD = compiled(r"(?i:token|key|secret|令牌|密钥|密鑰|密匙|私钥
 # What a sentence about a flag goes on with, or calls its value.
 FLAG_WORD = compiled(
     r"""(?:[a-z]{1,6}|[a-z]+(?:ly|tions?|ments?|ing|ity)|commands?|options?|switch(?:es)?|arguments?|parameters?
-    |instead|without|together|support|because|through|[A-Z][A-Z_\-]{2,24}|[(\[].*)(?:[.,:;)]|\xe2\x80\x99)*"""
+    |instead|without|together|support|because|through|[A-Z][A-Z_\-]{2,24}|[(\[].*)(?:[.,:;)\]|]|\xe2\x80\x99)*"""
 )
 PLAIN_WORDS = compiled(r"[A-Za-z]+[0-9]{0,4}(?:[-_.:/][A-Za-z]*[0-9.]{0,6})*")
 MESSAGE_KEY = compiled(
