@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.judges import PHONE
 from tests.e2e.page.model import called, refused, said
-from tests.e2e.page.window import begin, composer, is_done, say, switch_mode
+from tests.e2e.page.window import begin, composer, is_done, say, session_id, switch_mode, task
 from tests.unit.questions.widget_cases import CASES
 
 COLUMNS = 12
@@ -115,3 +115,22 @@ def test_a_button_hides_no_two_lines_and_what_failed_is_counted(server, page, mo
     expect(nine).to_contain_text("line 8")
     expect(none.get_by_text("failed", exact=True)).to_be_visible()
     expect(reading.get_by_text("1 failed", exact=True)).to_be_visible()
+    page.set_viewport_size(PHONE["viewport"])
+    assert eight.get_by_role("button", name="Copy").bounding_box()["width"] < 44
+
+
+def test_a_session_is_opened_at_its_end(server, page, enter, model):
+    """Its cards are drawn one after another, and each makes it longer."""
+    (server.root / "long.txt").write_text("".join(f"line {number}\n" for number in range(8)))
+    is_done(begin(page, model.plays("Hello once more", said("Hello."))))
+    switch_mode(page, "chat_safe", "chat")
+    reads = called(*[("read_file", {"path": "long.txt"})] * 6)
+    for number in range(4):
+        is_done(say(page, model.plays(f"Read it all {number}", reads, said("Read."))))
+    other = enter(server, f"#/chat/{session_id(page)}", viewport={"width": 1000, "height": 600})
+    last = task(other, "Read it all 3")
+    expect(last.get_by_text("Done", exact=True)).to_be_in_viewport()
+    other.get_by_role("main").hover()
+    other.mouse.wheel(0, -300)
+    expect(last.get_by_text("Done", exact=True)).not_to_be_in_viewport()
+    expect(other.get_by_role("button", name="To the end")).to_be_visible()

@@ -7,6 +7,7 @@ export class Place {
   sticks = true;
   #find;
   #height = 0;
+  #top = 0;
 
   /** @param {() => HTMLElement|null} find what scrolls */
   constructor(find) {
@@ -18,20 +19,28 @@ export class Place {
     const scroller = this.#find();
     if (this.sticks) scroller.scrollTop = Math.max(scroller.scrollTop, aim(scroller));
     this.#height = scroller.scrollHeight;
+    this.#top = scroller.scrollTop;
   }
 
-  /** @returns {boolean} whether that changed something */
+  /**
+   * Told also of what `keep` did itself, and later: what grew since has not been followed yet, and nobody left the end.
+   * @returns {boolean} whether that changed something
+   */
   scrolled() {
-    const scroller = this.#find();
-    const sticks = aim(scroller) - scroller.scrollTop < NEAR_PX;
-    if (sticks === this.sticks) return false;
-    this.sticks = sticks;
-    return true;
+    return !(this.sticks && this.#find().scrollTop >= this.#top) && this.#look();
   }
 
   /** Something was folded in or out by hand: the reader stays where he is. */
   toggled() {
-    return this.#find().scrollHeight !== this.#height && this.scrolled();
+    return this.#find().scrollHeight !== this.#height && this.#look();
+  }
+
+  #look() {
+    const scroller = this.#find();
+    const sticks = aim(scroller) - scroller.scrollTop < NEAR_PX;
+    const isOther = sticks !== this.sticks;
+    this.sticks = sticks;
+    return isOther;
   }
 
   toEnd() {
