@@ -23,7 +23,7 @@ from bench.redaction_cases import read_cases, scores, streamed
 from bench.rows import Row, interleaved
 from interlock.redaction.candidate import LOOKS_BACK, Candidate
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.redaction.rulebook import Rule, built_in_rules
+from interlock.redaction.rulebook import Rule, built_in_rules, written_rules
 
 ROUNDS, DELTA_ROUNDS, GROWTH_ROUNDS = 7, 25, 3
 MEGABYTE, PIECE, FOR_RE = 1 << 20, 64 * 1024, 128 * 1024
@@ -325,7 +325,7 @@ def each_microseconds(work: Callable[[], object], times: int) -> float:
 
 def hostile() -> dict[str, str]:
     """Texts that keep many rules, or one of them, busy and undecided."""
-    beginnings = "".join(example[0] for rule in built_in_rules() for example in rule.must)
+    beginnings = "".join(example[0] for rule in written_rules() for example in rule.must)
     body = "QkZnPHyVIZcPZ4Ohf6tWu0Yv2MnDUBNZ0YYIxNYd20DowTcfKDAbcdefghijklm\n"
     begins = "-----BEGIN PRIVATE KEY-----\n"
     starts = {
