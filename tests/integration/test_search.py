@@ -36,6 +36,17 @@ async def test_titles_and_messages_are_found_the_newest_first(store):
     assert found(store, "harbour", limit=1) == [("new", None, "HARBOUR plans")]
 
 
+async def test_words_are_found_wherever_they_stand_in_one_message(store):
+    await talk(store, "The boat lies in the **old** harbour", "a harbour", "an old boat", identity="a")
+    assert [seq for _, seq, _ in found(store, "harbour old")] == [2]
+    assert [seq for _, seq, _ in found(store, "old  Boat")] == [4, 2]
+    assert found(store, "harbour car") == []
+    long = "the quick brown fox jumps over the lazy dog and away into the woods"
+    await talk(store, long, identity="b")
+    assert [place[:2] for place in found(store, long)] == [("b", 2)]
+    assert found(store, f"{long} again") == []
+
+
 async def test_letters_of_any_script_are_found_in_upper_and_lower_case(store):
     await talk(store, "Die Straße nach KÖLN", "Привет МИР", "你好世界", identity="a")
     assert [seq for _, seq, _ in found(store, "köln")] == [2]

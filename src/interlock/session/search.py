@@ -17,15 +17,13 @@ from interlock.store.driver import Connection
 
 _SAID = """
 SELECT seq, content FROM messages
-WHERE session_id = ? AND role IN ('user', 'assistant') AND content {LIKE} ? ESCAPE '!'
+WHERE session_id = ? AND role IN ('user', 'assistant') AND {WORDS}
 ORDER BY seq DESC LIMIT ?
 """
-SAID = {
-    "sqlite": _SAID.replace("{LIKE}", "LIKE"),
-    "postgresql": _SAID.replace("{LIKE}", "ILIKE"),
-}
+_HAS_WORD = {"sqlite": "content LIKE ? ESCAPE '!'", "postgresql": "content ILIKE ? ESCAPE '!'"}
 
 MAX_QUERY_CHARS = 200
+MAX_WORDS = 10
 MAX_SESSIONS = 2000
 # Of all sessions together. A session's events are counted, of which its messages are a part.
 MAX_ROWS = 500_000
@@ -48,32 +46,49 @@ class Match:
     snippet: str
 
 
+class _Wanted:
+    """What is looked for: every word of it, in upper or lower case, wherever they stand in one text."""
+
+    def __init__(self, text: str) -> None:
+        self.words = text.split(maxsplit=MAX_WORDS - 1)
+        self._places = [re.compile(re.escape(word), re.IGNORECASE) for word in self.words]
+        self._side_by_side = re.compile(re.escape(text), re.IGNORECASE)
+
+    def place(self, text: str) -> tuple[int, int] | None:
+        """Where to look: at the words as they were written, else at the first of them."""
+        hits = [place.search(text) for place in self._places]
+        if hits[0] is None or None in hits:
+            return None
+        return (self._side_by_side.search(text) or hits[0]).span()
+
+
 def search_sessions(connection: Connection, query: str, *, limit: int) -> list[Match]:
-    """Where the text occurs, in upper or lower case: the session that was used last comes first."""
+    """Where all the words occur: the session that was used last comes first."""
     text = storable(query.strip())
     if not text:
         return []
     if len(text) > MAX_QUERY_CHARS:
         raise PersonError(f"query: at most {MAX_QUERY_CHARS} characters can be looked for")
-    wanted = re.compile(re.escape(text), re.IGNORECASE)
-    return list(islice(_matches(connection, text, wanted), limit))
+    return list(islice(_matches(connection, _Wanted(text)), limit))
 
 
-def _matches(connection: Connection, text: str, wanted: re.Pattern[str]) -> Iterator[Match]:
-    pattern, is_rough = _pattern(text)
+def _matches(connection: Connection, wanted: _Wanted) -> Iterator[Match]:
+    asked = [_pattern(word) for word in wanted.words]
+    patterns, is_rough = [pattern for pattern, _ in asked], any(rough for _, rough in asked)
+    statement = _SAID.replace("{WORDS}", " AND ".join(_HAS_WORD[connection.dialect] for _ in patterns))
     looked_at = 0
     for session in _sessions(connection):
-        if hit := wanted.search(session.title):
-            yield Match(session, None, snippet(session.title, hit.span()))
+        if span := wanted.place(session.title):
+            yield Match(session, None, snippet(session.title, span))
         looked_at += session.last_seq
         if looked_at > MAX_ROWS:
             continue
-        parameters = (session.id, pattern, _ROUGH_ROWS if is_rough else PER_SESSION)
-        rows = connection.query(SAID[connection.dialect], parameters)
-        found = ((seq, content, wanted.search(content)) for seq, content in rows)
-        said = ((seq, content, hit.span()) for seq, content, hit in found if hit)
-        for seq, content, span in islice(said, PER_SESSION):
-            yield Match(session, seq, snippet(content, span))
+        parameters = (session.id, *patterns, _ROUGH_ROWS if is_rough else PER_SESSION)
+        rows = connection.query(statement, parameters)
+        found = ((seq, content, wanted.place(content)) for seq, content in rows)
+        said = ((seq, content, span) for seq, content, span in found if span)
+        for seq, content, place in islice(said, PER_SESSION):
+            yield Match(session, seq, snippet(content, place))
 
 
 def _sessions(connection: Connection) -> Iterator[Session]:
