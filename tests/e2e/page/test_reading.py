@@ -92,6 +92,12 @@ def test_a_long_question_is_read_from_its_beginning(server, enter, model):
     expect(asked.get_by_role("heading", name="Release")).to_be_in_viewport()
     page.reload()
     expect(asked.get_by_role("heading", name="Release")).to_be_in_viewport()
+    boxes = [
+        asked.get_by_text(label, exact=True).locator("xpath=ancestor::label") for label in ("public", "mac")
+    ]
+    assert all(
+        box.evaluate("element => parseFloat(getComputedStyle(element).paddingLeft)") > 5 for box in boxes
+    )
     asked.get_by_role("textbox", name=re.compile("^Version")).fill("1.2")
     submit = asked.get_by_role("button", name="Submit")
     submit.scroll_into_view_if_needed()
