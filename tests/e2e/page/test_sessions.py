@@ -29,6 +29,7 @@ def test_a_first_message_makes_a_session_and_gives_it_its_title(server, page, mo
     expect(page.get_by_role("heading", level=1, name="Count the windmills")).to_be_visible()
     expect(_link(page, "Count the windmills")).to_have_attribute("aria-current", "page")
     expect(page).to_have_title("Count the windmills · Interlock")
+    expect(page.get_by_title("Model: openai")).to_have_text("double-1")
     stored = server.rows("SELECT title, kind FROM sessions WHERE id = ?", session_id(page))
     assert [title for title, _ in stored] == ["Count the windmills"]
     new_chat(page)

@@ -230,6 +230,7 @@ async def info(call: Call[NoParams]) -> Json:
         "can_switch_modes": len(about.open_modes) > 1,
         "models": list(models.names),
         "usual_model": models.usual,
+        "usual_model_name": models.open(models.usual).name,
         "sandbox": dict(about.sandbox),
         "roots": list(about.roots),
         "retention_days": about.retention_days,

@@ -48,7 +48,7 @@ function modelChoice(host, chat, choice) {
   const names = modelNames();
   const now = (chat ? chat.session?.model : choice.model) || '';
   const usual = api.info?.usual_model ?? '';
-  if (names.length < 2) return usual ? html`<span class="badge model" title=${t('model.label')}>${usual}</span>` : nothing;
+  if (names.length < 2) return usual ? html`<span class="badge model" title="${t('model.label')}: ${usual}">${api.info.usual_model_name}</span>` : nothing;
   return html`<select class="small-select" aria-label=${t('model.label')} title=${t('model.label')} @change=${(event) => host.chooseModel(event.target.value)}>
     <option value="" .selected=${live(!now)}>${t('model.usual_is', { model: usual })}</option>
     ${names.map((name) => html`<option value=${name} .selected=${live(now === name)}>${name}</option>`)}
