@@ -56,6 +56,7 @@ _GROUPS = {
     "backup": ("interlock.cli.storage:backup", "Write the whole store into one file."),
     "restore": ("interlock.cli.storage:restore", "Fill the store from a backup, after checking it."),
     "db": ("interlock.cli.storage:app", "Look after the database."),
+    "completion": ("interlock.cli.completion:completion", "Have your shell complete all of this."),
 }
 
 

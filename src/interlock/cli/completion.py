@@ -1,0 +1,20 @@
+"""`interlock completion`: what a shell needs to complete our commands."""
+
+import sys
+from typing import Literal
+
+from interlock.cli.exits import Exit
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print a script with which your shell completes commands and options.
+
+    Parameters
+    ----------
+    shell
+        bash, zsh or fish.
+    """
+    from interlock.cli.main import build_app
+
+    sys.stdout.write(build_app().generate_completion(shell=shell))
+    return Exit.ok
