@@ -15,6 +15,7 @@ from interlock.redaction.rulebook import secret_name_pattern
 _MAX_NAME = 128
 # A pair of fields, as in a container's environment: {"name": "DB_PASSWORD", "value": "…"}.
 _NAME_FIELDS = ("name", "Name", "key", "Key", "variable", "field")
+_NAMING = frozenset(_NAME_FIELDS)
 _VALUE_FIELDS = frozenset(
     {"value", "Value", "default", "secretValue", "secret_value", "plainText", "plain_text"}
 )
@@ -32,17 +33,15 @@ def is_secret_item(name: str, item: Any) -> bool:
     return bool(item) and all(isinstance(each, str) and _is_secret_text(name, each) for each in item)
 
 
-def names_in(value: Mapping[Any, Any]) -> Callable[[Any], Any]:
-    """What a field of it is called: its key, or what another field says that it is called."""
+def names_in(value: Mapping[Any, Any]) -> Callable[[Any], Any] | None:
+    """What a field of it is called, where another field says so; None where each is called as its key."""
+    if _NAMING.isdisjoint(value):
+        return None
     for field in _NAME_FIELDS:
         name = value.get(field)
         if isinstance(name, str) and is_secret_name(name):
             return lambda key: name if key in _VALUE_FIELDS else key
-    return _same
-
-
-def _same(key: Any) -> Any:
-    return key
+    return None
 
 
 def is_flag_of(before: Any, item: Any) -> bool:

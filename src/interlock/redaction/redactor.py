@@ -7,7 +7,7 @@ from typing import Any
 from interlock.infra.records import dataclass
 from interlock.redaction.harmless import MARK
 from interlock.redaction.known import MIN_SECRET_LENGTH, rules_for
-from interlock.redaction.names import is_flag_of, is_secret_item, names_in
+from interlock.redaction.names import is_flag_of, is_secret_item, is_secret_name, names_in
 from interlock.redaction.rulebook import Rule, built_in_rules
 from interlock.redaction.scanner import Found, Scanner
 from interlock.redaction.stream import RedactionStream
@@ -17,6 +17,7 @@ __all__ = ["MARK", "MIN_SECRET_LENGTH", "Redacted", "Redactor"]
 
 # A shorter secret made of digits is taken out of texts only: as a number it may be any limit or size.
 _MIN_NUMBER_DIGITS = 9
+_SAYS_NOTHING = frozenset({type(None), bool, float})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,14 @@ class Redactor:
 
     def _gather(self, value: Any, texts: list[str]) -> bool:
         """Collect the texts in a structure. False where it has something to be masked or made text of."""
+        kind = type(value)
+        if kind is dict:
+            return self._gather_items(value, texts)
+        if kind in _SAYS_NOTHING:
+            return True
         if isinstance(value, str):
             texts.append(value)
-        elif value is None or isinstance(value, bool | float):
+        elif isinstance(value, bool | float):
             return True
         elif isinstance(value, int):
             return not self._numbers or str(value) not in self._numbers
@@ -100,13 +106,17 @@ class Redactor:
         return True
 
     def _gather_items(self, value: Mapping[Any, Any], texts: list[str]) -> bool:
+        """This is done with every event: what is most of it, plain texts, is not handed on."""
         named = names_in(value)
         for key, item in value.items():
             if isinstance(key, str):
                 texts.append(key)
-                if is_secret_item(named(key), item):
+                name = key if named is None else named(key)
+                if is_secret_name(name) and is_secret_item(name, item):
                     return False
-            if not self._gather(item, texts):
+            if type(item) is str:
+                texts.append(item)
+            elif not self._gather(item, texts):
                 return False
         return True
 
@@ -114,7 +124,7 @@ class Redactor:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            named = names_in(value)
+            named = names_in(value) or _same
             return {self._safe(key): self._safe_item(named(key), item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return type(value)(
@@ -131,6 +141,10 @@ class Redactor:
         if isinstance(key, str) and is_secret_item(key, item):
             return [MARK for _ in item] if isinstance(item, list | tuple) else MARK
         return self._safe(item)
+
+
+def _same(key: Any) -> Any:
+    return key
 
 
 def _numbers(known: Iterable[str]) -> frozenset[str]:
