@@ -114,6 +114,9 @@ async def test_a_new_conversation_leaves_the_old_one_its_answer(open_street, tel
     await telegram.until_shown(ADA, "A new conversation")
     await telegram.until_shown(ADA, "late answer")
     await street.delivered()
+    told, answer = telegram.texts(ADA)
+    assert told.startswith("A new conversation")
+    assert answer == "late answer"
 
 
 async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open_street, telegram):

@@ -296,6 +296,8 @@ async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, mo
     async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
         await telegram.until_shown(ADA, "one")
         await street.delivered()
+    assert len(tries) > 3
+    assert telegram.texts(ADA) == ["one"]
 
 
 async def test_an_update_that_the_library_cannot_read_is_passed_over(open_street, telegram):

@@ -40,6 +40,16 @@ def made_by(dataclass) -> dict[str, type]:
         size: int = field(init=False, default=7)
         parts: dict[str, int] = field(init=False, default_factory=dict)
 
+    return _classes(locals()) | odd_ones_made_by(dataclass)
+
+
+def _classes(found: dict[str, Any]) -> dict[str, type]:
+    return {name: kind for name, kind in found.items() if isinstance(kind, type)}
+
+
+def odd_ones_made_by(dataclass) -> dict[str, type]:
+    """With something of their own in place of what is made."""
+
     @dataclass(slots=True)
     class Count:
         number: int = 0
@@ -80,7 +90,7 @@ def made_by(dataclass) -> dict[str, type]:
     class Box(Generic[Held]):
         held: Held
 
-    return {name: kind for name, kind in locals().items() if isinstance(kind, type)}
+    return _classes(locals())
 
 
 OURS, THEIRS = made_by(records.dataclass), made_by(dataclasses.dataclass)
