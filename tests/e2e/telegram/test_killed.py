@@ -119,6 +119,46 @@ async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
     assert bot.events("ask_user.answered")[0]["answer"] == {"values": {"a": "one", "b": "two"}}
 
 
+async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
+    fields = [{"name": "a", "label": "First"}, {"name": "b", "label": "Second"}]
+    form = {"type": "form", "message": "Who are you?", "fields": fields}
+    bot = new_bot({"tool_calls": [{"name": "ask_user", "arguments": form}]}, "msg:Thank you.")
+    bot.start(dies_at="Records.note_state:after:1")
+    await telegram.say(ADA, "go")
+    prompt = await telegram.until_shown(ADA, "(1 of 2) First", 40)
+    await telegram.reply(ADA, prompt.message_id, "one")
+    assert await bot.ended() == -signal.SIGKILL, bot.output
+    bot.start()
+    prompt = await telegram.until_shown(ADA, "(2 of 2) Second", 40)
+    await telegram.reply(ADA, prompt.message_id, "two")
+    await telegram.until_shown(ADA, "Thank you.", 40)
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert [each["answer"] for each in bot.events("ask_user.answered")] == [
+        {"values": {"a": "one", "b": "two"}}
+    ]
+
+
+async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_bot, telegram):
+    question = {"type": "feedback", "message": "How was it?", "comment": "required"}
+    bot = new_bot(
+        {"tool_calls": [{"name": "ask_user", "arguments": question}]}, "msg:Thank you.", "msg:No."
+    )
+    bot.start(dies_at="QuestionDesk.answer:after:1")
+    await telegram.say(ADA, "go")
+    prompt = await telegram.until_shown(ADA, "Your comment?", 40)
+    await telegram.reply(ADA, prompt.message_id, "fine")
+    assert await bot.ended() == -signal.SIGKILL, bot.output
+    bot.start()
+    await telegram.until_shown(ADA, "Thank you.", 40)
+    await telegram.say(ADA, "/help")
+    await telegram.until_shown(ADA, "/undo")
+    await bot.replied()
+    assert await bot.stop() == 0
+    assert len(bot.events("task.queued")) == 1
+    assert len(bot.events("ask_user.answered")) == 1
+
+
 async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_killed(new_bot, telegram):
     first = new_bot("msg:one", "msg:two")
     first.start()

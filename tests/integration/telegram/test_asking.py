@@ -59,6 +59,20 @@ async def test_one_of_several_or_ones_own_words(open_street, telegram):
     assert await answer(street) == {"choices": [], "other": "Blue, please"}
 
 
+async def test_own_words_that_do_not_fit_leave_the_buttons_where_they_are(open_street, telegram):
+    several = {"multiple": True, "min_choices": 2, "allow_other": True}
+    street = await open_street(MODEL=asking(type="selection", message="Which?", options=OPTIONS, **several))
+    await telegram.say(ADA, "go")
+    shown = await telegram.until_shown(ADA, "Which?")
+    await telegram.reply(ADA, shown.message_id, "Blue, please")
+    await telegram.until_shown(ADA, "must be chosen, not 1")
+    await telegram.press(ADA, shown.message_id, "☐ Red")
+    await telegram.until(lambda: "☑ Red" in shown.labels)
+    await telegram.reply(ADA, shown.message_id, "Blue, please")
+    await telegram.until_shown(ADA, "Thank you.")
+    assert await answer(street) == {"choices": ["r"], "other": "Blue, please"}
+
+
 async def test_several_are_switched_and_then_done(open_street, telegram):
     street = await open_street(
         MODEL=asking(type="selection", message="Which?", options=OPTIONS, multiple=True, min_choices=1)

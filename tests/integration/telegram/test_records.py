@@ -86,7 +86,7 @@ async def test_messages_are_noted_and_their_end_is_told_once(store, records):
     assert (await records.task(task.task_id)).shown == {"text:0:0": 70}
     state = await records.ask("q_1", task)
     assert state == {}
-    await records.note_state("q_1", {"at": 1, "values": {"a": SECRET}})
+    await records.note_state("q_1", {"at": 1, "values": {"a": SECRET}}, message(1))
     assert (await records.ask("q_1", task))["at"] == 1
     assert SECRET not in str(await records.question("q_1"))
     sent = ReplySent(channel="telegram", chat=str(CHAT), task_id=task.task_id, message_ids=[70])
@@ -143,7 +143,8 @@ async def test_one_process_holds_a_bot_and_only_it_stores_anything(store, record
         records.talk_in(CHAT, session.id),
         records.note_shown("t_1", "status", 1),
         records.ask("q_1", task),
-        records.note_state("q_1", {}),
+        records.note_state("q_1", {}, message(1)),
+        records.note_answer(message(1), "q_1"),
         records.end(task, sent, NO_SCOPE),
     ):
         with pytest.raises(BotTaken):

@@ -320,6 +320,11 @@ def _filled(form: Form, state: State, said: str) -> Step:
     return Changed({"at": at + 1, "values": values, "prompt": number})
 
 
+def asks_again(widget: Widget, state: State, *, by_press: bool) -> bool:
+    """Whether an answer that did not fit is asked for in a message of its own. Else the buttons stay."""
+    return not isinstance(widget, Selection) and (bool(state.get("prompt")) or not by_press)
+
+
 def refused(state: State, reason: str) -> State:
     """The answer did not fit: ask the last part again, with the reason."""
     return {**state, "reason": reason, "prompt": int(state.get("prompt", 0)) + 1}

@@ -11,7 +11,16 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from interlock.channels.telegram.asking import Answered, Changed, State, Step, pressed, refused, replied
+from interlock.channels.telegram.asking import (
+    Answered,
+    Changed,
+    State,
+    Step,
+    asks_again,
+    pressed,
+    refused,
+    replied,
+)
 from interlock.channels.telegram.commands import MODE_PRESS, Commands
 from interlock.channels.telegram.content import Content
 from interlock.channels.telegram.records import Records, ShownTask, Waiting
@@ -134,11 +143,12 @@ class Conversation:
 
     async def _deal_with_text(self, waiting: Sequence[Waiting]) -> float:
         first = waiting[0].incoming
-        if first.reply_to is not None:
+        question_id: str | None = first.answers
+        if first.reply_to is not None and not question_id:
             question_id = await self._records.question_shown_by(self._chat, first.reply_to)
-            if question_id is not None and await self._guarded(first, self._reply(first, question_id)):
-                await self._records.done([first])
-                return 0.0
+        if question_id and await self._guarded(first, self._reply(first, question_id)):
+            await self._records.done([first])
+            return 0.0
         group, wait = _together(waiting, self._services.given.pending_seconds)
         if wait <= 0:
             await self._seal(group)
@@ -261,7 +271,8 @@ class Conversation:
         """False: it is a message like any other."""
         found = await self._open_question(question_id)
         if found is None:
-            return False
+            # What was noted as its answer has been given.
+            return bool(incoming.answers)
         question, task, state = found
         step = replied(question.read_widget(), state, incoming.text)
         if step is None:
@@ -291,6 +302,8 @@ class Conversation:
         step: Step,
     ) -> None:
         if isinstance(step, Answered):
+            if incoming.kind is Kind.text:
+                await self._records.note_answer(incoming, question.id)
             try:
                 who = person(incoming.user_id)
                 await self._services.questions.answer(question.id, step.given, who=who)
@@ -299,11 +312,11 @@ class Conversation:
                 self.say(Content(CLOSED))
                 return
             except InvalidAnswer as error:
-                if incoming.kind is Kind.press and not state.get("prompt"):
+                if not asks_again(question.read_widget(), state, by_press=incoming.kind is Kind.press):
                     self.say(Content(_sentence(error)))
                     return
                 step = Changed(refused(state, str(error)))
-        await self._records.note_state(question.id, step.state)
+        await self._records.note_state(question.id, step.state, incoming)
         if (view := self._house.view(task.task_id)) is not None:
             view.show_question(question.id, step.state)
 

@@ -5,7 +5,8 @@ What came in and the number up to which everything has come in are one transacti
 in once, whenever the process ends.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
@@ -19,11 +20,18 @@ from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import now_us
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
+from interlock.infra.errors import StoreError, may_pass
+from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
+
+_log = Log(__name__)
+
+# How soon it is tried again to store or to read what could not be.
+AGAIN_SECONDS = 1.0
 
 READ_PLACE = "SELECT next_update, updated_us FROM telegram_bots WHERE bot_id = ?"
 MOVE_PLACE = """
@@ -39,6 +47,7 @@ SELECT update_id, document, received_us, task_id FROM telegram_inbox
 WHERE bot_id = ? AND chat_id = ? ORDER BY update_id
 """
 SEAL = "UPDATE telegram_inbox SET task_id = ?, document = ? WHERE bot_id = ? AND update_id = ?"
+NOTE_ANSWER = "UPDATE telegram_inbox SET document = ? WHERE bot_id = ? AND update_id = ?"
 DONE = "DELETE FROM telegram_inbox WHERE bot_id = ? AND update_id = ?"
 CHATS_AT_WORK = """
 SELECT chat_id FROM telegram_inbox WHERE bot_id = ?
@@ -258,12 +267,24 @@ class Records:
 
         return await self._database.read(read)
 
-    async def note_state(self, question_id: str, state: dict[str, Any]) -> None:
+    async def note_state(self, question_id: str, state: dict[str, Any], by: Incoming) -> None:
+        """With it, what brought the person there was dealt with: else it would be a step once more."""
         text = orjson.dumps(self._redactor.value(state)).decode()
 
         def work(transaction: Transaction) -> None:
             self._begin(transaction)
             transaction.connection.change(NOTE_STATE, (text, question_id))
+            transaction.connection.change(DONE, (self._bot, by.update_id))
+
+        await self._events.transact(SYSTEM_STREAM, work)
+
+    async def note_answer(self, incoming: Incoming, question_id: str) -> None:
+        """From now on this is the answer to that question, and no message, even if it is closed by then."""
+        document = replace(incoming, answers=question_id).as_json()
+
+        def work(transaction: Transaction) -> None:
+            self._begin(transaction)
+            transaction.connection.change(NOTE_ANSWER, (document, self._bot, incoming.update_id))
 
         await self._events.transact(SYSTEM_STREAM, work)
 
@@ -296,6 +317,18 @@ class Records:
 
     def _safe(self, incoming: Incoming) -> Incoming:
         return replace(incoming, text=self._redactor.text(storable(incoming.text)))
+
+
+async def insist(store: Callable[[], Awaitable[None]]) -> None:
+    """What nobody would tell again is stored as soon as the store takes it."""
+    while True:
+        try:
+            return await store()
+        except StoreError as error:
+            if not may_pass(error):
+                raise
+            _log.warning("telegram_not_stored", error=str(error))
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 def _forget(connection: Connection, task_id: str) -> None:

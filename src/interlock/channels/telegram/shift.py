@@ -5,6 +5,7 @@ for that.
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.bot import TelegramBot
@@ -13,7 +14,7 @@ from interlock.channels.telegram.conversation import Conversation
 from interlock.channels.telegram.dismissal import dismiss, is_disallowed
 from interlock.channels.telegram.heard import Heard
 from interlock.channels.telegram.polling import Polling
-from interlock.channels.telegram.records import Records, ShownTask
+from interlock.channels.telegram.records import AGAIN_SECONDS, Records, ShownTask, insist
 from interlock.channels.telegram.services import Services
 from interlock.channels.telegram.traffic import Pace, Traffic
 from interlock.channels.telegram.updates import BotName
@@ -28,7 +29,6 @@ from interlock.infra.mailbox import Mailbox
 _log = Log(__name__)
 
 MAX_HEARD = 500
-AGAIN_SECONDS = 1.0
 FLUSH_SECONDS = 5.0
 
 
@@ -178,16 +178,21 @@ class Shift:
             self._start(ear.follow())
 
     async def _ended(self, view: TaskView) -> None:
+        """The chat shows it by now, and does not wait until that is recorded."""
+        self._start(self._put_away(view))
+
+    async def _put_away(self, view: TaskView) -> None:
         task = view.task
         try:
-            await self._record_end(view)
-        finally:
-            self._views.pop(task.task_id, None)
-            if not any(other.task.session_id == task.session_id for other in self._views.values()):
-                await self._leave(task.session_id)
-            self._told.set()
-            # A message may have waited for room in the queue.
-            self._chat(task.chat_id).wake()
+            await insist(lambda: self._record_end(view))
+        except Exception as error:  # noqa: BLE001 - the others of its session and its chat go on
+            _log.error("telegram_end_not_recorded", task_id=task.task_id, exc_info=error)
+        self._views.pop(task.task_id, None)
+        if not any(other.task.session_id == task.session_id for other in self._views.values()):
+            await self._leave(task.session_id)
+        self._told.set()
+        # A message may have waited for room in the queue.
+        self._chat(task.chat_id).wake()
 
     async def _record_end(self, view: TaskView) -> None:
         task = view.task
@@ -289,6 +294,6 @@ class Ear:
                 await self._shift.drop_session(self._session_id)
             elif (view := self._shift.view(heard.task_id)) is not None:
                 try:
-                    await view.hear(heard)
+                    await insist(partial(view.hear, heard))
                 except Exception as error:  # noqa: BLE001 - one odd event must not silence the session
                     _log.error("telegram_not_shown", task_id=heard.task_id, exc_info=error)

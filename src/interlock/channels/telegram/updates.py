@@ -68,6 +68,8 @@ class Incoming:
     album: str = ""
     # Its session, once it is known which task it becomes.
     session_id: str = ""
+    # The question, once it is known that it answers one.
+    answers: str = ""
 
     def as_json(self) -> str:
         return orjson.dumps(asdict(self)).decode()

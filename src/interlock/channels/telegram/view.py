@@ -12,7 +12,7 @@ from interlock.channels.telegram.activity import Activity
 from interlock.channels.telegram.asking import State, prompt_of, question_buttons, question_markdown
 from interlock.channels.telegram.content import Content
 from interlock.channels.telegram.heard import Heard
-from interlock.channels.telegram.records import Records, ShownTask
+from interlock.channels.telegram.records import Records, ShownTask, insist
 from interlock.channels.telegram.splitting import MAX_UNITS, split
 from interlock.channels.telegram.wall import Card, Wall
 from interlock.following.pieces import (
@@ -247,7 +247,8 @@ class TaskView:
         return next((card.fault for card in self._answer_cards() if card.fault), "")
 
     async def _note(self, card: Card) -> None:
-        await self._records.note_shown(self.task.task_id, card.name, card.message_id)
+        name, message_id = card.name, card.message_id
+        await insist(lambda: self._records.note_shown(self.task.task_id, name, message_id))
 
     async def _settled(self, _card: Card) -> None:
         await self._tell_if_over()
