@@ -6,6 +6,7 @@ from interlock.channels.telegram.bot import TelegramBot
 from interlock.channels.telegram.front import Front
 from interlock.channels.telegram.heard import TELLING
 from interlock.channels.telegram.lease import BotLease
+from interlock.channels.telegram.lock import BotLock
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services, Undone
 from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace
@@ -15,6 +16,7 @@ from interlock.following.hub import Hub
 from interlock.gates.authority import Authority
 from interlock.infra.errors import ConfigurationError
 from interlock.wiring.office import Office
+from interlock.wiring.runtime import Runtime
 
 __all__ = ["BotName", "Front", "open_front"]
 
@@ -38,7 +40,9 @@ def open_front(
     token = given.bot_token.get_secret_value()
     # A token begins with its bot's id.
     bot_id = int(token.partition(":")[0])
-    lease = BotLease(runtime.log, bot_id, seconds=runtime.settings.session.lease_seconds)
+    lease = BotLease(
+        runtime.log, bot_id, seconds=runtime.settings.session.lease_seconds, lock=_lock(runtime, bot_id)
+    )
     records = Records(runtime.database, runtime.log, runtime.redactor, lease)
     return Front(
         *(TelegramBot(token, given.base_url), records, _services(office), lease),
@@ -47,6 +51,14 @@ def open_front(
         announce=announce,
         waits=waits,
     )
+
+
+def _lock(runtime: Runtime, bot_id: int) -> BotLock | None:
+    """Beside an SQLite store: who uses one that machines share may be on any of them."""
+    config = runtime.database.config
+    if not config.is_sqlite:
+        return None
+    return BotLock(config.path.with_name(f"{config.path.name}.telegram-{bot_id}"))
 
 
 def _services(office: Office) -> Services:

@@ -98,6 +98,24 @@ class BotProcess:
         os.kill(self._pid, signal.SIGTERM)
         return await self.ended()
 
+    def freeze(self) -> None:
+        """At a moment at which it does not write: nobody else could."""
+        while True:
+            os.kill(self._pid, signal.SIGSTOP)
+            store = sqlite3.connect(
+                self.folder / "state" / "interlock.db", timeout=0.5, isolation_level=None
+            )
+            try:
+                store.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError:
+                self.wake()
+            finally:
+                store.close()
+
+    def wake(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
     def kill(self) -> None:
         if self._pid is not None:
             os.kill(self._pid, signal.SIGKILL)
@@ -108,6 +126,12 @@ class BotProcess:
         """So many answers are recorded as sent."""
         async with asyncio.timeout(PATIENCE):
             while len(self.events("reply.sent")) < count:
+                await asyncio.sleep(0.05)
+
+    async def rests(self) -> None:
+        """Nobody holds a session: what was asked for is done, and all is given back."""
+        async with asyncio.timeout(PATIENCE):
+            while self._query("SELECT 1 FROM session_leases WHERE expires_ms > 0"):
                 await asyncio.sleep(0.05)
 
     @property
@@ -125,9 +149,11 @@ class BotProcess:
         return done.stdout
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        store = sqlite3.connect(self.folder / "state" / "interlock.db")
-        rows = store.execute(
-            "SELECT payload FROM events WHERE kind = ? ORDER BY position", (kind,)
-        ).fetchall()
-        store.close()
+        rows = self._query("SELECT payload FROM events WHERE kind = ? ORDER BY position", kind)
         return [json.loads(row[0]) for row in rows]
+
+    def _query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        store = sqlite3.connect(self.folder / "state" / "interlock.db")
+        rows = store.execute(sql, parameters).fetchall()
+        store.close()
+        return rows

@@ -159,13 +159,35 @@ async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_
     assert len(bot.events("ask_user.answered")) == 1
 
 
+# Much longer than anybody waits here: whoever takes over does not wait for its end.
+LONG_LEASE = {"SESSION_LEASE_SECONDS": "120"}
+
+
+async def test_the_next_one_speaks_at_once_after_a_kill(new_bot, telegram):
+    bot = new_bot("msg:one", "msg:two", **LONG_LEASE)
+    bot.start()
+    await telegram.say(ADA, "a")
+    await telegram.until_shown(ADA, "one", 40)
+    await bot.replied()
+    await bot.rests()
+    bot.kill()
+    bot.start()
+    await telegram.say(ADA, "b")
+    await telegram.until_shown(ADA, "two", 40)
+    await bot.replied(2)
+    assert await bot.stop() == 0
+    assert telegram.texts(ADA) == ["one", "two"]
+    assert "this one waits" not in bot.output
+
+
 async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_killed(new_bot, telegram):
-    first = new_bot("msg:one", "msg:two")
+    first = new_bot("msg:one", "msg:two", **LONG_LEASE)
     first.start()
     await telegram.say(ADA, "a")
     await telegram.until_shown(ADA, "one", 40)
     await first.replied()
-    second = new_bot("msg:one", "msg:two")
+    await first.rests()
+    second = new_bot("msg:one", "msg:two", **LONG_LEASE)
     second.start()
     async with asyncio.timeout(40):
         while "takes over when that one is gone" not in second.output:
@@ -177,3 +199,30 @@ async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_k
     assert await second.stop() == 0
     assert telegram.texts(ADA) == ["one", "two"]
     assert second.output.count("this one waits") == 1
+
+
+async def test_one_that_is_stopped_is_waited_for_and_says_nothing_when_it_wakes_up(new_bot, telegram):
+    given = {"SESSION_LEASE_SECONDS": "2"}
+    first, second = (new_bot("msg:one", "msg:two", "msg:three", **given) for _ in range(2))
+    first.start()
+    await telegram.say(ADA, "a")
+    await telegram.until_shown(ADA, "one", 40)
+    await first.replied()
+    await first.rests()
+    second.start()
+    first.freeze()
+    await telegram.say(ADA, "b")
+    await telegram.until_shown(ADA, "two", 40)
+    await second.replied(2)
+    await second.rests()
+    first.wake()
+    # It has lost the bot, and waits until the other has gone.
+    async with asyncio.timeout(40):
+        while "this one waits" not in first.output.rpartition("telegram_lease_lost")[2]:
+            await asyncio.sleep(0.05)
+    second.kill()
+    await telegram.say(ADA, "c")
+    await telegram.until_shown(ADA, "three", 40)
+    await first.replied(3)
+    assert await first.stop() == 0
+    assert telegram.texts(ADA) == ["one", "two", "three"]

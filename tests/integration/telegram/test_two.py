@@ -55,7 +55,8 @@ async def test_one_that_has_lost_the_bot_sends_nothing_and_begins_anew(tmp_path,
     async with one as street:
         await telegram.until(lambda: telegram.polls >= 2)
         store = sqlite3.connect(tmp_path / "state" / "interlock.db")
-        store.execute("UPDATE telegram_leases SET token = token + 1, expires_ms = expires_ms + 3000")
+        taken = "token = token + 1, expires_ms = expires_ms + 3000, holder = 'another'"
+        store.execute(f"UPDATE telegram_leases SET {taken}")
         store.commit()
         store.close()
         await telegram.say(ADA, "go")

@@ -87,7 +87,7 @@ class Front:
                     is_told = True
             except StoreError as error:
                 _log.warning("telegram_lease_not_taken", error=str(error))
-            await asyncio.sleep(self._lease.again_seconds)
+            await self._lease.until_again()
 
     async def _list_commands(self) -> None:
         try:

@@ -2,11 +2,15 @@
 
 Only the holder takes in what people write, and only it tells them anything. What it stores is stored if it
 still holds the bot in that very transaction; what it sends is sent while nobody else can have taken it.
+
+Where there is a lock, a lease that was taken under it says so. Whoever gets the lock then knows that this
+holder has gone, and need not wait for the lease's end.
 """
 
 import asyncio
 import os
 
+from interlock.channels.telegram.lock import BotLock
 from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
@@ -14,6 +18,13 @@ from interlock.infra.errors import StoreError
 from interlock.infra.logging import Log
 
 _log = Log(__name__)
+
+# How often somebody who waits looks whether the lock is free.
+LOOK_SECONDS = 0.5
+
+# Of one that was taken under the lock which is held now.
+FREE = "UPDATE telegram_leases SET expires_ms = 0 WHERE bot_id = ? AND holder LIKE ?"
+NAME_HOLDER = "UPDATE telegram_leases SET holder = ? WHERE bot_id = ? AND token = ?"
 
 
 class BotTaken(StoreError):
@@ -23,12 +34,16 @@ class BotTaken(StoreError):
 
 
 class BotLease:
-    def __init__(self, log: EventLog, bot_id: int, *, seconds: float) -> None:
+    def __init__(self, log: EventLog, bot_id: int, *, seconds: float, lock: BotLock | None = None) -> None:
         self.bot_id = bot_id
         self._events = log
         self._seconds = seconds
         self._rows = LeaseRows("telegram_leases", "bot_id", seconds=seconds)
-        self._holder = f"telegram {os.getpid()}"
+        self._lock = lock
+        # The lock that the row says it is held under.
+        self._held_under: str | None = None
+        # The lock was had, and did not help: then it is no reason to ask again soon.
+        self._was_in_vain = False
         self._token: int | None = None
         self._until = 0.0
 
@@ -49,14 +64,31 @@ class BotLease:
 
     async def take(self) -> bool:
         """False while another process has it."""
+        lock = self._locked()
 
         def work(transaction: Transaction) -> int | None:
-            return self._rows.take(transaction, self.bot_id, self._holder)
+            transaction.next_seq()
+            if lock is not None:
+                transaction.connection.change(FREE, (self.bot_id, f"% {lock}"))
+            return self._rows.take(transaction, self.bot_id, _holder(lock))
 
         asked = now()
+        self._was_in_vain = lock is not None
         self._token = await self._events.transact(SYSTEM_STREAM, work)
         self._until = asked + self._seconds
+        self._held_under = lock
+        if self._token is None:
+            # Whoever has it without the lock takes that when it renews.
+            self._let_go()
         return self._token is not None
+
+    async def until_again(self) -> None:
+        """Until it should be asked for again: at once when its holder has gone, and let go the lock."""
+        until = now() + self.again_seconds
+        while (left := until - now()) > 0:
+            await asyncio.sleep(min(left, LOOK_SECONDS))
+            if not self._was_in_vain and self._locked() is not None:
+                return
 
     async def keep(self) -> None:
         """Until it is lost."""
@@ -68,32 +100,52 @@ class BotLease:
             except StoreError as error:
                 _log.warning("telegram_lease_not_renewed", error=str(error))
         self._token = None
+        self._let_go()
         _log.warning("telegram_lease_lost", reason="this process was stopped, or the store away, too long")
 
     async def _renew(self) -> bool:
         token = self._token
         if token is None:
             return False
+        lock = self._locked()
 
         def work(transaction: Transaction) -> bool:
-            return self._rows.renew(transaction, self.bot_id, token)
+            if not self._rows.renew(transaction, self.bot_id, token):
+                return False
+            if lock != self._held_under:
+                transaction.connection.change(NAME_HOLDER, (_holder(lock), self.bot_id, token))
+            return True
 
         asked = now()
         if not await self._events.transact(SYSTEM_STREAM, work):
             return False
         self._until = asked + self._seconds
+        self._held_under = lock
         return True
 
     async def give_back(self) -> None:
         """So that nobody has to wait for its end."""
         token, self._token = self._token, None
-        if token is None:
-            return
 
         def work(transaction: Transaction) -> None:
-            self._rows.give_back(transaction, self.bot_id, token)
+            if token is not None:
+                self._rows.give_back(transaction, self.bot_id, token)
 
         try:
-            await self._events.transact(SYSTEM_STREAM, work)
+            if token is not None:
+                await self._events.transact(SYSTEM_STREAM, work)
         except StoreError as error:
             _log.warning("telegram_lease_not_given_back", error=str(error))
+        finally:
+            self._let_go()
+
+    def _locked(self) -> str | None:
+        return None if self._lock is None else self._lock.take()
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            self._lock.let_go()
+
+
+def _holder(lock: str | None) -> str:
+    return f"telegram {os.getpid()}" if lock is None else f"telegram {os.getpid()} {lock}"
