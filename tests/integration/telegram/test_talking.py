@@ -5,7 +5,9 @@ import time
 
 import pytest
 
+from interlock.channels.telegram import conversation
 from interlock.channels.telegram.conversation import joined
+from interlock.events.chain import now_us
 from tests.doubles.telegram_rules import wide
 from tests.integration.telegram.street import ADA, BOB, script
 
@@ -162,3 +164,10 @@ async def test_what_was_edited_or_posted_in_a_channel_is_no_message(open_street,
     number = await telegram.push({changed: message})
     await telegram.until(lambda: telegram.offset > number)
     assert await contents(street) == []
+
+
+async def test_a_clock_that_is_set_back_does_not_hold_a_message_up(open_street, telegram, monkeypatch):
+    day_us = 86_400 * 1_000_000
+    monkeypatch.setattr(conversation, "now_us", lambda: now_us() - day_us)
+    street = await open_street(MODEL=script("msg:one"))
+    await street.talk("a", "one")

@@ -331,9 +331,10 @@ def _together(waiting: Sequence[Waiting], window: float) -> tuple[list[Incoming]
         if not _belongs(rows[-1].incoming, each, window) or len(rows) == MAX_TOGETHER:
             break
         rows.append(each)
-    is_complete = len(rows) < len(waiting) or len(rows) == MAX_TOGETHER or window <= 0
-    wait = 0.0 if is_complete else window - (now_us() - rows[-1].received_us) / 1_000_000
-    return [row.incoming for row in rows], min(wait, window)
+    waited = (now_us() - rows[-1].received_us) / 1_000_000
+    # One that came later than now came before the clock was set back.
+    is_complete = len(rows) < len(waiting) or len(rows) == MAX_TOGETHER or window <= 0 or waited < 0
+    return [row.incoming for row in rows], 0.0 if is_complete else window - waited
 
 
 def _belongs(before: Incoming, each: Waiting, window: float) -> bool:
