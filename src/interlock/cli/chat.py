@@ -290,6 +290,8 @@ def _read_line() -> str:
 def ask_line(prompt: str) -> str:
     """One line of the person's. The prompt is for a terminal alone."""
     if not sys.stdin.isatty():
+        # Whoever is on the other side of a pipe waits to read what they are to answer.
+        sys.stdout.flush()
         line = sys.stdin.readline()
         if not line:
             raise EOFError

@@ -1,6 +1,7 @@
 """`interlock events`: the log as a tree, as a tail, verified, and anchored."""
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
@@ -132,6 +133,8 @@ async def tail(
             if not events:
                 if not follow:
                     return Exit.ok
+                # Whoever reads it from a pipe waits for it.
+                sys.stdout.flush()
                 await asyncio.sleep(POLL_SECONDS)
 
 

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -64,6 +65,9 @@ def print_text(text: str) -> None:
 
 def note(text: str) -> None:
     """For the person, not for a pipe."""
+    # What was printed before it comes before it, also where both go to one place.
+    with suppress(OSError):
+        sys.stdout.flush()
     sys.stderr.write(visible(text, lines=True) + "\n")
 
 
