@@ -296,3 +296,22 @@ async def test_turns_that_begin_at_once_know_the_same_tools(stand: Stand):
     made = await asyncio.gather(*(runtime.authority(mode) for mode in [*ToolMode] * 3))
     for authority in made:
         assert authority.entries["bad__echo"] is runtime.registry.get("bad__echo")
+
+
+async def test_what_was_wrong_with_a_tool_is_looked_at_again_by_who_inspects_it(
+    stand: Stand, tmp_path, monkeypatch
+):
+    """The definition is the same; what is refused here is not."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        '[[rule]]\nid = "words"\nwhat = "words"\npattern = "Says it again"\nmust = ["Says it again"]\n'
+    )
+    async with opened_stand(tmp_path, monkeypatch, REDACTION_RULES=str(rules)) as strict:
+        await strict.add_hostile("well")
+        offered = await strict.inspect("bad")
+        assert "looks like a secret" in offered["echo"]["problem"]
+    offered = await stand.inspect("bad")
+    assert (offered["echo"]["problem"], offered["echo"]["state"]) == ("", "unclassed")
+    await stand.allow("bad", "echo")
+    await stand.switch_on("bad")
+    assert (await stand.call("bad__echo", text="x")).stdout == "x"

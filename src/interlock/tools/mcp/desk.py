@@ -118,9 +118,10 @@ class McpDesk:
 
     # -- what servers offer --
 
-    async def _take_in(self, server_id: str, found: Sequence[Definition]) -> None:
+    async def _take_in(self, server_id: str, found: Sequence[Definition], *, anew: bool = False) -> None:
+        """`anew`: also what is the same is looked at; what is refused here may be something else by now."""
         known = (await self.book.shelf()).servers.get(server_id)
-        if known is not None and _is_as_known(known, found):
+        if known is not None and not anew and _is_as_known(known, found):
             return
         own = [entry.tool for entry in self._registry if entry.tool.mcp_server is None]
         taken = [name for tool in own for name in (tool.name, *tool.aliases)]
@@ -164,7 +165,7 @@ class McpDesk:
         server = (await self.book.shelf()).server(server_id).server
         async with self._hub.using(server) as (opened, line):
             connection = opened.connection
-            await self._take_in(server_id, await connection.tools())
+            await self._take_in(server_id, await connection.tools(), anew=True)
             line.failures = 0
             about = connection.calls_itself, connection.instructions
         return (await self.book.shelf()).server(server_id), *about
