@@ -10,7 +10,7 @@ from interlock.infra.errors import ErrorCode
 from interlock.sandbox.bubblewrap import BubblewrapBackend
 from interlock.sandbox.choice import choose_backend
 from tests.escape.hostile_servers import until_gone
-from tests.integration.mcp.stand import Stand, opened_stand
+from tests.integration.mcp.stand import DOUBLES, QUICK, Stand, opened_stand
 
 SECRET = "THE-SECRET-OUTSIDE-47110815"
 
@@ -46,8 +46,8 @@ async def test_from_inside_a_server_reaches_nothing_that_was_not_granted(
         found = json.loads(result.stdout)
         may_read = place.name == "inside" and roots == "read"
         reached = {name for name, told in found.items() if told.startswith("reached")}
-        # Without folders it stands in its own, which is gone when it ends.
-        own = {"home", "processes"} if roots == "read" else {"home", "processes", "write", "link"}
+        # It stands in a folder of its own, which is gone when it ends.
+        own = {"home", "processes", "write", "link"}
         assert reached <= own | ({"outside", "program", "listing"} if may_read else set())
         assert ("outside" in reached) is may_read
         assert "home" in reached
@@ -70,6 +70,16 @@ async def test_a_server_granted_writing_writes_and_cannot_plant_what_is_protecte
     assert not (walled.root / ".vscode" / "tasks.json").exists()
     # It does not live on to do it later.
     assert await until_gone("writes")
+
+
+@pytest.mark.parametrize("roots", ["read", "write"])
+async def test_what_agents_leave_in_an_opened_folder_is_not_run_by_a_server(walled: Stand, roots):
+    """Python looks for modules in the folder it stands in, before all others."""
+    for name in ("hostile.py", "json.py"):
+        (walled.root / name).write_text("import os\nos._exit(3)\n")
+    command = (QUICK[0], "-S", "-m", "hostile", "well")
+    await walled.add("bad", *command, roots=roots, environment=(f"PYTHONPATH={DOUBLES}",))
+    assert "echo" in await walled.inspect("bad")
 
 
 async def test_without_a_sandbox_there_is_no_server(tmp_path, monkeypatch):

@@ -95,14 +95,16 @@ def _may_be_run(server: Server, number: int) -> bool:
 
 @asynccontextmanager
 async def job_of(server: Server, grounds: Grounds, redactor: Redactor) -> AsyncIterator[Job]:
-    """In its folder, with a home of its own that is gone when it has ended."""
+    """In a folder of its own that is gone when it has ended, with its home.
+
+    Not in an opened one: interpreters and launchers run what they find in the folder they stand in.
+    """
     given = resolved(server.environment, redactor)
     profile = grounds.profile(server)
     async with private_folder(is_wanted=True) as private:
         if private is None:
             raise RuntimeError("it was asked for")
-        place = profile.readable_roots[0] if profile.readable_roots else private
-        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield Job(
                 argv=server.command,
