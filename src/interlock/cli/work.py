@@ -96,7 +96,8 @@ def supervisor_of(runtime: "Runtime", workers: int) -> "Supervisor":
     given = runtime.settings.worker
     modes = ",".join(sorted(mode.value for mode in runtime.situation.open_modes))
     return Supervisor(
-        (sys.executable, "-m", "interlock", "worker", "--supervised"),
+        # -P: it may stand in a folder that agents write to, and would load what lies there before its own.
+        (sys.executable, "-P", "-m", "interlock", "worker", "--supervised"),
         workers=workers,
         log=runtime.log,
         limits=SupervisorLimits(
