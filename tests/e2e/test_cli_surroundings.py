@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import interlock as interlock_package
 from tests.e2e.shell import one_line_error
 
 
@@ -177,6 +178,12 @@ def test_the_account_is_named_not_its_environment(interlock):
     interlock("settings", "set", "tools.image.enabled", "false")
     (event,) = interlock.json("events", "tree", "system")
     assert event["payload"]["who"] == f"local:{pwd.getpwuid(os.getuid()).pw_name}"
+
+
+def test_the_doctor_warns_of_a_root_that_holds_interlock_itself(interlock):
+    interlock.variables["TOOL_ALLOWED_ROOTS"] = str(Path(interlock_package.__file__).parents[1])
+    warned = [row["detail"] for row in interlock.json("doctor") if row["state"] == "warning"]
+    assert any("holds Interlock's own program" in detail for detail in warned)
 
 
 def test_a_denied_name_that_matches_nothing_is_pointed_out_by_the_doctor(interlock):

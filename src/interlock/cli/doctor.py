@@ -41,7 +41,8 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
-        findings += [*_denied_nothing(settings), *_programs(), *_sandbox(settings), _images(settings)]
+        findings += [*_denied_nothing(settings), *_own_program(settings), *_programs()]
+        findings += [*_sandbox(settings), _images(settings)]
         findings += _nats(settings)
         for check in (_state_folder, _database, _log, _policy, _mcp):
             findings.append(_tried(check, settings))
@@ -90,6 +91,24 @@ def _denied_nothing(settings: "Settings") -> list[Finding]:
     return [
         Finding("settings", WARNING, f"TOOL_DENIED names '{name}', and no tool is called that")
         for name in sorted(settings.tool.denied - known)
+    ]
+
+
+def _own_program(settings: "Settings") -> list[Finding]:
+    """Whoever may write there decides what the next start of Interlock is."""
+    from pathlib import Path
+
+    own = dict.fromkeys(Path(place).resolve() for place in (sys.prefix, Path(__file__).parents[1]))
+    return [
+        Finding(
+            "settings",
+            WARNING,
+            f"TOOL_ALLOWED_ROOTS: {root} holds Interlock's own program ({place}), and agents that may "
+            "write could change it; install it elsewhere",
+        )
+        for root in settings.tool.allowed_roots or ()
+        for place in own
+        if place.is_relative_to(root)
     ]
 
 
