@@ -6,9 +6,10 @@ the same statement that would have written.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
+from typing import TypeVar
 
 from interlock.events.leases import LeaseRows, now
 from interlock.events.log import EventLog, Transaction
@@ -25,14 +26,19 @@ from interlock.infra.records import dataclass
 
 _log = Log(__name__)
 
+Result = TypeVar("Result")
+
 FIRST_DELAY_SECONDS = 0.05
 
 
 @dataclass(slots=True)
 class Tenure:
-    """Until when nobody else can have taken the session, by this machine's own clock."""
+    """Until when nobody else can have taken the session, by this machine's own clock; and whether it was
+    given back.
+    """
 
     until: float = 0.0
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +67,24 @@ class SessionLeases:
 
     async def take(self, session_id: str, holder: str) -> Lease | None:
         """The lease, or None while somebody else holds the session."""
+        taken = await self.take_and(session_id, holder, _nothing)
+        return None if taken is None else taken[0]
 
-        def work(transaction: Transaction) -> int | None:
-            return self._rows.take(transaction, session_id, holder)
+    async def take_and(
+        self, session_id: str, holder: str, begin: Callable[[Transaction], Result]
+    ) -> tuple[Lease, Result] | None:
+        """The same, with what `begin` came to: it is part of the transaction that takes the session."""
+
+        def work(transaction: Transaction) -> tuple[int, Result] | None:
+            token = self._rows.take(transaction, session_id, holder)
+            return None if token is None else (token, begin(transaction))
 
         asked = now()
-        token = await self._events.transact(session_id, work)
-        if token is None:
+        taken = await self._events.transact(session_id, work)
+        if taken is None:
             return None
-        return Lease(session_id, token, holder, self._seconds, tenure=Tenure(asked + self._seconds))
+        tenure = Tenure(asked + self._seconds)
+        return Lease(session_id, taken[0], holder, self._seconds, tenure=tenure), taken[1]
 
     async def renew(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> bool:
@@ -90,27 +105,45 @@ class SessionLeases:
         lease.tenure.until = 0.0
 
         def work(transaction: Transaction) -> None:
-            self._rows.give_back(transaction, lease.session_id, lease.token)
+            self.give_back_within(transaction, lease)
 
         with suppress(SessionNotFound):
             await self._events.transact(lease.session_id, work)
+        self.gave_back(lease)
+
+    def give_back_within(self, transaction: Transaction, lease: Lease) -> None:
+        """As part of a transaction; say `gave_back` when it has ended well."""
+        self._rows.give_back(transaction, lease.session_id, lease.token)
+
+    def gave_back(self, lease: Lease) -> None:
+        lease.tenure.until, lease.tenure.is_over = 0.0, True
         # Nobody tells anything under it any more.
         self._events.mend(lease.session_id, lease.token)
 
     @asynccontextmanager
     async def held(self, session_id: str, holder: str) -> AsyncIterator[Lease]:
         """Hold the session for as long as the block runs, renewing three times a period."""
-        lease = await self.take(session_id, holder)
-        if lease is None:
+        async with self.held_and(session_id, holder, _nothing) as (lease, _):
+            yield lease
+
+    @asynccontextmanager
+    async def held_and(
+        self, session_id: str, holder: str, begin: Callable[[Transaction], Result]
+    ) -> AsyncIterator[tuple[Lease, Result]]:
+        """The same, with what is begun in the transaction that takes it. The block may give it back."""
+        taken = await self.take_and(session_id, holder, begin)
+        if taken is None:
             raise SessionBusy(f"session {session_id} is being worked on by another process")
+        lease = taken[0]
         heartbeat = asyncio.create_task(self._beat(lease))
         try:
-            yield lease
+            yield taken
         finally:
             heartbeat.cancel()
             # Waiting this way, a cancellation of our own is not mistaken for the heartbeat's.
             await asyncio.wait({heartbeat})
-            await self._give_back_stubbornly(lease)
+            if not lease.tenure.is_over:
+                await self._give_back_stubbornly(lease)
 
     async def _give_back_stubbornly(self, lease: Lease) -> None:
         """While the store is away for a moment: else the session would wait for the lease's end."""
@@ -130,7 +163,8 @@ class SessionLeases:
             try:
                 await self._renew_in_time(lease)
             except SessionFenced:
-                _log.warning("lease_lost", session_id=lease.session_id, holder=lease.holder)
+                if not lease.tenure.is_over:
+                    _log.warning("lease_lost", session_id=lease.session_id, holder=lease.holder)
             except StoreError as error:
                 _log.warning("lease_not_renewed", session_id=lease.session_id, error=str(error))
                 if not lease.is_held():
@@ -147,3 +181,7 @@ class SessionLeases:
             renewing.result()
         finally:
             renewing.cancel()
+
+
+def _nothing(_transaction: Transaction) -> None:
+    """Is begun with the lease."""

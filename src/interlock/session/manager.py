@@ -131,7 +131,7 @@ class SessionManager:
             raise ModeNotOpen(f"{first_mode} mode is not open on this deployment")
         safe_title, opener = self._title(title), self._title(opened_by)
 
-        def work(transaction: Transaction) -> None:
+        def work(transaction: Transaction) -> Session:
             transaction.open_stream()
             transaction.connection.change(
                 INSERT_SESSION,
@@ -147,12 +147,12 @@ class SessionManager:
                     model=model or "",
                 )
             )
+            return session_of(transaction.connection.query(READ_SESSION, (identity,))[0])
 
-        await self._events.transact(identity, work)
-        return await self.get(identity)
+        return await self._events.transact(identity, work)
 
     async def get(self, session_id: str) -> Session:
-        rows = await self._database.read(lambda db: db.query(READ_SESSION, (session_id,)))
+        rows = await self._database.glance(READ_SESSION, (session_id,))
         if not rows:
             raise SessionNotFound(f"there is no session {session_id}")
         return session_of(rows[0])
@@ -281,7 +281,7 @@ class SessionManager:
     async def get_mode(self, session_id: str) -> ToolMode:
         """The session's mode within the modes that are open here; `chat_safe` in every doubt."""
         try:
-            rows = await self._database.read(lambda db: db.query(READ_MODE, (session_id,)))
+            rows = await self._database.glance(READ_MODE, (session_id,))
         except Exception as error:  # noqa: BLE001 - a mode that cannot be read must not stop a request
             _log.warning("mode_read_error", session_id=session_id, error=type(error).__name__)
             return ToolMode.chat_safe

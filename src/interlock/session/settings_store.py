@@ -6,7 +6,7 @@ cannot be understood opens nothing: it is refused, and an update of it builds on
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from hashlib import sha256
 from typing import Any
@@ -87,13 +87,16 @@ class SettingsStore:
         self._database = database
         self._events = log
         self._redactor = redactor
-        self._known: tuple[list[Row], SettingsVersion] | None = None
+        self._known: tuple[Sequence[Row], SettingsVersion] | None = None
 
     async def current(self) -> SettingsVersion:
         """The newest, whoever stored it. Asked before every turn, so what is known is not read anew."""
-        rows = await self._database.glance(NEWEST)
-        if self._known is None or self._known[0] != rows:
-            self._known = (rows, _version(rows))
+        return self.of(await self._database.glance(NEWEST))
+
+    def of(self, newest: Sequence[Row]) -> SettingsVersion:
+        """For somebody who has looked already: version and document of the newest row, if there is one."""
+        if self._known is None or self._known[0] != newest:
+            self._known = (newest, _version(newest))
         return self._known[1]
 
     async def preview(self, patch: Mapping[str, Any]) -> StoredSettings:
@@ -165,7 +168,7 @@ def newest(connection: Connection) -> SettingsVersion:
     return _version(connection.query(NEWEST))
 
 
-def _version(rows: list[Row]) -> SettingsVersion:
+def _version(rows: Sequence[Row]) -> SettingsVersion:
     if not rows:
         return SettingsVersion(0, StoredSettings())
     version, text = rows[0]

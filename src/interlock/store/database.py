@@ -135,17 +135,31 @@ class Database:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     async def glance(self, statement: str, parameters: Parameters = ()) -> list[Row]:
-        """A look at a row or two. SQLite has them in memory, and going to a thread would cost far more."""
-        if not self.config.is_sqlite:
-            return await self.read(lambda connection: connection.query(statement, parameters))
-        connection = self._lent()
-        try:
-            rows = connection.query(statement, parameters)
-        except BaseException:
-            connection.close()
-            raise
-        self._idle.put(connection)
-        return rows
+        """A look at a row or two, in one statement.
+
+        SQLite has them in memory, and going to a thread would cost far more. PostgreSQL is asked once: a
+        statement by itself needs no transaction around it.
+        """
+        if self.config.is_sqlite:
+            return self._look(statement, parameters)
+        looking = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._look, statement, parameters
+        )
+        return await looking
+
+    def _look(self, statement: str, parameters: Parameters) -> list[Row]:
+        while True:
+            is_fresh = self._idle.empty()
+            connection = self._lent()
+            try:
+                rows = connection.query(statement, parameters)
+            except BaseException as error:
+                connection.close()
+                if is_fresh or not isinstance(error, StoreAway):
+                    raise
+            else:
+                self._idle.put(connection)
+                return rows
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

@@ -59,6 +59,14 @@ from interlock.workflow.completing import RunBook
 if TYPE_CHECKING:
     from interlock.worker.nats_wire import Servers
 
+# What an Authority follows from, apart from its situation: the newest servers and the newest settings.
+# Before every turn they are looked at, so in one statement.
+STANDING = """
+SELECT (SELECT max(version) FROM mcp_changes), s.version, s.document
+FROM (SELECT max(version) AS newest FROM settings_versions) AS n
+LEFT JOIN settings_versions s ON s.version = n.newest
+"""
+
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
 MAX_COMPILED = 256
@@ -112,8 +120,9 @@ class Runtime:
 
         `offered` is what the task brings along that not every task has.
         """
-        stored = await self.stored_settings.current()
-        await self.mcp.refresh(allowed_servers(self.situation, stored.settings.tools))
+        servers, *settings = (await self.database.glance(STANDING))[0]
+        stored = self.stored_settings.of([tuple(settings)] if settings[0] is not None else [])
+        await self.mcp.refresh(allowed_servers(self.situation, stored.settings.tools), newest=servers or 0)
         asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered)
         known = self._compiled.get(asked)
         version = self.registry.version

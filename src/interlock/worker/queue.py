@@ -105,7 +105,7 @@ class Backlog:
         return [str(row[0]) for row in rows]
 
     async def look_at(self, session_id: str) -> Prospect:
-        rows = await self._database.read(lambda db: db.query(LOOK_AT, (session_id,)))
+        rows = await self._database.glance(LOOK_AT, (session_id,))
         if not rows or rows[0][0] == "waiting":
             return Prospect.nothing
         status, is_to_stop, is_held = rows[0]

@@ -1,11 +1,13 @@
 """A task as a row, and every statement about such rows."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import fields
 from enum import StrEnum
 
 from interlock.config.modes import ToolMode
 from interlock.events.ledger import Scope
+from interlock.infra.errors import PersonError, TaskNotFound
 from interlock.infra.records import dataclass
 from interlock.store.driver import Connection, Row
 
@@ -182,6 +184,10 @@ def what_was_asked(connection: Connection, tasks: Sequence[Task]) -> dict[str, s
     return found
 
 
+def new_task_id() -> str:
+    return f"t_{secrets.token_hex(8)}"
+
+
 def new_task(
     identity: str,
     session_id: str,
@@ -209,6 +215,29 @@ def task_of(row: Row) -> Task:
     values["status"] = TaskStatus(values["status"])
     values["mode"] = _mode(values["mode"])
     return Task(**values)
+
+
+def read_task(connection: Connection, task_id: str) -> Task:
+    rows = connection.query(READ, (task_id,))
+    if not rows:
+        raise TaskNotFound(f"there is no task {task_id[:64]}")
+    return task_of(rows[0])
+
+
+def known_task(connection: Connection, task_id: str, session_id: str) -> Task | None:
+    """A task of that id, if there is one; it must be one of that session."""
+    rows = connection.query(SESSION_OF, (task_id,))
+    if not rows:
+        return None
+    if rows[0][0] != session_id:
+        raise PersonError(f"task_id: {task_id} is a task of another session")
+    return read_task(connection, task_id)
+
+
+def to_work_on(found: Sequence[Row]) -> Task | None:
+    """Of what `FIRST_OPEN` found, what can be worked on now."""
+    task = task_of(found[0]) if found else None
+    return None if task is None or task.status is TaskStatus.waiting else task
 
 
 def _mode(stored: str | None) -> ToolMode | None:

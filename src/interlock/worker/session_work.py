@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar, assert_never
 
-from interlock.events.log import EventLog
+from interlock.events.log import EventLog, Transaction
 from interlock.gates.recovery import settle_interrupted_calls
 from interlock.infra.errors import QuestionNotFound, StatementRefused, StoreError
 from interlock.infra.logging import Log
-from interlock.session.lease import Lease
+from interlock.session.lease import Lease, SessionLeases
 from interlock.worker.attempt import AttemptEnd, LeftOff, Lost, Signals, attempt
 from interlock.worker.handler import Done, Failed, TaskHandler, Waiting
 from interlock.worker.queue import Backlog
@@ -29,7 +29,10 @@ MAX_LEFT_OFF = 12
 
 
 class SessionWork:
-    """`stop` takes effect on all sessions that are worked on with it."""
+    """`stop` takes effect on all sessions that are worked on with it.
+
+    Given `leases`, a session is given back together with the end of its last task; else it is kept.
+    """
 
     def __init__(
         self,
@@ -40,8 +43,10 @@ class SessionWork:
         backlog: Backlog,
         cancel_grace_seconds: float,
         stop_grace_seconds: float,
+        leases: SessionLeases | None = None,
     ) -> None:
         self._handler = handler
+        self._leases = leases
         self._log = log
         self._tasks = tasks
         self._backlog = backlog
@@ -51,10 +56,15 @@ class SessionWork:
         self.stopping = asyncio.Event()
         self.hurrying = asyncio.Event()
 
-    async def run(self, lease: Lease) -> bool:
-        """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile."""
-        last, left_off = "", 0
-        while not self.stopping.is_set():
+    async def run(self, lease: Lease, begun: Task | None = None) -> bool:
+        """Until nothing is left to do now, or it is told to stop. False: the session was lost meanwhile.
+
+        `begun` is a task that was taken up together with the session.
+        """
+        if begun is not None and not await self._go_through(begun, lease):
+            return False
+        last, left_off = begun.id if begun else "", 0
+        while not self.stopping.is_set() and not lease.tenure.is_over:
             task = await _stubbornly(lambda: self._tasks.resumable(lease.session_id), lease)
             if task is None:
                 break
@@ -80,6 +90,10 @@ class SessionWork:
         task = await self._start(task, lease)
         if task.status is not TaskStatus.running:
             return True
+        return await self._go_through(task, lease, left_off)
+
+    async def _go_through(self, task: Task, lease: Lease, left_off: int = 0) -> bool:
+        """One attempt at a task that runs, and what it came to."""
         end = await self._attempted(task, lease)
         if isinstance(end, LeftOff) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
             end = Failed(
@@ -88,7 +102,15 @@ class SessionWork:
         if isinstance(end, Lost):
             _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)
             return False
-        await _stubbornly(lambda: self._write_down(task, end, lease), lease)
+        tries = itertools.count()
+
+        async def written_down() -> None:
+            # Perhaps it was written, and only the answer got lost: the session may be given back with it.
+            if next(tries) and (await self._tasks.get(task.id)).status.is_end:
+                return
+            await self._write_down(task, end, lease)
+
+        await _stubbornly(written_down, lease)
         return True
 
     async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
@@ -129,9 +151,9 @@ class SessionWork:
     async def _write_down(self, task: Task, end: AttemptEnd, lease: Lease) -> None:
         match end:
             case Done():
-                await self._tasks.finish(task.id, TaskStatus.done, "", lease)
+                await self._finish(task, TaskStatus.done, "", lease)
             case Failed(reason):
-                await self._tasks.finish(task.id, TaskStatus.failed, reason, lease)
+                await self._finish(task, TaskStatus.failed, reason, lease)
             case Waiting(question_id):
                 await self._park(task, question_id, lease)
             case LeftOff():
@@ -140,6 +162,18 @@ class SessionWork:
                 pass
             case _:
                 assert_never(end)
+
+    async def _finish(self, task: Task, status: TaskStatus, reason: str, lease: Lease) -> None:
+        leases = self._leases
+        if leases is None:
+            await self._tasks.finish(task.id, status, reason, lease)
+            return
+
+        def leave(transaction: Transaction) -> None:
+            leases.give_back_within(transaction, lease)
+
+        if await self._tasks.finish_and(leave, task.id, status, reason, lease):
+            leases.gave_back(lease)
 
     async def _park(self, task: Task, question_id: str, lease: Lease) -> None:
         try:

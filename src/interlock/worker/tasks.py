@@ -5,7 +5,6 @@ of two who want different things of a task one comes first. A worker's changes a
 """
 
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,7 +17,6 @@ from interlock.infra.errors import (
     PersonError,
     QuestionNotFound,
     SessionBusy,
-    TaskNotFound,
     WrongTaskStatus,
 )
 from interlock.infra.text import storable
@@ -40,16 +38,18 @@ from interlock.worker.rows import (
     PARK,
     PUT_BACK,
     QUESTION_STATUS,
-    READ,
     READ_CONTENT,
     REQUEST_CANCEL,
-    SESSION_OF,
     START,
     Task,
     TaskStatus,
+    known_task,
     list_statement,
     new_task,
+    new_task_id,
+    read_task,
     task_of,
+    to_work_on,
 )
 from interlock.workflow.rows import NextStep
 
@@ -63,6 +63,7 @@ MAX_INTERRUPTIONS = 5
 
 Leftovers = Callable[[Connection, Task], Sequence[tuple[str, str]]]
 Follow = Callable[[Transaction, Task], NextStep | None]
+Leave = Callable[[Transaction], None]
 
 KIND = "SELECT kind FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
@@ -147,7 +148,7 @@ class TaskDesk:
         def work(transaction: Transaction) -> Task:
             present = self.cancel_within(transaction, task.id, who)
             if present is None:
-                ended = _read(transaction.connection, task.id)
+                ended = read_task(transaction.connection, task.id)
                 raise WrongTaskStatus(f"task {task.id} is {ended.status} already; nothing was changed")
             return present
 
@@ -157,7 +158,7 @@ class TaskDesk:
         return cancelled
 
     async def get(self, task_id: str) -> Task:
-        return await self._database.read(lambda db: _read(db, storable(task_id)))
+        return await self._database.read(lambda db: read_task(db, storable(task_id)))
 
     async def list_tasks(
         self, *, session_id: str | None = None, status: TaskStatus | None = None, limit: int = 100
@@ -174,23 +175,30 @@ class TaskDesk:
 
     async def resumable(self, session_id: str) -> Task | None:
         """What is to be worked on now; running says that whoever did so before is gone."""
-        rows = await self._database.read(lambda db: db.query(FIRST_OPEN, (session_id,)))
-        task = task_of(rows[0]) if rows else None
-        return None if task is None or task.status is TaskStatus.waiting else task
+        return to_work_on(await self._database.glance(FIRST_OPEN, (session_id,)))
+
+    def begin_first(self, transaction: Transaction, session_id: str, holder: str) -> Task | None:
+        """Take the session's first task up in the transaction that takes the session, if it is a new one.
+
+        What somebody has worked on before is looked into first (`start`).
+        """
+        task = to_work_on(transaction.connection.query(FIRST_OPEN, (session_id,)))
+        if task is None or task.status is not TaskStatus.queued or task.attempts or task.is_to_stop:
+            return None
+        return self._begin(transaction, task, holder, task.interruptions)
 
     async def start(self, task_id: str, lease: Lease) -> Task:
         """Take it up or go on with it; not running afterwards if it is not to be worked on any more."""
 
         def work(transaction: Transaction) -> Task:
-            task = _read(transaction.connection, task_id)
+            task = read_task(transaction.connection, task_id)
             if task.status not in {TaskStatus.queued, TaskStatus.running}:
                 return task
             interruptions = task.interruptions + (task.status is TaskStatus.running)
             if task.is_to_stop or interruptions > self._max_interruptions:
                 reason = _lost_too_often(interruptions)
                 return self._finished(transaction, task.id, TaskStatus.failed, reason)
-            self._begin(transaction, task, lease, interruptions)
-            return _read(transaction.connection, task.id)
+            return self._begin(transaction, task, lease.holder, interruptions)
 
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
@@ -198,7 +206,7 @@ class TaskDesk:
         """Park it until its question is closed. If that has happened already, it is queued again."""
 
         def work(transaction: Transaction) -> Task:
-            task = _read(transaction.connection, task_id)
+            task = read_task(transaction.connection, task_id)
             if task.status is not TaskStatus.running:
                 return task
             if task.is_to_stop:
@@ -211,7 +219,7 @@ class TaskDesk:
                 transaction.record(TaskWaiting(task_id=task.id, question_id=question_id), task.scope)
             else:
                 transaction.connection.change(PUT_BACK, (task.id,))
-            return _read(transaction.connection, task.id)
+            return read_task(transaction.connection, task.id)
 
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
@@ -223,14 +231,28 @@ class TaskDesk:
 
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
+    async def finish_and(
+        self, leave: Leave, task_id: str, status: TaskStatus, reason: str, lease: Lease
+    ) -> bool:
+        """The same, and `leave` with it if nothing of the session can be worked on now; whether it was."""
+
+        def work(transaction: Transaction) -> bool:
+            self._finished(transaction, task_id, status, reason)
+            if to_work_on(transaction.connection.query(FIRST_OPEN, (lease.session_id,))) is not None:
+                return False
+            leave(transaction)
+            return True
+
+        return await self._events.transact(lease.session_id, work, token=lease.token)
+
     async def put_back(self, task_id: str, lease: Lease) -> Task:
         """Leave it for another worker, which goes on from the log."""
 
         def work(transaction: Transaction) -> Task:
-            if _read(transaction.connection, task_id).is_to_stop:
+            if read_task(transaction.connection, task_id).is_to_stop:
                 return self._finished(transaction, task_id, TaskStatus.cancelled, "")
             transaction.connection.change(PUT_BACK, (task_id,))
-            return _read(transaction.connection, task_id)
+            return read_task(transaction.connection, task_id)
 
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
@@ -243,7 +265,7 @@ class TaskDesk:
         if transaction.connection.change(CANCEL, (time_us, time_us, author, task_id)):
             return self._ended(transaction, task_id)
         transaction.connection.change(REQUEST_CANCEL, (time_us, author, task_id))
-        present = _read(transaction.connection, task_id)
+        present = read_task(transaction.connection, task_id)
         return None if present.status.is_end else present
 
     def _put_within(
@@ -297,7 +319,7 @@ class TaskDesk:
         def work(transaction: Transaction) -> Task:
             transaction.next_seq()
             connection = transaction.connection
-            if task_id is not None and (known := _known(connection, task_id, session_id)) is not None:
+            if task_id is not None and (known := known_task(connection, task_id, session_id)) is not None:
                 return known
             _refuse_runs(connection, session_id)
             if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
@@ -313,27 +335,26 @@ class TaskDesk:
 
         return work
 
-    def _begin(self, transaction: Transaction, task: Task, lease: Lease, interruptions: int) -> None:
+    def _begin(self, transaction: Transaction, task: Task, holder: str, interruptions: int) -> Task:
         mode = self._sessions.mode_within(transaction.connection, task.session_id)
         if task.mode is not None:
             mode = stricter(task.mode, mode)
-        event = TaskStarted(
-            task_id=task.id, mode=mode.value, worker=lease.holder, attempt=task.attempts + 1
-        )
+        event = TaskStarted(task_id=task.id, mode=mode.value, worker=holder, attempt=task.attempts + 1)
         recorded = transaction.record(event, Scope(task.id, task.queued_event))
         transaction.connection.change(
             START, (mode.value, interruptions, recorded.time_us, recorded.id, task.id)
         )
+        return read_task(transaction.connection, task.id)
 
     def _finished(self, transaction: Transaction, task_id: str, status: TaskStatus, reason: str) -> Task:
         because = self._line(reason, MAX_REASON) or None
         if not transaction.connection.change(FINISH, (now_us(), status.value, because, task_id)):
-            return _read(transaction.connection, task_id)
+            return read_task(transaction.connection, task_id)
         return self._ended(transaction, task_id)
 
     def _ended(self, transaction: Transaction, task_id: str) -> Task:
         """Nobody waits for its answers any more; then the one event that tells its end."""
-        task = _read(transaction.connection, task_id)
+        task = read_task(transaction.connection, task_id)
         self._questions.close_open(
             transaction,
             task.session_id,
@@ -364,10 +385,6 @@ class TaskDesk:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
 
 
-def new_task_id() -> str:
-    return f"t_{secrets.token_hex(8)}"
-
-
 def _refuse_runs(connection: Connection, session_id: str) -> None:
     """A run is worked on step by step: what people say to it are answers, and what it is to do next."""
     rows = connection.query(KIND, (session_id,))
@@ -376,22 +393,6 @@ def _refuse_runs(connection: Connection, session_id: str) -> None:
             f"session {session_id} is a run of a workflow and takes no messages: answer what it asks, "
             "or pause, resume, retry or stop it"
         )
-
-
-def _known(connection: Connection, task_id: str, session_id: str) -> Task | None:
-    rows = connection.query(SESSION_OF, (task_id,))
-    if not rows:
-        return None
-    if rows[0][0] != session_id:
-        raise PersonError(f"task_id: {task_id} is a task of another session")
-    return _read(connection, task_id)
-
-
-def _read(connection: Connection, task_id: str) -> Task:
-    rows = connection.query(READ, (task_id,))
-    if not rows:
-        raise TaskNotFound(f"there is no task {task_id[:64]}")
-    return task_of(rows[0])
 
 
 def _lost_too_often(times: int) -> str:

@@ -10,10 +10,11 @@ import math
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from interlock.events.ledger import Scope
-from interlock.events.log import EventLog
+from interlock.events.log import EventLog, Transaction
 from interlock.events.processes import WorkerStarted
 from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
 from interlock.infra.logging import Log
@@ -21,6 +22,7 @@ from interlock.infra.records import dataclass
 from interlock.session.lease import SessionLeases
 from interlock.worker.handler import TaskHandler
 from interlock.worker.queue import Backlog, Bell, Prospect
+from interlock.worker.rows import Task
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
 from interlock.worker.telling import tell
@@ -63,6 +65,7 @@ class Worker:
     ) -> None:
         self._name = name
         self._log = log
+        self._tasks = tasks
         self._spawned = spawned
         self._backlog = backlog
         self._bell = bell
@@ -73,6 +76,7 @@ class Worker:
             log=log,
             tasks=tasks,
             backlog=backlog,
+            leases=leases,
             cancel_grace_seconds=limits.cancel_grace_seconds,
             stop_grace_seconds=limits.stop_grace_seconds,
         )
@@ -196,10 +200,10 @@ class Worker:
                 self._bell.stir(session_id)
             if prospect is not Prospect.free:
                 return
-            async with self._leases.held(session_id, self._name) as lease:
+            async with self._leases.held_and(session_id, self._name, self._first_of(session_id)) as taken:
                 # What comes while it is given back is rung for in vain.
                 self._again.add(session_id)
-                if not await self._work.run(lease):
+                if not await self._work.run(*taken):
                     self._cool(session_id)
         except SessionBusy:
             _log.debug("session_taken", session_id=session_id, worker=self._name)
@@ -212,6 +216,9 @@ class Worker:
         finally:
             del self._sessions[session_id]
             self._look_again(session_id)
+
+    def _first_of(self, session_id: str) -> Callable[[Transaction], Task | None]:
+        return lambda transaction: self._tasks.begin_first(transaction, session_id, self._name)
 
     def _look_again(self, session_id: str) -> None:
         """At what was rung for while the session was in hand, or while there was no room."""

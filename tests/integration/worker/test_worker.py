@@ -7,6 +7,7 @@ import pytest
 
 from interlock.infra.errors import AuditUnavailable
 from interlock.session.models import Role
+from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done, Failed, Waiting
 from interlock.worker.rows import TaskStatus
 from tests.conftest import open_store
@@ -52,6 +53,50 @@ async def test_tasks_of_a_session_run_one_after_another_in_order(shop):
     assert {task.status for task in ended} == {TaskStatus.done}
     assert [task.id for task in handler.seen] == [task.id for task in tasks]
     assert (most, shop.ends(session)) == (1, [(task.id, "done") for task in tasks])
+    assert shop.faults() == []
+
+
+async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_last(shop):
+    """Each in one transaction: nobody sees a session that is held for nothing."""
+    session, tokens, units = await shop.session(), [], []
+    transact = shop.store.log.transact
+
+    async def counted(stream, work, *, token=None):
+        units.append(work.__qualname__.split(".")[1])
+        return await transact(stream, work, token=token)
+
+    async def handling(task, lease, cancelled):
+        tokens.append(lease.token)
+        return Done()
+
+    tasks = [await shop.put(session, f"m{n}") for n in range(2)]
+    shop.store.log.transact = counted
+    async with shop.working(Handler(handling)):
+        await shop.ended(*(task.id for task in tasks))
+    assert len(tokens) == 2
+    assert len(set(tokens)) == 1
+    assert units == ["take_and", "finish_and", "start", "finish_and"]
+    assert shop.store.query("SELECT expires_ms FROM session_leases") == [(0,)]
+
+
+async def test_a_first_task_that_cannot_be_taken_up_leaves_its_session_free(shop, monkeypatch):
+    session, begin = await shop.session(), shop.tasks.begin_first
+    failures = [ValueError("no")]
+
+    def failing(*arguments):
+        begin(*arguments)
+        if failures:
+            raise failures.pop()
+        return begin(*arguments)
+
+    monkeypatch.setattr(shop.tasks, "begin_first", failing)
+    monkeypatch.setattr(worker_module, "COOLING_SECONDS", 30.0)
+    task = await shop.put(session)
+    async with shop.working(Handler()):
+        await until(lambda: not failures)
+        await asyncio.sleep(0)
+    assert (await shop.tasks.get(task.id)).attempts == 0
+    assert await shop.leases.take(session, "w2") is not None
     assert shop.faults() == []
 
 

@@ -83,7 +83,7 @@ async def test_calls_that_a_dead_worker_left_open_are_settled_before_its_task_go
 
 async def test_the_end_of_a_task_waits_for_a_store_that_is_away_for_a_moment(shop, monkeypatch):
     session, refusals = await shop.session(), 3
-    finish = shop.tasks.finish
+    finish = shop.tasks.finish_and
 
     async def sometimes(*arguments):
         nonlocal refusals
@@ -92,7 +92,7 @@ async def test_the_end_of_a_task_waits_for_a_store_that_is_away_for_a_moment(sho
             raise StoreLocked("the database is locked by another process")
         return await finish(*arguments)
 
-    monkeypatch.setattr(shop.tasks, "finish", sometimes)
+    monkeypatch.setattr(shop.tasks, "finish_and", sometimes)
     handler = Handler()
     async with shop.working(handler):
         task = await shop.put(session)
@@ -100,11 +100,14 @@ async def test_the_end_of_a_task_waits_for_a_store_that_is_away_for_a_moment(sho
     assert (ended.status, ended.attempts, refusals, len(handler.seen)) == (TaskStatus.done, 1, 0, 1)
 
 
-@pytest.mark.parametrize("part", ["find_work", "to_stop", "resumable", "start", "take"])
+@pytest.mark.parametrize("part", ["find_work", "to_stop", "resumable", "start", "take_and"])
 async def test_a_store_that_fails_is_survived(shop, monkeypatch, part):
     monkeypatch.setattr(worker_module, "COOLING_SECONDS", 0.1)
-    owner = {"find_work": shop.backlog, "to_stop": shop.backlog, "take": shop.leases}.get(part, shop.tasks)
+    owners = {"find_work": shop.backlog, "to_stop": shop.backlog, "take_and": shop.leases}
+    owner = owners.get(part, shop.tasks)
     works, failures = getattr(owner, part), []
+    session = await shop.session()
+    task = await (_left_behind(shop, session) if part in {"resumable", "start"} else shop.put(session))
 
     async def failing(*arguments):
         if len(failures) < 3:
@@ -113,16 +116,21 @@ async def test_a_store_that_fails_is_survived(shop, monkeypatch, part):
         return await works(*arguments)
 
     monkeypatch.setattr(owner, part, failing)
-    session = await shop.session()
 
     async def handling(task, lease, cancelled):
         await until(lambda: part not in {"to_stop", "find_work"} or len(failures) == 3)
         return Done()
 
     async with shop.working(Handler(handling), poll_seconds=0.05):
-        task = await shop.put(session)
         (ended,) = await shop.ended(task.id)
     assert (ended.status, len(failures)) == (TaskStatus.done, 3)
+
+
+async def _left_behind(shop, session):
+    """What somebody has worked on before is not taken up together with its session."""
+    task, _ = await shop.started(session)
+    shop.expire_lease(session)
+    return task
 
 
 async def test_a_session_in_trouble_does_not_keep_the_others_waiting(shop, monkeypatch):
@@ -130,13 +138,13 @@ async def test_a_session_in_trouble_does_not_keep_the_others_waiting(shop, monke
     broken, whole = await shop.session(), await shop.session()
     await shop.put(broken)
     shop.store.execute("UPDATE stream_heads SET closed_us = 1 WHERE stream = ?", broken)
-    tried, take = [], shop.leases.take
+    tried, take = [], shop.leases.take_and
 
-    async def counted(session_id, holder):
+    async def counted(session_id, holder, begin):
         tried.append(session_id)
-        return await take(session_id, holder)
+        return await take(session_id, holder, begin)
 
-    monkeypatch.setattr(shop.leases, "take", counted)
+    monkeypatch.setattr(shop.leases, "take_and", counted)
     async with shop.working(Handler(), sessions=1, poll_seconds=0.05):
         await until(lambda: tried)
         await shop.ended(*[(await shop.put(whole, f"m{n}")).id for n in range(5)])
@@ -164,15 +172,16 @@ async def test_a_deleted_session_stops_its_worker(store):
 
 
 async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
-    session, give_back = await shop.session(), shop.leases.give_back
+    monkeypatch.setattr(worker_module, "COOLING_SECONDS", 0.1)
+    session, take = await shop.session(), shop.leases.take_and
     damage = [StoreCorrupt("it is damaged")]
 
-    async def refused(lease):
+    async def refused(*arguments):
         if damage:
             raise damage.pop()
-        await give_back(lease)
+        return await take(*arguments)
 
-    monkeypatch.setattr(shop.leases, "give_back", refused)
+    monkeypatch.setattr(shop.leases, "take_and", refused)
     with capture_logs() as logs:
         async with shop.working(Handler()):
             await shop.ended((await shop.put(session)).id)
@@ -213,6 +222,7 @@ async def test_a_store_that_is_away_again_and_again_fails_the_task_in_the_end(sh
 
 async def test_a_start_whose_answer_got_lost_is_one_attempt(shop, monkeypatch):
     session, real, times = await shop.session(), shop.tasks.start, []
+    task = await _left_behind(shop, session)
 
     async def start(task_id, lease):
         times.append(task_id)
@@ -223,9 +233,47 @@ async def test_a_start_whose_answer_got_lost_is_one_attempt(shop, monkeypatch):
 
     monkeypatch.setattr(shop.tasks, "start", start)
     async with shop.working(Handler(_done)):
+        (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
+    assert times == [task.id]
+
+
+async def test_an_end_whose_answer_got_lost_is_one_end(shop, monkeypatch):
+    """The session was given back with it: what is written once more would be refused."""
+    session, real, times = await shop.session(), shop.tasks.finish_and, []
+
+    async def finish(*arguments):
+        times.append(arguments[1])
+        await real(*arguments)
+        raise StoreAway("the answer is lost")
+
+    monkeypatch.setattr(shop.tasks, "finish_and", finish)
+    with capture_logs() as logs:
+        async with shop.working(Handler(_done)):
+            task = await shop.put(session)
+            (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, times) == (TaskStatus.done, 1, [task.id])
+    assert shop.ends(session) == [(task.id, "done")]
+    assert [line["event"] for line in logs] == ["store_is_waited_for"]
+
+
+async def test_taking_a_session_up_whose_answer_got_lost_ends_with_its_lease(store, monkeypatch):
+    shop = Shop(store, lease_seconds=1.0)
+    session, real, times = await shop.session(), shop.leases.take_and, []
+
+    async def take(*arguments):
+        times.append(arguments[0])
+        taken = await real(*arguments)
+        if len(times) == 1:
+            raise StoreAway("the answer is lost")
+        return taken
+
+    monkeypatch.setattr(shop.leases, "take_and", take)
+    async with shop.working(Handler(_done)):
         task = await shop.put(session)
         (ended,) = await shop.ended(task.id)
-    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 1, 0)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
+    assert shop.faults() == []
 
 
 async def _done(_task, _lease, _cancelled):

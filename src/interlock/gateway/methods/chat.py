@@ -24,8 +24,7 @@ from interlock.session.models import Message
 from interlock.session.transcript import read_messages
 from interlock.store.driver import Connection
 from interlock.worker.building import build_task_id
-from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.tasks import new_task_id
+from interlock.worker.rows import Task, TaskStatus, new_task_id
 
 MAX_CONTENT_CHARS = 200_000
 

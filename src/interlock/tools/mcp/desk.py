@@ -57,10 +57,13 @@ class McpDesk:
 
     # -- the registry --
 
-    async def refresh(self, allowed: frozenset[str] | None = None) -> None:
-        """Bring the registry to what is stored, and end who is not `allowed` (None: whoever is there)."""
-        shelf = await self.book.shelf()
-        if shelf.version == self._version and allowed == self._allowed:
+    async def refresh(self, allowed: frozenset[str] | None = None, *, newest: int | None = None) -> None:
+        """Bring the registry to what is stored, and end who is not `allowed` (None: whoever is there).
+
+        `newest` is the version that is stored now, for somebody who has looked already.
+        """
+        version = (await self.book.shelf()).version if newest is None else newest
+        if version == self._version and allowed == self._allowed:
             return
         # One at a time: two would make two objects of one tool, and an Authority knows its tools by them.
         async with self._refreshing:
