@@ -170,3 +170,26 @@ def test_a_changed_log_is_reported(serve, enter, model):
     page.get_by_role("button", name="Verify the chain").click()
     broken = page.get_by_role("status").filter(has_text=re.compile("The chain is broken: 1 problem"))
     expect(broken).to_contain_text("Somebody changed the log outside Interlock")
+
+
+def test_a_session_is_followed_for_as_long_as_its_timeline_is_shown(page, looked):
+    """A socket follows so many sessions and no more, and is told of each what happens there."""
+    page.evaluate(
+        """() => {
+          const { send } = WebSocket.prototype;
+          const followed = new Set();
+          WebSocket.prototype.send = function (text) {
+            const { method, params } = JSON.parse(text);
+            if (method === 'session.subscribe') followed.add(params.session_id);
+            if (method === 'session.unsubscribe') followed.delete(params.session_id);
+            document.body.dataset.followed = [...followed].join();
+            return send.call(this, text);
+          };
+        }"""
+    )
+    body = page.locator("body")
+    for leave in ("#/activity", "#/activity/system", "#/authority", "#/chat"):
+        page.evaluate(f"() => (location.hash = '#/activity/{looked}/all')")
+        expect(body).to_have_attribute("data-followed", looked)
+        page.evaluate(f"() => (location.hash = '{leave}')")
+        expect(body).to_have_attribute("data-followed", "")

@@ -37,6 +37,7 @@ class Activity extends View {
   #refresh = debounced(() => this.#load(), 300);
   #number = 0;
   #clock = 0;
+  #followed = '';
 
   constructor() {
     super();
@@ -68,6 +69,7 @@ class Activity extends View {
     this.until(api.onState((state) => state === 'open' && this.#load()));
     this.until(api.onFrame((frame) => this.#frame(frame)));
     this.until(() => this.#refresh.cancel());
+    this.until(() => this.#unfollow());
     this.#clock = setInterval(() => this.#isLive() && (this.now = Date.now() * 1000), 1000);
     this.until(() => clearInterval(this.#clock));
     if (api.state !== 'open') this.#load();
@@ -75,6 +77,7 @@ class Activity extends View {
 
   willUpdate(changed) {
     if (changed.has('route') && this.hasUpdated) {
+      if (this.#followed !== this.sessionId) this.#unfollow();
       this.tasks = this.sessionId === this.tasks?.[0]?.session_id ? this.tasks : null;
       this.roots = this.chosen = this.failed = null;
       this.limit = TREE;
@@ -122,11 +125,20 @@ class Activity extends View {
 
   /** Frames of this session are what makes the timeline live. */
   #follow(sessionId) {
-    if (api.lastSeq(sessionId) || this.followed === sessionId) return;
-    this.followed = sessionId;
+    if (!this.isConnected || api.lastSeq(sessionId) || this.#followed === sessionId) return;
     const last = this.sessions?.find(({ id }) => id === sessionId)?.last_seq;
     if (!last) return;
-    api.request('session.subscribe', { session_id: sessionId, after_seq: last }).catch(() => (this.followed = ''));
+    this.#followed = sessionId;
+    api.request('session.subscribe', { session_id: sessionId, after_seq: last }).catch(() => {
+      if (this.#followed === sessionId) this.#followed = '';
+    });
+  }
+
+  /** A socket follows so many sessions and no more. */
+  #unfollow() {
+    const sessionId = this.#followed;
+    this.#followed = '';
+    if (sessionId) api.request('session.unsubscribe', { session_id: sessionId }).catch(() => {});
   }
 
   /** What the tasks are about: the messages they came from. */
