@@ -200,6 +200,16 @@ def test_closed_or_full_outputs_leave_no_trace_back(interlock, redirect):
 
 
 @pytest.mark.parametrize(
+    ("words", "code"), [("redact", 0), ("chat", 0), ("tool call --jsonl", 0), ("exec -", 2)]
+)
+def test_a_closed_input_is_an_empty_one(interlock, words, code):
+    script = f"{sys.executable} -m interlock {words} <&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
+    assert done.returncode == code, done.stderr
+    assert "unexpected fault" not in done.stderr
+
+
+@pytest.mark.parametrize(
     "arguments",
     [["events", "tail", "--limit", "99999999999999999999"], ["sessions", "list", "--limit", "0"]],
 )

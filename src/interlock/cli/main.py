@@ -113,13 +113,13 @@ def run(tokens: list[str] | None = None) -> int:
 
 
 def _open_missing_streams() -> None:
-    """A caller may have closed stdout or stderr; what would go there is dropped.
+    """A caller may have closed some: nothing comes from there, and what would go there is dropped.
 
     So is what stderr does not take, because its disk is full: the work itself goes on.
     """
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - it lives as long as we do
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - it lives as long as we do
     sys.stderr = cast("TextIO", Lossy(sys.stderr))
 
 
