@@ -34,6 +34,11 @@ class Candidate:
         return _COLOUR.sub(b"", line) if _ESCAPE in line else line
 
     @property
+    def said(self) -> bytes:
+        """What stands before the value in the match."""
+        return self.text[self.start : self.begin]
+
+    @property
     def follower(self) -> bytes:
         return self.text[self.end : self.end + 1]
 

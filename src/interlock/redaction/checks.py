@@ -4,12 +4,12 @@ A check sees the text as bytes and where in it the candidate is. It looks at no 
 bytes before the match and one behind the candidate, so that a stream can ask it as well.
 """
 
-import base64
-import binascii
 import re
 from dataclasses import replace
 
+from interlock.redaction import words
 from interlock.redaction.candidate import Candidate, Check
+from interlock.redaction.encoded import basic_credentials, key_block, url_in_base64, web_token
 from interlock.redaction.harmless import (
     CAMEL,
     CODE,
@@ -22,35 +22,45 @@ from interlock.redaction.harmless import (
     FOREIGN_LABEL,
     IDENTIFIER,
     IN_QUERY,
-    LABEL_WORDS,
-    MESSAGE_KEY,
     NAME,
     NAME_OF_ONE,
-    NO_PASSWORD,
+    NUMBERED_WORDS,
     PASSWORD_NAME,
-    PATH,
-    PHRASE,
     PLAIN_WORDS,
     REGEX,
     REST_OF_A_MARK,
+    SIGN,
     SIGN_INSIDE,
+    SPEAKS_OF_ONE,
     SWITCHED_OFF,
     TEMPLATE,
     UUID,
     VERB,
     WORDS,
-    WORDS_AND_NUMBER,
     has_safe_name,
     is_placeholder,
 )
-from interlock.redaction.in_code import is_code, is_type, is_type_in_quotes
-from interlock.redaction.randomness import case_changes, has_odd_capitals, kinds, looks_random
+from interlock.redaction.in_code import is_code, is_long_base64, is_path, is_type, is_type_in_quotes
+from interlock.redaction.randomness import (
+    case_changes,
+    has_odd_capitals,
+    is_gibberish,
+    is_no_name,
+    kinds,
+    looks_random,
+)
 
 
 def quoted_value(candidate: Candidate) -> bool:
-    """A literal that is given a secret's name: anything but a placeholder, a label or a path."""
+    """A literal in a text that is given a secret's name."""
     value = candidate.value.strip(b"` \t\r\n\f\v")
-    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value):
+    return not words.are_no_token(value, candidate.said) and given_value(candidate)
+
+
+def given_value(candidate: Candidate) -> bool:
+    """What is given a secret's name: anything but a placeholder, a label or a path."""
+    value = candidate.value.strip(b"` \t\r\n\f\v")
+    if len(value) < 4 or is_placeholder(value) or is_path(value):
         return False
     if has_safe_name(candidate.context):
         return False
@@ -64,24 +74,10 @@ def quoted_value(candidate: Candidate) -> bool:
     ):
         return False
     if b" " in value or b"\t" in value:
-        return _is_phrase(value)
+        return words.are_passphrase(value)
     if value.isdigit():
         return len(value) >= 6 or PASSWORD_NAME.search(candidate.context) is not None
-    return not WORDS.fullmatch(value) or _are_secret_words(value, candidate.context)
-
-
-def _are_secret_words(value: bytes, context: bytes) -> bool:
-    """Words: a password may consist of some, a token does not, and the key of a message is no secret."""
-    if case_changes(value) * 5 >= len(value) * 2:
-        return True
-    return PASSWORD_NAME.search(context) is not None and not MESSAGE_KEY.search(value)
-
-
-def _is_phrase(value: bytes) -> bool:
-    """Words of a passphrase rather than of a sentence."""
-    if LABEL_WORDS.search(value) or value[-1:] in b".!?:":
-        return False
-    return not PHRASE.fullmatch(value)
+    return not WORDS.fullmatch(value) or words.are_secret(value, candidate.context)
 
 
 def bare_value(candidate: Candidate) -> bool:
@@ -89,7 +85,7 @@ def bare_value(candidate: Candidate) -> bool:
     value = candidate.value
     if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
         value = value.rstrip(b".:!?")
-    if len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value) or DOTTED.fullmatch(value):
+    if len(value) < 4 or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
         return False
     context = candidate.context
     if has_safe_name(context) or context.rstrip().endswith(b"==") or _is_no_value(value, context):
@@ -97,13 +93,24 @@ def bare_value(candidate: Candidate) -> bool:
     if value.isdigit():
         return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
     if ENV_NAME.search(context) or IN_QUERY.search(context):
-        return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6)
+        return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6) or is_no_name(value)
     if is_code(value, candidate) or CONSTANT.fullmatch(value):
         return False
-    if NAME.fullmatch(value):
-        return PASSWORD_NAME.search(context) is not None and has_odd_capitals(value)
+    if b"&" in value:
+        return told_value(candidate)
     name = value.lstrip(b"!")
-    return not IDENTIFIER.fullmatch(name) or (looks_random(name, 20) and not is_type(name))
+    is_name = NAME.fullmatch(value) is not None or IDENTIFIER.fullmatch(name) is not None
+    return not is_name or (PASSWORD_NAME.search(context) is not None and is_no_name(name)) or _is_long(name)
+
+
+def _is_long(value: bytes) -> bool:
+    """A random text that by chance looks like a name of a variable."""
+    is_motley = len(value) >= 20 and is_gibberish(value) and _is_motley(value)
+    return (is_motley or looks_random(value, 20)) and not is_type(value)
+
+
+def _is_motley(value: bytes) -> bool:
+    return case_changes(value) * 4 >= len(value)
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
@@ -131,7 +138,7 @@ def env_value(candidate: Candidate) -> bool:
         (b"OLDPWD", b"_FILE", b"PATH", b"NAME", b"_ID", b"_TYPE", b"_URL", b"_DIR", b"_COUNT", b"_LIMIT")
     ):
         return False
-    if name.lstrip(b"+-#> ") == b"PWD" or len(value) < 4 or is_placeholder(value) or PATH.fullmatch(value):
+    if name.lstrip(b"+-#> ") == b"PWD" or len(value) < 4 or is_placeholder(value) or is_path(value):
         return False
     if value.isdigit():
         return len(value) >= 6
@@ -145,7 +152,7 @@ def flag_value(candidate: Candidate) -> bool:
     if candidate.text[max(0, candidate.start - 1) : candidate.start] in (b"-", b"\\"):
         # A dash between words--like this, or in the source of a manual.
         return False
-    if len(value) < 4 or is_placeholder(value.rstrip(b").,;")) or PATH.fullmatch(value):
+    if len(value) < 4 or is_placeholder(value.rstrip(b").,;")) or is_path(value):
         return False
     if _is_off(candidate.context):
         return False
@@ -163,7 +170,9 @@ def header_value(candidate: Candidate) -> bool:
     if is_placeholder(value) or b"://" in value or candidate.follower in (b"(", b"{", b"<", b"$"):
         return False
     digits, lower, upper, others = kinds(value)
-    if NAME_OF_ONE.fullmatch(value) or (IDENTIFIER.fullmatch(value) and not (digits or upper)):
+    if NAME_OF_ONE.fullmatch(value) or CONSTANT.fullmatch(value):
+        return False
+    if IDENTIFIER.fullmatch(value) and not (digits or upper):
         return False
     return digits or (lower and upper and (others or case_changes(value) >= 4)) or len(value) >= 32
 
@@ -172,9 +181,11 @@ def random_value(candidate: Candidate) -> bool:
     if has_safe_name(candidate.context):
         return False
     value = candidate.value
-    if UUID.fullmatch(value) or is_placeholder(value) or value.count(b"/") > 1 or value.count(b"-") > 3:
+    if UUID.fullmatch(value) or is_placeholder(value):
         return False
-    if candidate.follower == b"." or candidate.is_called:
+    if (value.count(b"/") > 1 or value.count(b"-") > 3) and not _is_motley(value):
+        return False
+    if candidate.follower == b"." or candidate.is_called or NAME_OF_ONE.fullmatch(value):
         return False
     return looks_random(value, 16)
 
@@ -182,11 +193,14 @@ def random_value(candidate: Candidate) -> bool:
 def random_word(candidate: Candidate) -> bool:
     """At least eight signs that no language would put together."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
-    if is_placeholder(value) or PATH.fullmatch(value):
+    if is_placeholder(value) or is_path(value):
         return False
     digits, lower, upper, others = kinds(value)
     if len(value) < 8 or not digits or not (lower or upper):
-        return len(value) >= 16 and lower and upper and case_changes(value) * 5 >= len(value) * 2
+        if len(value) < 8 or not (lower and upper):
+            return False
+        is_long = len(value) >= 16 and case_changes(value) * 5 >= len(value) * 2
+        return is_long or (has_odd_capitals(value) and is_gibberish(value))
     if PLAIN_WORDS.fullmatch(value) is None or len(re.findall(rb"[A-Za-z]+", value)) * 6 > len(value):
         return True
     return not others and lower and upper
@@ -198,27 +212,21 @@ def random_token(candidate: Candidate) -> bool:
     Its beginning is known; what follows may by chance have no digit.
     """
     name, dot, _ = candidate.value.rpartition(b".")
-    if dot and PATH.fullmatch(candidate.value):
+    if dot and is_path(candidate.value):
         return random_token(replace(candidate, end=candidate.begin + len(name)))
     own = candidate.value.partition(b"-")[2]
-    return random_word(candidate) or (len(own) >= 16 and case_changes(own) * 4 >= len(own))
+    return random_word(candidate) or (len(own) >= 16 and (_is_motley(own) or is_gibberish(own)))
 
 
 def said_value(candidate: Candidate) -> bool:
     """A word that no sentence has: random, or with a sign or with capitals in the middle of it."""
     value = candidate.value.rstrip(b".,;:!?)'\"")
-    if random_word(candidate) or _is_made_of_words(candidate, value):
+    if random_word(candidate) or words.are_password(value, candidate.said):
         return True
     _, lower, upper, _ = kinds(value)
-    if len(value) < 8 or not (lower and upper) or is_placeholder(value) or PATH.fullmatch(value):
+    if len(value) < 8 or not (lower and upper) or is_placeholder(value) or is_path(value):
         return False
-    return SIGN_INSIDE.search(value) is not None or has_odd_capitals(value)
-
-
-def _is_made_of_words(candidate: Candidate, value: bytes) -> bool:
-    """Words and a number, which a password may be and a token is not."""
-    said = candidate.text[candidate.start : candidate.begin]
-    return WORDS_AND_NUMBER.fullmatch(value) is not None and NO_PASSWORD.search(said) is None
+    return SIGN_INSIDE.search(value) is not None or is_no_name(value)
 
 
 def told_value(candidate: Candidate) -> bool:
@@ -228,20 +236,35 @@ def told_value(candidate: Candidate) -> bool:
         return False
     if value.startswith(REST_OF_A_MARK) or VERB.search(candidate.context) or FIELD.fullmatch(value):
         return False
-    if DOTTED.fullmatch(value) or REGEX.fullmatch(value) or b"://" in value or value.count(b"/") > 2:
-        return False
-    if IDENTIFIER.fullmatch(value.rstrip(b"(")) and not has_odd_capitals(value):
-        return False
-    if b" " in value or b"\\" in value or CAMEL.fullmatch(value):
+    if _is_written(value):
         return False
     _, lower, upper, _ = has = kinds(value)
     if PLAIN_WORDS.fullmatch(value) and not (lower and upper):
         return False
-    if lower and upper and re.search(rb"[!#$%^&*~+?]", value):
-        is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
-        if case_changes(value) * 4 >= len(value) or (is_quoted and SIGN_INSIDE.search(value)):
-            return not is_placeholder(value)
+    if lower and upper and _is_odd(value, candidate):
+        return not is_placeholder(value)
     return random_word(candidate) and (sum(has) >= 3 or len(value) >= 16)
+
+
+def _is_written(value: bytes) -> bool:
+    """What people write in programs and in prose: a number, a path, a name, several words."""
+    if b" " in value or b"\\" in value or b"://" in value:
+        return True
+    if DOTTED.fullmatch(value) or REGEX.fullmatch(value):
+        return True
+    if value.count(b"/") > 2 and not is_long_base64(value):
+        return True
+    names = (IDENTIFIER, CAMEL, NUMBERED_WORDS)
+    return any(pattern.fullmatch(value.rstrip(b"(")) for pattern in names) and not is_no_name(value)
+
+
+def _is_odd(value: bytes, candidate: Candidate) -> bool:
+    """By its signs and letters, where a password is spoken of or there are signs at all."""
+    if SIGN.search(value):
+        is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'")
+        if _is_motley(value) or is_no_name(value) or (is_quoted and SIGN_INSIDE.search(value)):
+            return True
+    return SPEAKS_OF_ONE.search(candidate.said) is not None and is_no_name(value)
 
 
 def random_list(candidate: Candidate) -> bool:
@@ -249,7 +272,7 @@ def random_list(candidate: Candidate) -> bool:
     if candidate.follower in (b"(", b".", b"["):
         return False
     items = [item.strip(b" \t\r\n\"'`") for item in candidate.value.split(b",")]
-    return all(looks_random(item, 12) and not is_placeholder(item) for item in items)
+    return all(looks_random(item, 12) and not is_placeholder(item) and b"://" not in item for item in items)
 
 
 def lone_word(candidate: Candidate) -> bool:
@@ -274,21 +297,6 @@ def url_password(candidate: Candidate) -> bool:
     return not is_placeholder(value) and REGEX.fullmatch(value) is None
 
 
-def basic_credentials(candidate: Candidate) -> bool:
-    """Whether it decodes to user:password."""
-    value = candidate.value.translate(bytes.maketrans(b"-_", b"+/")).rstrip(b"=")
-    try:
-        decoded = base64.b64decode(value + b"=" * (-len(value) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    try:
-        return (
-            re.fullmatch(r"[\w.@+\\-]*:.+", decoded.decode()) is not None and decoded.decode().isprintable()
-        )
-    except UnicodeDecodeError:
-        return False
-
-
 def sql_value(candidate: Candidate) -> bool:
     value = candidate.value
     if len(value) < 4 or is_placeholder(value) or b" " in value or CODE.match(value):
@@ -297,23 +305,6 @@ def sql_value(candidate: Candidate) -> bool:
         candidate.context[-2:-1] != b"("
         or re.search(rb"(?i)password\s*\($", candidate.context[:-1]) is not None
     )
-
-
-def web_token(candidate: Candidate) -> bool:
-    """Three parts or five, or a header that decodes to an object which names its algorithm."""
-    parts = [part for part in candidate.value.split(b".") if part]
-    if len(parts) >= 3:
-        return True
-    try:
-        header = base64.urlsafe_b64decode(parts[0] + b"=" * (-len(parts[0]) % 4))
-    except (binascii.Error, ValueError):
-        return False
-    return b'"alg"' in header
-
-
-def key_block(candidate: Candidate) -> bool:
-    """Whether there is key material in it, not only a mention of how such a block begins."""
-    return re.search(rb"[A-Za-z0-9+/]{20,}", candidate.value) is not None
 
 
 CHECKS: dict[str, Check] = {
@@ -334,6 +325,7 @@ CHECKS: dict[str, Check] = {
     "mixed-word": mixed_word,
     "url-password": url_password,
     "basic-credentials": basic_credentials,
+    "url-in-base64": url_in_base64,
     "sql-value": sql_value,
     "web-token": web_token,
     "key-block": key_block,

@@ -9,12 +9,12 @@ _MARK = MARK.encode()
 REST_OF_A_MARK = _MARK.strip(b"*")
 # So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
 _BESIDE_A_MARK = 3
-_SCHEME = compiled(r"(?i:bearer|basic|token|api-?key|digest|negotiate)\x20+")
+SCHEME = compiled(r"(?i:bearer|basic|token|api-?key|digest|negotiate)\x20+")
 
 # References, templates, names of types, words of a form.
 PLACEHOLDER = compiled(
     r"""(?is:
-    [\s.\-_*x#?0=:/+\\]*
+    (?:[\s.\-_*x#?0=:/+\\]|•|●|·|…)*
     | [/:@\s]{0,3}\$(?:(?:env|script|global|local|using):)?\w+(?:[:/@,\s]\$\w+)*
     | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
     | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
@@ -29,6 +29,7 @@ PLACEHOLDER = compiled(
         |repeat|choose)
       (?:[\s_\-][a-z\s_\-]*|password|secret|token|key|pass|pw|me|this|here)
     | change[\s_\-]?(?:me|it|this) | place[\s_\-]?holder | to[\s_\-]?do | t\.?b\.?d\.? | fix[\s_\-]?me
+    | [\w\-]{0,12}(?:\.{3,}|…) | (?:[a-z0-9]{1,8}[_\-])+x{3,}
     | null | nil | none | undefined | nan | void | true | false | yes | no | on | off | ok | error | empty
     | on/off | yes/no | true/false | pass(?:ed)? | fail(?:ed)? | skip(?:ped)? | [a-z]{1,5}[_\-]
     | unset | unknown | required | optional | disabled | enabled | auto | inherit | same-origin | omit
@@ -59,7 +60,10 @@ FOREIGN_LABEL = compiled(
     |入力|비밀번호|암호|토큰|пароль|Пароль|токен|Токен|ключ|Ключ)
     [^A-Za-z0-9]*)"""
 )
-TEMPLATE = compiled(r"(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|\$[A-Za-z_]+|%[sdr]|<.*>))")
+TEMPLATE = compiled(
+    r"""(?s:(?:[A-Za-z]+\x20)?(?:[$#]?\{.*\}|\$[A-Za-z_]+|%[sdr]|<.*>))
+    | [A-Za-z_.:/\-]*[$#]?\{[A-Za-z_][^{}"'\s]*\}[A-Za-z_.:/\-]*"""
+)
 # A quote that closed a text was taken for one that opens it.
 CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|['\"]?\x20[.+]\x20|\.\w+\()")
 DOTTED = compiled(
@@ -67,9 +71,15 @@ DOTTED = compiled(
     | [v^~<>=]{1,2}[0-9]+(?:\.[0-9x*]+)+(?:-[a-z0-9.]+)?
     | [0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.+Z\-]*"""
 )
-# Words written together, as programs call things.
+# Words with a number here and there, as programs call things: `cache_write_5m`, `sk_X509_NODE`.
+NUMBERED_WORDS = compiled(
+    r"""_{0,2}[A-Za-z]+[0-9]{0,4}(?:[A-Z][0-9])?
+    (?:[_\-./:]+(?:[A-Za-z]+[0-9]{0,4}(?:[A-Z][0-9])?|[A-Z]+[0-9]{1,2}[A-Z]+|[0-9]{1,3}[a-z]{0,2}))+"""
+)
+# Words written together.
 CAMEL = compiled(r"(?:[A-Z]{0,3}[a-z]{2,}|[0-9]{1,4})+")
 CAMEL_WITH_ACRONYMS = compiled(r"(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{0,5}[0-9]{1,5}|Ed[0-9]{2,5})*(?:[A-Z]{2,5})?")
+SIGN = compiled(r"[!#$%^&*~+?]")
 SIGN_INSIDE = compiled(r"[A-Za-z0-9][!#$%^&*+?~][A-Za-z0-9]")
 REGEX = compiled(r"(?s:[\[(^\\].*(?:[\])][+*?]?|[+*?$]|\\[a-zA-Z])[*+?$)]*)")
 WORDS = compiled(r"_{0,2}[A-Za-z]+(?:[\x20.:_-][A-Za-z]+)*[.:!?]*")
@@ -89,10 +99,13 @@ MESSAGE_KEY = compiled(
 )
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
-    |[\w\-]+\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf|cfg|ini|toml|csv|xml|jks|gpg|asc|htpasswd)
+    |(?:[\w.\-]+/)*[\w\-][\w.\-]*\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf|cfg|ini|toml|csv|xml|jks|gpg
+        |asc|htpasswd|zip|jar|tar|t?gz|7z|rar|log|sql)
     |[\w.\-]+:/[\w.\-][\w.\-/]*|(?:\.[a-z_]+)+"""
 )
-NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:\.|::?|->|-)[A-Za-z_]+)*")
+# A secret of a cloud may begin with a slash.
+LONG_BASE64 = compiled(r"[A-Za-z0-9+/]{30,}={0,2}")
+NAME = compiled(r"[A-Za-z_][A-Za-z_]*(?:(?:[?!]?\.|::?|->|-)[A-Za-z_]+)*")
 # What a variable or a type for a secret is called: `s3_credentials`, `PKCS7PrivateKeyTypes`.
 NAME_OF_ONE = compiled(
     r"""_{0,2}[a-z]+[0-9]{0,2}[a-z]*(?:_(?:[a-z]+[0-9]{0,2}|[0-9]{1,2}[a-z]{0,2}))*
@@ -100,21 +113,24 @@ NAME_OF_ONE = compiled(
     |(?:[A-Z]{0,5}[a-z]{2,}|[A-Z]{1,5}[0-9]{1,5})+(?:Key|Token|Secret|Password|Credential)(?:Type|Str)?s?"""
 )
 # A scope, a role of a text, a regular expression: `pass::run`, `:py:data:`, `/^a/`, `s/a/b/`.
-SYNTAX = compiled(r"(?s:::?[A-Za-z_~][A-Za-z_0-9]*(?:::?[A-Za-z_0-9]*)*|/[\^(\[\\].*|s[/\#].*[/\#])")
+SYNTAX = compiled(r"(?s:::?[A-Za-z_~][A-Za-z_0-9]*(?:::?[A-Za-z_0-9]*)*[.,]?|/[\^(\[\\].*|s[/\#].*[/\#])")
 VERDICT = compiled(r"(?:^|[\s\]>])PASS:[\x20\t]*$")
 VERB = compiled(r"(?i:(?:^|[^\w.\-])pass[\x20\t]+[\"'`]$)")
 URL = compiled(r"(?s:[a-z][a-z0-9+.\-]{1,15}://.*)")
 TYPE = compiled(r"[A-Za-z_][\w.]*(?:\[.*\])?(?:\x20?\|\x20?[A-Za-z_][\w.]*(?:\[.*\])?)*")
 CONSTANT = compiled(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-CALLABLE = compiled(r"[:.@&*]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)*")
-IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+")
+CALLABLE = compiled(r"[:.@&*]{0,2}[A-Za-z_$][\w$]*(?:(?:[?!]?\.|::|->)[A-Za-z_$][\w$]*)*")
+IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:[?!]?\.|::|->)[A-Za-z_$][\w$]*)+")
 SWITCHED_OFF = compiled(r"-(?:no|without|skip|disable)-[\w-]*[\x20\t=]+[\"'`]?$")
 UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PASSWORD_NAME = compiled(r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$)")
+OF_A_TOKEN = compiled(r"(?i:token|auth)")
+SPEAKS_OF_ONE = compiled(r"(?i:pass|pwd|pw\b|psk|secret)")
 ENV_NAME = compiled(r"(?:^|[\s'\"$;-]|\\[nrt])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
 IN_QUERY = compiled(r"[?&;][\w.\-]{0,64}=$")
 EXPANSION = compiled(r"\$\{\w+:$")
 FIELD = compiled(r"[a-z][a-z_.-]*=[^=].*")
+URL_WITH_PASSWORD = compiled(r"[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]*:[^\s/@]+@")
 SAFE_NAME = compiled(
     r"""(?i:
     (?: (?:next|page|paging|start|starting|continuation|change|lock|sync|cursor|client[_-]?request
@@ -124,7 +140,7 @@ SAFE_NAME = compiled(
           |arrow|shift|function|ctrl|alt|escape|map|dict|json|yaml|config|query|natural|surrogate|candidate
           |composite|business|message|event|cluster|order|registry|blob|file|storage|bucket|data|field
           |column|id|label|tag|metric|feature|site|kms|websocket)[_.\-\x20]?key
-    )\W*$
+    )\W*(?:[=:(]\x20?[rbfu]{1,2})?$
     | /passwd$
     | \barn:[\w:*/-]*$
     | \bAWS::\w+::\w+$
@@ -144,7 +160,7 @@ def _is_marked(value: bytes) -> bool:
     if _MARK not in value:
         return False
     rest = value.replace(_MARK, b"")
-    return len(rest) <= _BESIDE_A_MARK or _SCHEME.fullmatch(rest) is not None
+    return len(rest) <= _BESIDE_A_MARK or SCHEME.fullmatch(rest) is not None
 
 
 def has_safe_name(context: bytes) -> bool:

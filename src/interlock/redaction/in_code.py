@@ -4,13 +4,24 @@ from interlock.redaction.candidate import Candidate
 from interlock.redaction.harmless import (
     CAMEL_WITH_ACRONYMS,
     CONSTANT,
+    LONG_BASE64,
     NAME_OF_ONE,
+    PATH,
     SYNTAX,
     TYPE,
     URL,
     VERDICT,
 )
-from interlock.redaction.randomness import has_odd_capitals
+from interlock.redaction.randomness import case_changes, has_odd_capitals
+
+
+def is_path(value: bytes) -> bool:
+    return PATH.fullmatch(value) is not None and not is_long_base64(value)
+
+
+def is_long_base64(value: bytes) -> bool:
+    """What has slashes in it and is no path, by how often capitals and small letters change"""
+    return LONG_BASE64.fullmatch(value) is not None and case_changes(value) * 3 >= len(value)
 
 
 def is_type(value: bytes) -> bool:

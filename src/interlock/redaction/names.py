@@ -7,7 +7,7 @@ from typing import Any
 import re2
 
 from interlock.redaction.candidate import Candidate
-from interlock.redaction.checks import quoted_value
+from interlock.redaction.checks import given_value
 from interlock.redaction.harmless import is_placeholder
 from interlock.redaction.linear import options
 from interlock.redaction.rulebook import secret_name_pattern
@@ -57,7 +57,7 @@ def _is_secret_text(name: str, text: str) -> bool:
     if not value or is_placeholder(value):
         return False
     data = f"{name}=".encode("utf-8", "surrogatepass")
-    return quoted_value(Candidate(data + value, 0, len(data), len(data) + len(value)))
+    return given_value(Candidate(data + value, 0, len(data), len(data) + len(value)))
 
 
 @lru_cache(maxsize=4096)

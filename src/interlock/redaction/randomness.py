@@ -3,7 +3,19 @@
 import re
 from itertools import pairwise
 
-from interlock.redaction.harmless import CAMEL_WITH_ACRONYMS
+from interlock.redaction.harmless import CAMEL_WITH_ACRONYMS, NUMBERED_WORDS
+
+# A letter, and those that hardly ever stand behind it in what programs call things: one pair in 5000.
+_HARDLY_FOLLOW = {
+    each[0]: each[1:]
+    for each in b"""
+    ahjoqz bbfghkmnpqtvwxz cgjnqvwxz dghjkmnqvwxz ehjkz fghjkmnpqvwxz gbcdfjkmpqvwxyz
+    hbcdfghjklnpqvwxz ihijkqwy jabcdfghijklmnpqrtuvwxyz kbcdfghjklmnopqrtuvwxyz lhjkmnqrwxz
+    mfghjkqrvwxz nbhjqwxz oehjqyz pbfjmnqvwxz qabcdefghijkmnopqrstvwxyz rhjqwxz sbjrxz tbgjkqvxz
+    uhjkquvwxyz vbcdfghjklmnpqrstuvwxyz wbcdfgjklmpqtuvwxyz xabdfghjklnoqrsuvwxyz
+    yabdefghjkoqruvwxyz zbcdfghijklmnopqrstuvwxyz
+    """.split()
+}
 
 
 def kinds(value: bytes) -> tuple[bool, bool, bool, bool]:
@@ -24,6 +36,8 @@ def looks_random(value: bytes, least: int) -> bool:
         return False
     if lower and upper and not others:
         return True
+    if NUMBERED_WORDS.fullmatch(value) and not is_no_name(value):
+        return False
     runs = re.findall(rb"[A-Za-z]+|[0-9]+", value)
     return len(runs) * 5 >= len(value) or (others and lower and upper and len(runs) * 7 >= len(value))
 
@@ -39,3 +53,21 @@ def has_odd_capitals(value: bytes) -> bool:
         if case_changes(word) >= least and not CAMEL_WITH_ACRONYMS.fullmatch(word):
             return True
     return False
+
+
+def is_gibberish(value: bytes) -> bool:
+    """Whether letters, large and small, stand in a row as in hardly any word: `xqmI2Yjb4`."""
+    for word in re.findall(rb"[A-Za-z0-9]{6,}", value):
+        if word.islower() or word.isupper():
+            continue
+        pairs = [pair for run in re.findall(rb"[a-z]+", word.lower()) for pair in pairwise(run)]
+        odd = sum(second in _HARDLY_FOLLOW[first] for first, second in pairs)
+        runs = re.findall(rb"[A-Za-z]+|[0-9]+", word)
+        if (odd >= 2 and odd * 4 >= len(pairs)) or len(runs) * 2 >= len(word):
+            return True
+    return False
+
+
+def is_no_name(value: bytes) -> bool:
+    """Letters as in no name that a program gives."""
+    return has_odd_capitals(value) or is_gibberish(value)

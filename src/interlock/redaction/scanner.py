@@ -137,11 +137,14 @@ class Scanner:
 
     @cached_property
     def _unfinished(self) -> list[Search]:
-        groups: list[list[str]] = [[]]
-        for beginnings in map(beginnings_of, self._trees):
-            if sum(map(len, groups[-1])) + len(beginnings) > _MAX_TOGETHER and groups[-1]:
-                groups.append([])
-            groups[-1].append(beginnings)
+        groups: list[list[str]] = []
+        # As few as they fit in, since each is a pass: long ones first, short ones where there is room.
+        for beginnings in sorted(map(beginnings_of, self._trees), key=len, reverse=True):
+            room = _MAX_TOGETHER - len(beginnings)
+            group = next((group for group in groups if sum(map(len, group)) <= room), None)
+            if group is None:
+                groups.append(group := [])
+            group.append(beginnings)
         return [search_with(f"(?:{'|'.join(group)})\\z") for group in groups]
 
     def _which_of_all(self) -> Which:

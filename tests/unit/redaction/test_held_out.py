@@ -1,4 +1,4 @@
-"""Cases of two colleagues who had not read the rules; what they showed to be missing is there now."""
+"""Cases of colleagues, most of whom had not read the rules; what they showed to be missing is there now."""
 
 import pytest
 
@@ -7,9 +7,10 @@ from tests.unit.redaction.case_file import Case, cases, fed
 
 # How many lines with secrets, harmless ones, and secrets that are known not to be found.
 COUNTS = {
-    "held_out.jsonl": (249, 142, 4),
+    "held_out.jsonl": (250, 142, 3),
     "held_out_2.jsonl": (291, 214, 0),
     "held_out_3.jsonl": (69, 50, 3),
+    "held_out_4.jsonl": (459, 490, 4),
 }
 EACH = [case for file in COUNTS for case in cases(file)]
 each_file = pytest.mark.parametrize("file", COUNTS)
