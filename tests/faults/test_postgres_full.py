@@ -1,0 +1,129 @@
+"""The disk that PostgreSQL keeps its tables on runs full, while its write-ahead log has room: nothing that
+was acknowledged is lost, tasks wait, and they go on by themselves when there is space again."""
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from interlock.events.catalog import SessionRenamed
+from interlock.infra.errors import StoreError, StoreFull, may_pass
+from interlock.store.database import StoreConfig
+from interlock.worker.handler import Done
+from tests.conftest import open_store
+from tests.faults.disks import Disk, mounting, small_disk
+from tests.integration.worker.shop import Handler, Shop
+
+pytestmark = mounting
+
+
+@contextmanager
+def _on_small_disk(address: str) -> Iterator[tuple[StoreConfig, Disk]]:
+    name = f"small_{secrets.token_hex(6)}"
+    # Not in pytest's folder: the server runs under an account of its own.
+    folder = Path(tempfile.mkdtemp(prefix="interlock-small-pg-"))
+    folder.chmod(0o755)
+    with (
+        small_disk(folder / "disk", size="48m", inodes=5000) as disk,
+        psycopg.connect(address, autocommit=True) as admin,
+    ):
+        tables = disk.path / "tables"
+        tables.mkdir(mode=0o700)
+        shutil.chown(tables, _account_of(admin))
+        try:
+            admin.execute(f"CREATE TABLESPACE {name} LOCATION '{tables}'")
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE interlock_template TABLESPACE {name}")
+            url = address.replace("/postgres?", f"/{name}?")
+            yield StoreConfig(url, busy_timeout_seconds=5), disk
+        finally:
+            admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            admin.execute(f"DROP TABLESPACE IF EXISTS {name}")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _account_of(admin: psycopg.Connection) -> int:
+    (row,) = admin.execute("SELECT pg_backend_pid()").fetchall()
+    return Path(f"/proc/{row[0]}").stat().st_uid
+
+
+@pytest.fixture
+def small(postgres_server: str) -> Iterator[tuple[StoreConfig, Disk]]:
+    with _on_small_disk(postgres_server) as made:
+        yield made
+
+
+def _renamed(number: int) -> SessionRenamed:
+    return SessionRenamed(who="test", title=f"{number} " + "x" * 2000)
+
+
+async def _until_full(store, session_id: str) -> tuple[list, StoreError]:
+    """What was acknowledged, and what was said when there was no space left."""
+    acknowledged = []
+    for number in range(3000):
+        try:
+            acknowledged += await store.log.append(session_id, _renamed(number))
+        except StoreError as error:
+            return acknowledged, error
+    raise AssertionError("the disk never became full")
+
+
+async def test_what_was_acknowledged_before_the_servers_disk_was_full_is_there_afterwards(small):
+    config, disk = small
+    store = open_store(config)
+    session = await store.sessions.create(opened_by="test")
+    disk.fill(leaving=300_000)
+    acknowledged, refusal = await _until_full(store, session.id)
+    assert acknowledged, "the disk was full from the start"
+    assert isinstance(refusal, StoreFull)
+    assert may_pass(refusal)
+    assert "no space left" in str(refusal)
+    assert "\n" not in str(refusal)
+    assert (await store.sessions.get(session.id)).id == session.id, "reading goes on"
+    disk.free()
+    after = (await store.log.append(session.id, _renamed(9999)))[0]
+    assert after.seq == acknowledged[-1].seq + 1, "no hole, and nothing unacknowledged"
+    stored = dict(store.query("SELECT id, seq FROM events WHERE stream = ?", session.id))
+    assert all(stored[each.id] == each.seq for each in acknowledged)
+    assert Shop(store).faults() == []
+    store.close()
+
+
+async def test_a_task_waits_for_space_on_the_servers_disk_and_goes_on_by_itself(small):
+    config, disk = small
+    store = open_store(config)
+    shop = Shop(store)
+    session, other = await shop.session(), await shop.session()
+    begun, full, met = asyncio.Event(), asyncio.Event(), []
+
+    async def handling(task, lease, _cancelled):
+        begun.set()
+        await full.wait()
+        try:
+            for number in range(20):
+                await store.log.append(session, _renamed(number), token=lease.token)
+        except StoreFull as error:
+            met.append(error)
+            if len(met) == 1:
+                asyncio.get_running_loop().call_later(0.5, disk.free)
+            raise
+        return Done()
+
+    async with shop.working(Handler(handling)):
+        task = await shop.put(session)
+        await begun.wait()
+        disk.fill()
+        await _until_full(store, other)
+        full.set()
+        (ended,) = await shop.ended(task.id)
+    assert met, "it never met the full disk"
+    assert (ended.status.value, ended.interruptions) == ("done", 0)
+    assert shop.faults() == []
+    with suppress(FileNotFoundError):
+        disk.free()
+    store.close()
