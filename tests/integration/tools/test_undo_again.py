@@ -1,10 +1,14 @@
 """Undoing twice, undoing an undo, and undoing what was cut short."""
 
+import asyncio
+import threading
+
 import pytest
 
 from interlock.infra.errors import NothingToUndo
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.kept import KeptVersions
+from interlock.sandbox.undo import Undo
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
 from tests.integration.tools.undoing import house, left, rewritten, undo, undone
@@ -52,6 +56,29 @@ async def test_a_brought_back_folder_that_changed_since_is_left(workbench: Workb
     workbench.write("d/a/more", "mine")
     assert left(await undo(workbench, report.undo_id)) == {"d": "it was changed since"}
     assert (workbench.root / "d/a/more").read_text() == "mine"
+
+
+async def test_whoever_stops_waiting_for_an_undo_has_it_told_to_its_end(workbench: Workbench, monkeypatch):
+    """Somebody closes the page in the middle of it: the files are taken back, and the log says so."""
+    file = workbench.write("f", "one")
+    await rewritten(workbench, "f", "two")
+    real, begun, go_on = Undo.take_back, asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly(self, *arguments):
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(10)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Undo, "take_back", slowly)
+    undoing = asyncio.create_task(undo(workbench))
+    await begun.wait()
+    undoing.cancel()
+    go_on.set()
+    await asyncio.wait({undoing})
+    assert file.read_text() == "one"
+    kind, finished = workbench.events()[-1]
+    assert (kind, finished["restored"]) == ("undo.finished", [str(file)])
 
 
 # -- calls that were cut short --

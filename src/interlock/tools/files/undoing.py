@@ -78,9 +78,10 @@ class UndoDesk:
             await self._log.append(
                 session_id, UndoStarted(undo_id=undo_id, who=who, of=identity, paths=paths)
             )
-        done = await beside_the_loop(
-            CancelSignal(), partial(self._undo.take_back, entries, undo_id, within)
-        )
+        # It goes to its end, and what it came to is told, whoever stops waiting for it.
+        effect = CancelSignal()
+        effect.begin_effect()
+        done = await beside_the_loop(effect, partial(self._undo.take_back, entries, undo_id, within))
         for session_id in sessions:
             own = [
                 outcome
