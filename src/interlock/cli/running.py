@@ -13,7 +13,7 @@ from interlock.cli.chat import ask_line
 from interlock.cli.conversing import opened_desk, wanted
 from interlock.cli.exits import Exit
 from interlock.cli.output import note, print_json_line, print_text
-from interlock.infra.errors import InvalidAnswer, ModeNotOpen
+from interlock.infra.errors import InvalidAnswer, ModeNotOpen, PersonError
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
@@ -42,7 +42,12 @@ async def run_new(
         session = await runs.create(name, opened_by="cli", mode=given.mode, model=given.model)
 
         async def begin() -> "Task":
-            await runs.start(session.id, name, text, who=desk.person)
+            try:
+                await runs.start(session.id, name, text, who=desk.person)
+            except PersonError:
+                # Nobody could do anything with a session whose run was never begun.
+                await desk.office.runtime.sessions.delete(session.id, who=desk.person)
+                raise
             return await _task(desk, session.id)
 
         return await _Follower(desk, session.id, as_json=as_json).see_through(begin)

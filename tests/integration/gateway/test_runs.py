@@ -65,6 +65,17 @@ async def test_what_cannot_be_is_refused_with_its_code(open_house, tmp_path):
     assert [problem["line"] for problem in got["problems"]] == [10]
 
 
+async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_house, tmp_path):
+    """What is wrong with a workflow may be found only when all of it is taken down."""
+    house = await workflow_house(open_house, tmp_path, OPENAI_API_KEY="sk-very-secret-words-123")
+    client = await house.connect()
+    brief = house.office.runs.folder.path / EXAMPLE.name / "build.md"
+    brief.write_text(f"{brief.read_text()}\nUse sk-very-secret-words-123.\n")
+    refusal = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
+    assert "holds a secret" in refusal.message
+    assert (await client.ask("session.list", archived=True))["sessions"] == []
+
+
 PLAN = (
     'call:ask_user {"type": "plan_review", "message": "Right?", "plan": "Write a.txt."}\n'
     'msg:I wait.\ncall:write_file {"path": "a.txt", "content": "built"}\nmsg:Built.\n'

@@ -11,6 +11,7 @@ from interlock.gateway.methods.base import Call, Count, Identity, Method
 from interlock.gateway.methods.sessions import mode_of
 from interlock.gateway.protocol import NoParams, Params
 from interlock.gateway.services import Json
+from interlock.infra.errors import PersonError
 from interlock.workflow.shown import checked_json, run_json, standing_json, workflow_json
 from interlock.workflow.telling import MAX_INPUT
 
@@ -54,7 +55,12 @@ async def start(call: Call[RunsStart]) -> Json:
     model = call.services.models.listed(params.model) if params.model else None
     mode = mode_of(params.mode) if params.mode else None
     session = await runs.create(params.workflow, opened_by=call.who, mode=mode, model=model)
-    run = await runs.start(session.id, params.workflow, params.input, who=call.who)
+    try:
+        run = await runs.start(session.id, params.workflow, params.input, who=call.who)
+    except PersonError:
+        # Nobody could do anything with a session whose run was never begun.
+        await call.services.sessions.delete(session.id, who=call.who)
+        raise
     return {"run": run_json(run)}
 
 
