@@ -33,6 +33,7 @@ FOLLOWING = {
     "ask_user.answer",
     "ask_user.build",
 }
+ANY = ""
 METHODS = st.sampled_from(sorted(ALL))
 IDS = ("session_id", "task_id", "run_id", "question_id")
 
@@ -56,7 +57,8 @@ class Socket:
         self.open[identity] = method
         if method in FOLLOWING and isinstance(given, dict):
             # By the question or the task it may be any session.
-            self._anew["any"] += 1
+            named = given.get("session_id")
+            self._anew[named if isinstance(named, str) else ANY] += 1
         self.socket.send(
             written({"type": "request", "id": identity, "method": method, "params": given}).decode()
         )
@@ -102,7 +104,10 @@ class Socket:
             return
         before = self._numbers.get(session_id)
         if before is not None and seq != before + 1:
-            assert self._anew["any"] > 0, f"after {before} comes {seq} of {session_id}"
+            # Each such request is good for one new beginning.
+            asked = session_id if self._anew[session_id] else ANY
+            assert self._anew[asked] > 0, f"after {before} comes {seq} of {session_id}"
+            self._anew[asked] -= 1
         self._numbers[session_id] = seq
 
 
