@@ -25,7 +25,7 @@ async def _ignore(*_: object) -> None:
 
 
 async def main(url: str) -> int:
-    connection = Connection(lambda _connection: http_streams(url, {}), lambda: None)
+    connection = Connection(lambda own: http_streams(url, {}, own.end), lambda: None)
     try:
         await connection.open()
         for tool in await connection.tools():

@@ -17,6 +17,8 @@ class Seen:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, dict[str, str], Any]] = []
+        # Of one that keeps sessions: the one that it knows.
+        self.session = ""
 
     def methods(self) -> list[str]:
         return [(message or {}).get("method", "") for _, _, _, message in self.requests]
@@ -58,10 +60,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._plain(401)
         elif self.behaviour == "hangs":
             time.sleep(30)
+        elif self.behaviour == "keeps-sessions" and self._is_unknown(message):
+            self._plain(404)
         elif "id" not in message:
             self._plain(202)
         else:
             self._answer(message)
+
+    def _is_unknown(self, message: dict[str, Any]) -> bool:
+        """As the protocol says it of a session that a server has forgotten, by being started again say."""
+        if message.get("method") == "initialize":
+            self.seen.session = f"session-{len(self.seen.requests)}"
+        return self.headers.get("mcp-session-id", self.seen.session) != self.seen.session
 
     def _answer(self, message: dict[str, Any]) -> None:
         method = message["method"]
@@ -124,6 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _json(self, message: object) -> None:
         body = json.dumps(message).encode()
         self.send_response(200)
+        if self.seen.session:
+            self.send_header("mcp-session-id", self.seen.session)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(body)))
         self.end_headers()

@@ -23,11 +23,15 @@ async def reached(stand: Stand, url: str, *, tool: str = "echo", **wish) -> None
     await stand.switch_on("web")
 
 
-@asynccontextmanager
-async def official():
-    """The official library's server, in a process of its own; its address."""
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@asynccontextmanager
+async def official(port: int | None = None):
+    """The official library's server, in a process of its own; its address."""
+    port = port or free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(OFFICIAL), "--http", str(port), stderr=asyncio.subprocess.DEVNULL
     )
@@ -66,11 +70,32 @@ async def test_the_official_server_is_listed_called_and_its_failures_told(stand:
 
 
 async def test_a_server_that_was_away_for_a_moment_is_reached_again(stand: Stand):
-    async with official() as url:
+    """It has forgotten us, and begins anew."""
+    port = free_port()
+    async with official(port) as url:
         await reached(stand, url, tool="add")
+        assert (await stand.call("web__add", a=2, b=3)).ok
     gone = await stand.call("web__add", a=2, b=3)
     assert gone.failure.error_code is ErrorCode.EXECUTION_ERROR
     assert "in trouble" in gone.failure.message
+    async with official(port):
+        again = await stand.call("web__add", a=2, b=3)
+        assert again.ok, again.failure
+    async with official(port):
+        # It was not missed, but does not know us any more.
+        again = [await stand.call("web__add", a=2, b=3) for _ in range(2)]
+        assert again[-1].ok, again[-1].failure
+
+
+async def test_a_server_that_has_forgotten_our_session_is_given_another(stand: Stand):
+    """So it is after it was started again. It says so with a 404 to everything that is asked."""
+    with served("keeps-sessions") as (url, seen):
+        await reached(stand, url)
+        assert (await stand.call("web__echo")).ok
+        seen.session = "another"
+        again = [await stand.call("web__echo") for _ in range(2)]
+        assert again[-1].ok, again[-1].failure
+        assert seen.methods().count("initialize") == 2
 
 
 async def test_headers_travel_with_every_request_and_their_values_are_secret(stand: Stand, monkeypatch):

@@ -3,7 +3,7 @@
 The protocol's library speaks it; every request passes here. Loaded only where a connection is opened.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -20,6 +20,9 @@ SILENCE_SECONDS = 900.0
 # Of streams that the server ended: so many at once, and so many later.
 MAX_RECONNECTIONS = 20.0
 RECONNECTIONS_PER_SECOND = 0.2
+# By it a server knows a conversation again.
+SESSION = "mcp-session-id"
+FORGOTTEN = "it does not know this session any more"
 
 
 class OutOfBounds(httpx2.TransportError):
@@ -27,11 +30,21 @@ class OutOfBounds(httpx2.TransportError):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """One origin; plain bodies of bounded length; no more requests than a conversation needs."""
+    """One origin; plain bodies of bounded length; no more requests than a conversation needs.
 
-    def __init__(self, url: str, inner: httpx2.AsyncBaseTransport | None = None) -> None:
+    `on_end` hears why it is over where the server says so.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        inner: httpx2.AsyncBaseTransport | None = None,
+        *,
+        on_end: Callable[[str], None] = lambda _reason: None,
+    ) -> None:
         self._origin = _origin(httpx2.URL(url))
         self._inner = inner or httpx2.AsyncHTTPTransport(trust_env=False)
+        self._on_end = on_end
         self._reconnections = Allowance(MAX_RECONNECTIONS, RECONNECTIONS_PER_SECOND)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -42,6 +55,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             raise OutOfBounds("it has Interlock ask it without end")
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        # The protocol's word for a session that the server has forgotten: another has to be begun. To a GET
+        # it may only say that there is no stream of events.
+        if response.status_code == 404 and request.method == "POST" and SESSION in request.headers:
+            self._on_end(FORGOTTEN)
         if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
             await response.aclose()
             raise OutOfBounds("its answer is packed, though that was not asked for")
@@ -83,11 +100,14 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 @asynccontextmanager
-async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[TransportStreams]:
+async def http_streams(
+    url: str, headers: Mapping[str, str], on_end: Callable[[str], None]
+) -> AsyncIterator[TransportStreams]:
+    """The two ends of a conversation. `on_end` hears why it is over, if the server says so."""
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
     async with (
         httpx2.AsyncClient(
-            transport=BoundedTransport(url),
+            transport=BoundedTransport(url, on_end=on_end),
             headers=dict(headers),
             timeout=timeout,
             follow_redirects=False,

@@ -214,7 +214,8 @@ class ServerHub:
             async with AsyncExitStack() as stack:
                 if backend is None:
                     headers = resolved(server.headers, redactor)
-                    yield await stack.enter_async_context(http_streams(server.url, headers))
+                    opened = http_streams(server.url, headers, connection.end)
+                    yield await stack.enter_async_context(opened)
                 else:
                     job = await stack.enter_async_context(job_of(server, grounds, redactor))
                     yield await stack.enter_async_context(child_streams(backend, job, connection.end))
