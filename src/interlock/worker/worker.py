@@ -198,7 +198,7 @@ class Worker:
             prospect = await self._backlog.look_at(session_id)
             if prospect is Prospect.to_stop:
                 self._bell.stir(session_id)
-            if prospect is not Prospect.free:
+            if prospect is not Prospect.free or self._stopping.is_set():
                 return
             async with self._leases.held_and(session_id, self._name, self._first_of(session_id)) as taken:
                 # What comes while it is given back is rung for in vain.

@@ -115,6 +115,26 @@ async def test_a_stopped_worker_lets_what_runs_end_and_takes_nothing_new(shop):
 
 
 @pytest.mark.parametrize("how", ["stop", "cancel"])
+async def test_a_worker_that_is_stopped_while_it_looks_takes_nothing_up(shop, monkeypatch, how):
+    session, look = await shop.session(), shop.backlog.look_at
+    task, handler = await shop.put(session), Handler()
+    worker = shop.worker(handler)
+
+    async def stopped_meanwhile(session_id):
+        found = await look(session_id)
+        _ = worker.stop() if how == "stop" else run.cancel()
+        await until(lambda: worker.is_stopping)
+        return found
+
+    monkeypatch.setattr(shop.backlog, "look_at", stopped_meanwhile)
+    run = asyncio.create_task(worker.run())
+    await asyncio.wait({run})
+    left = await shop.tasks.get(task.id)
+    assert (left.status, left.attempts, handler.seen) == (TaskStatus.queued, 0, [])
+    assert await shop.backlog.find_work(10) == [session]
+
+
+@pytest.mark.parametrize("how", ["stop", "cancel"])
 async def test_what_takes_too_long_is_left_to_another_worker(shop, how):
     session = await shop.session()
     handler, begun, go = held_back()
