@@ -106,3 +106,31 @@ def test_messages_that_come_while_it_works_are_queued(page, model):
     gate.set()
     is_done(waiting)
     is_done(task(page, first))
+
+
+@pytest.mark.parametrize("swallowed", ["**/whoami", "**/ws"])
+def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, enter, swallowed):
+    """Of a laptop that wakes up, say: nothing is refused, and nothing answers either."""
+    page = enter(server)
+    page.clock.install()
+    taken = []
+    if swallowed == "**/ws":
+        # It is neither connected nor closed.
+        page.route_web_socket(
+            swallowed, lambda socket: taken.append(socket) if not taken else open_to(socket)
+        )
+    else:
+        page.route(swallowed, lambda route: taken.append(route) if not taken else route.continue_())
+    page.reload()
+    for _ in range(100):
+        if taken:
+            break
+        page.wait_for_timeout(50)
+    assert taken
+    expect(page.locator(".connection.open")).to_have_count(0)
+    page.clock.fast_forward(20_000)
+    expect(page.locator(".connection.open")).to_be_attached()
+
+
+def open_to(socket):
+    socket.connect_to_server()

@@ -8,6 +8,8 @@
 const FIRST_DELAY_MS = 500;
 const LAST_DELAY_MS = 10_000;
 const PROBE_MS = 5_000;
+/** A network that swallows everything, as right after sleep, would else keep it waiting for minutes. */
+const CONNECT_MS = 15_000;
 const REVOKED = 4401;
 const SLOW_DOWN = 1008;
 
@@ -104,15 +106,20 @@ class Api {
     socket.onopen = () => this.#greet(socket);
     socket.onmessage = (message) => this.#receive(message.data);
     socket.onclose = (event) => socket === this.#socket && this.#closed(event.code);
+    setTimeout(() => socket === this.#socket && this.state === 'connecting' && this.#closed(0), CONNECT_MS);
   }
 
   /** A socket that is refused does not say why; this does. null: nobody answered. */
   async #mayEnter() {
+    const giving = new AbortController();
+    const timer = setTimeout(() => giving.abort(), CONNECT_MS);
     try {
-      const answer = await fetch('/whoami', { cache: 'no-store' });
+      const answer = await fetch('/whoami', { cache: 'no-store', signal: giving.signal });
       return answer.ok ? (await answer.json()).who !== null : null;
     } catch {
       return null;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
