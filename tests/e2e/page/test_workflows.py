@@ -254,3 +254,16 @@ def test_a_run_shuts_nobody_out(server, enter, model, colours):
     page.get_by_text("What it did").first.click()
     page.get_by_text("Artifact plan").click()
     assert serious(page) == []
+
+
+def test_a_run_that_is_deleted_is_not_shown_any_more(server, page, model):
+    put_workflow(server, "short")
+    _goes_well(model, "short")
+    _start(page, "short", words="paint it mauve")
+    _stands(page, "done")
+    item = page.get_by_role("listitem").filter(has=page.get_by_role("link", name=re.compile("^short")))
+    item.first.get_by_role("button").click()
+    page.get_by_role("menuitem", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("paint it mauve")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Workflows")).to_be_visible()

@@ -56,7 +56,8 @@ async function erase(session) {
     await api.request('session.delete', { session_id: session.id });
     kept.set(`draft.${session.id}`, '');
     store.drop(session.id);
-    if (`${location.hash}/`.startsWith(`#/chat/${session.id}/`)) location.hash = '#/chat';
+    const [, view, shown] = location.hash.split('/');
+    if (shown === session.id) location.hash = view === 'runs' ? '#/workflows' : `#/${view}`;
   } catch (error) {
     tellError(error);
   }
