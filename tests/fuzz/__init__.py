@@ -15,6 +15,7 @@ What was found stays as an `@example`, or as a case of its own with the sentence
 | `test_written_files.py` | agents, workflows and their lines, the environment, stored settings |
 | `test_backups.py` | archives that are cut, bent, encrypted, or say less than they hold |
 | `test_lines_of_calls.py` | the input of `interlock tool call --jsonl` |
+| `test_exec_lines.py` | what a model's server sends to `interlock exec --json` |
 | `test_from_others.py` | updates of Telegram, signals of other processes |
 | `test_judges.py` | commands and paths that are judged |
 
