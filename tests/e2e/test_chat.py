@@ -1,6 +1,7 @@
 """`interlock chat` as a newcomer meets it: in a terminal, and in a pipe."""
 
 import json
+import readline
 import subprocess
 import sys
 
@@ -205,6 +206,23 @@ def test_nothing_that_a_model_says_drives_the_terminal(person, folder):
         terminal.keys("/quit\n")
         assert terminal.ends() == 0
     assert not [each for each in ("\x1b]0;", "\x07", "\x1b[2J", "\u202e") if each in terminal.all]
+
+
+@pytest.mark.skipif(
+    "libedit" in (readline.__doc__ or ""), reason="this Python's editing knows no marked pastes"
+)
+def test_what_is_pasted_in_several_lines_is_one_message(person):
+    """A terminal marks what is pasted if it is asked to; else each line of a log becomes a task."""
+    person.variables["MODEL"] = script(person.home, "msg:Heard.", "msg:Heard again.")
+    with Terminal(person, "chat") as terminal:
+        assert "\x1b[?2004h" in terminal.reads()
+        terminal.keys("\x1b[200~help me with this:\nread notes.txt\n你好\n\x1b[201~")
+        terminal.reads("你好")
+        assert "Heard." in terminal.types("")
+        terminal.types("/quit", "the session stays")
+    said = person.json("sessions", "show", terminal_session(person))["messages"]
+    asked = [each["content"] for each in said if each["role"] == "user"]
+    assert asked == ["help me with this:\nread notes.txt\n你好"]
 
 
 def test_no_color_is_heeded(person):

@@ -297,7 +297,10 @@ def ask_line(prompt: str) -> str:
             raise EOFError
         return line.rstrip("\n")
     with suppress(ImportError):
-        import readline  # noqa: F401 - that alone makes the line editable
+        import readline  # that alone makes the line editable
+
+        # What is pasted in several lines is one message. Python switches this off for its own prompt.
+        readline.parse_and_bind("set enable-bracketed-paste on")
     # A question's own words may be in it.
     reasons, newline, last = visible(prompt, lines=True).rpartition("\n")
     if newline:
