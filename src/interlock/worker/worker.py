@@ -101,20 +101,24 @@ class Worker:
             while not self._stopping.is_set():
                 self._wake.clear()
                 await self._look()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._limits.poll_seconds)
+                await self._rest()
             # Those that still run are allowed their time, and somebody may want to cancel one.
             while self._sessions:
                 self._wake.clear()
                 await self._pass_on_cancels()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._limits.poll_seconds)
+                await self._rest()
         finally:
             self._stopping.set()
             self._hurrying.set()
             ears.cancel()
             telling.cancel()
             await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
+
+    async def _rest(self) -> None:
+        """Not by `wait_for`: up to Python 3.11 that loses a cancellation which comes together with a ring."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.poll_seconds):
+                await self._wake.wait()
 
     def stop(self) -> None:
         """Take nothing new. What runs may still end; what takes too long is left to another worker."""

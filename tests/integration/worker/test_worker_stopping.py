@@ -157,6 +157,18 @@ async def test_what_takes_too_long_is_left_to_another_worker(shop, how):
     assert (ended.status, ended.attempts) == (TaskStatus.done, 2)
 
 
+async def test_a_worker_that_is_broken_off_ends_though_it_is_rung_for_just_then(shop):
+    for turns_of_the_loop in range(8):
+        run = asyncio.create_task(shop.worker(Handler(), poll_seconds=60).run())
+        await asyncio.sleep(0.05)
+        shop.bell.ring("s_nobody")
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
+        run.cancel()
+        await asyncio.wait({run}, timeout=10)
+        assert run.cancelled(), f"{turns_of_the_loop} turns of the loop later"
+
+
 async def test_a_cancel_is_heard_while_the_worker_stops(shop):
     session = await shop.session()
     handler, begun, _ = held_back()
