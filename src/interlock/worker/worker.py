@@ -115,7 +115,7 @@ class Worker:
             await asyncio.gather(ears, telling, *self._sessions.values(), return_exceptions=True)
 
     async def _rest(self) -> None:
-        """Not by `wait_for`: up to Python 3.11 that loses a cancellation which comes together with a ring."""
+        """Not by `wait_for`: in Python 3.11 that loses a cancellation that comes together with a ring."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.poll_seconds):
                 await self._wake.wait()
