@@ -1,9 +1,17 @@
 """What agents write into an opened folder is never part of Interlock's own processes."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
+
+from tests.conftest import Store
+from tests.integration.mcp.stand import DOUBLES, QUICK
+from tests.integration.workbench import Workbench
 
 PLANTED = "import os, pathlib\npathlib.Path(os.environ['MARK']).write_text('planted')\nos._exit(3)\n"
 
@@ -43,3 +51,58 @@ def test_workers_that_are_started_in_an_opened_folder_load_nothing_from_it(tmp_p
         supervisor.terminate()
         supervisor.communicate(timeout=60)
     assert not mark.exists()
+
+
+async def test_a_command_has_its_home_where_no_other_command_can_write(
+    sqlite_store: Store, tmp_path, monkeypatch
+):
+    """`interlock chat --root /tmp`: what is in a home decides what git, npm and others run."""
+    session = await sqlite_store.sessions.create(opened_by="test")
+    bench = Workbench(sqlite_store, session.id, tmp_path)
+    await bench.open_sandbox()
+    monkeypatch.setattr(tempfile, "tempdir", str(bench.root))
+    try:
+        result = await bench.call("bash", cmd='echo "$HOME:$TMPDIR"')
+    finally:
+        await bench.backend.close()
+    assert result.ok, result
+    assert str(bench.root) not in result.stdout
+    assert list(bench.root.iterdir()) == []
+
+
+async def test_an_mcp_server_stands_where_no_command_can_write(stand, monkeypatch):
+    """Python looks for modules in the folder it stands in, before all others."""
+    monkeypatch.setattr(tempfile, "tempdir", str(stand.root))
+    is_over = threading.Event()
+    planting = asyncio.create_task(asyncio.to_thread(_plant_into_new_folders, stand.root, is_over))
+    command = (QUICK[0], "-S", "-m", "hostile", "well")
+    try:
+        await stand.add("bad", *command, environment=(f"PYTHONPATH={DOUBLES}",))
+        assert "echo" in await stand.inspect("bad")
+    finally:
+        is_over.set()
+        planted = await planting
+    assert planted == []
+
+
+def _plant_into_new_folders(root: Path, is_over: threading.Event) -> list[str]:
+    """As a command of another session would, that may write in the root."""
+    while not is_over.wait(0.0005):
+        for folder in root.glob("interlock-*"):
+            for name in ("hostile.py", "json.py"):
+                (folder / name).write_text("import os\nos._exit(3)\n")
+            return [folder.name]
+    return []
+
+
+async def test_without_a_place_that_is_not_opened_no_command_is_run(sqlite_store: Store, tmp_path):
+    session = await sqlite_store.sessions.create(opened_by="test")
+    bench = Workbench(sqlite_store, session.id, tmp_path)
+    usual = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - nothing is made there
+    bench.roots = (bench.root, *(Path(name).resolve() for name in usual))
+    await bench.open_sandbox()
+    try:
+        result = await bench.call("bash", cmd="true")
+    finally:
+        await bench.backend.close()
+    assert "TMPDIR" in result.failure.message

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import note
+from interlock.config.folders import refuse_steered
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import BadUsage, StoreAway
 from interlock.infra.text import is_utf8
@@ -86,12 +87,16 @@ def mode_argument(value: str) -> ToolMode:
 
 def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
     """The folders named with --root, resolved; None when none was named."""
-    roots = []
-    for path in given:
+    named, roots = list(given), []
+    for path in named:
         resolved = path.resolve()
         if not resolved.is_dir():
             raise BadUsage(f"--root {path}: there is no such folder")
         if not is_utf8(str(resolved)):
             raise BadUsage(f"--root {path}: it leads to a folder whose name is not valid UTF-8")
         roots.append(resolved)
+    try:
+        refuse_steered(named, roots)
+    except ValueError as error:
+        raise BadUsage(f"--root: {error}") from None
     return tuple(dict.fromkeys(roots)) or None

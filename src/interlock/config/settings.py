@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
 from interlock.config.environment import is_secret, variable_name
+from interlock.config.folders import existing_folder, links_to, refuse_steered
 from interlock.config.gateway import GatewaySettings
 from interlock.config.group import PositiveInt, SettingsGroup, Words, refuse_no_tool_names, split_words
 from interlock.config.modes import ToolMode, parse_mode
@@ -24,7 +25,6 @@ from interlock.config.nats import NatsSettings
 from interlock.config.telegram import TelegramSettings
 from interlock.config.worker import WorkerSettings
 from interlock.infra.errors import ConfigurationError
-from interlock.infra.text import is_utf8
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
 ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
@@ -189,10 +189,13 @@ class ToolSettings(SettingsGroup):
 
     @field_validator("allowed_roots", "readable_paths", mode="before")
     @classmethod
-    def _folders(cls, value: Any) -> Any:
+    def _folders(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None:
             return None
-        return tuple(dict.fromkeys(_existing_folder(Path(part)) for part in split_words(value)))
+        named = [Path(part) for part in split_words(value)]
+        folders = tuple(dict.fromkeys(existing_folder(path) for path in named))
+        refuse_steered(named, info.data.get("allowed_roots", folders) or ())
+        return folders
 
     @field_validator("protected_names")
     @classmethod
@@ -214,20 +217,6 @@ class ToolSettings(SettingsGroup):
         if self.timeout_seconds > self.max_timeout_seconds:
             raise ValueError("TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS")
         return self
-
-
-def _existing_folder(path: Path) -> Path:
-    if not path.is_absolute():
-        raise ValueError(f"'{path}' is not an absolute path")
-    try:
-        resolved = path.resolve(strict=True)
-    except OSError as error:
-        raise ValueError(f"'{path}' cannot be used: {error.strerror}") from None
-    if not resolved.is_dir():
-        raise ValueError(f"'{path}' is not a folder")
-    if not is_utf8(str(resolved)):
-        raise ValueError(f"'{path}' leads to a folder whose name is not valid UTF-8")
-    return resolved
 
 
 def default_state_dir() -> Path:
@@ -335,9 +324,10 @@ class Settings(SettingsGroup):
             for what, folder in precious.items():
                 # Also through a link that leads to itself.
                 real = Path(os.path.realpath(folder))
-                if real.is_relative_to(root) or root.is_relative_to(real):
+                within = [one for one in (real, *links_to(folder)) if one.is_relative_to(root)]
+                if within or root.is_relative_to(real):
                     raise ValueError(
-                        f"{named}: {root} and the {what} ({real}) lie inside one another; "
+                        f"{named}: {root} and the {what} ({(within or [real])[0]}) lie inside one another; "
                         "an agent must not reach its own audit, policy or definitions"
                     )
 

@@ -5,6 +5,7 @@ profile opens is opened here first, and its identity goes along: before a job ru
 that each path is still the same file in there. What is mounted then stays so, whatever becomes of the path.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -45,9 +46,12 @@ class Mounts:
 
     def _add(self, path: Path, how: str) -> None:
         device, inode, real = identified(path)
-        for name in dict.fromkeys((real, str(path))):
-            self.words += [how, real, name]
-            self.identities.append((os.fsencode(name), device, inode))
+        if real != str(path):
+            # It was free of links when it was judged. A job may have moved a folder inside an opened one
+            # away, and left a link to anywhere in its place.
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        self.words += [how, real, real]
+        self.identities.append((os.fsencode(real), device, inode))
 
     def add_machine(self) -> None:
         """Read-only, for root owns the switches of the kernel in there even without any capability."""

@@ -201,7 +201,10 @@ class Supervisor:
 
 
 def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool = False) -> bytes:
-    """The real path of what was opened."""
+    """The path, which was free of links when it was judged, and must be so still.
+
+    A folder inside an opened one can be moved away by a job, which leaves a link to anywhere in its place.
+    """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -209,7 +212,9 @@ def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool =
             return b""
         raise
     try:
+        if os.readlink(b"/proc/self/fd/%d" % descriptor) != path:  # noqa: PTH115 - pathlib is large
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         landlock.allow_path(ruleset, descriptor, landlock.masked(abi, descriptor, rights))
-        return os.readlink(b"/proc/self/fd/%d" % descriptor)  # noqa: PTH115 - pathlib is large
+        return path
     finally:
         os.close(descriptor)

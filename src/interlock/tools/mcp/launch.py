@@ -101,7 +101,7 @@ async def job_of(server: Server, grounds: Grounds, redactor: Redactor) -> AsyncI
     """
     given = resolved(server.environment, redactor)
     profile = grounds.profile(server)
-    async with private_folder(is_wanted=True) as private:
+    async with private_folder(grounds.roots, is_wanted=True) as private:
         if private is None:
             raise RuntimeError("it was asked for")
         folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

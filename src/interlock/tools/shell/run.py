@@ -3,7 +3,7 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from interlock.infra.records import dataclass
 from interlock.redaction.blocks import LONGEST_OPENING, opening_of
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
+from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, SandboxUnavailable, system_paths
 from interlock.sandbox.jobs import Output as Pipe
 from interlock.sandbox.removal import remove_entry
 from interlock.tools.base import ToolContext
@@ -23,6 +23,7 @@ from interlock.tools.shell.outputs import Output, Stream
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
 _CONTEXT_BYTES = 16 * 1024
+_USUAL_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a new folder is made there
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,12 @@ class Ran:
 
 
 @asynccontextmanager
-async def private_folder(*, is_wanted: bool) -> AsyncIterator[Path | None]:
+async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIterator[Path | None]:
     """A home and a temporary folder of the command's own, gone when it has ended."""
     if not is_wanted:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="interlock-"))
+    folder = Path(tempfile.mkdtemp(prefix="interlock-", dir=_place_outside(tuple(opened))))
     try:
         for name in ("home", "tmp"):
             (folder / name).mkdir(mode=0o700)
@@ -47,6 +48,15 @@ async def private_folder(*, is_wanted: bool) -> AsyncIterator[Path | None]:
     finally:
         # What a command left there may take long to remove.
         await beside_the_loop(CancelSignal(), lambda: _remove(folder))
+
+
+def _place_outside(opened: tuple[Path, ...]) -> Path:
+    """In an opened folder, another command could say what is in this one's home."""
+    for name in (tempfile.gettempdir(), *_USUAL_PLACES):
+        place = Path(name).resolve()
+        if place.is_dir() and not any(place.is_relative_to(root) for root in opened):
+            return place
+    raise SandboxUnavailable("all places for temporary files are opened folders; set TMPDIR to another one")
 
 
 def _remove(folder: Path) -> None:

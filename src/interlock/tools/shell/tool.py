@@ -184,7 +184,7 @@ class ShellTool(BaseTool):
             context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
         )
         try:
-            async with private_folder(is_wanted=self.may_write) as private:
+            async with private_folder(context.profile.readable_roots, is_wanted=self.may_write) as private:
                 context.cancel.begin_effect()
                 told = Teller(context.report_progress, self._services.redactor)
                 return await run_command(
