@@ -7,7 +7,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
 from interlock.infra.errors import ErrorCode, ToolError
@@ -18,6 +18,7 @@ from interlock.sandbox.folders import making_folders, opened_folder, refuse_clos
 from interlock.sandbox.kept import MAX_ENTRY_BYTES, Action, Change, Content, KeptVersions
 from interlock.sandbox.kernel import rename_without_replacing
 from interlock.sandbox.paths import Parent, Place, Territory
+from interlock.sandbox.removal import remove_entry
 from interlock.sandbox.tree import walk
 
 
@@ -302,8 +303,11 @@ def _remove_folder(parent: Parent, folder: int, change: Change) -> None:
         rename_without_replacing(parent.descriptor, aside, parent.descriptor, parent.name)
         raise _unsteady(change)
     settle(parent.descriptor)
-    # What came into it at this moment and cannot be removed stays behind under the other name.
-    shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
+    with suppress(RecursionError):
+        shutil.rmtree(aside, dir_fd=parent.descriptor, ignore_errors=True)
+    # What is too deep for that. What came into it at this moment and cannot be removed stays behind.
+    with suppress(OSError):
+        remove_entry(parent.descriptor, aside)
 
 
 def _rename(territory: Territory, old: Parent, destination: Place, *, replacing: OpenFile | None) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -169,6 +170,23 @@ def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, worl
         hand.delete("src")
     assert file.exists()
     assert list(hand.kept.entries("s")) == []
+
+
+def test_a_folder_deeper_than_python_can_follow_is_deleted_all_the_same(hand, world):
+    """A few lines of a script make one. Half deleted, it would lie about under another name for good."""
+    world.write("ws/deep/file", "x")
+    current = os.open(world.inside / "deep", os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 200):
+        os.mkdir("d", dir_fd=current)
+        below = os.open("d", os.O_RDONLY, dir_fd=current)
+        os.close(current)
+        current = below
+    os.close(current)
+    left = set(world.inside.iterdir()) - {world.inside / "deep"}
+    assert hand.delete("deep") is False
+    assert set(world.inside.iterdir()) == left
+    (entry,) = hand.kept.entries("s")
+    assert (entry.change.action, entry.change.content) == (Action.deleted, Content.omitted)
 
 
 def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
