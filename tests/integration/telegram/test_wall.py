@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from interlock.channels.telegram.content import Content
+from interlock.channels.telegram.conversation import Conversation
 from interlock.channels.telegram.faults import ChatClosed
 from interlock.channels.telegram.traffic import Pace, Traffic
 from interlock.channels.telegram.wall import Card, Wall
+from interlock.infra.errors import StoreAway
 from tests.doubles.telegram_troubles import BLOCKED
 from tests.integration.telegram.street import ADA, BOB, opened_street, script
 
@@ -134,3 +136,37 @@ async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
     async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
         await street.talk("a", "one")
     assert "telegram_not_all_told" in caplog.text
+
+
+async def test_a_wall_is_closed_though_something_is_put_up_just_then():
+    pace = Pace(requests=1, seconds=60.0, soft_seconds=0.0)
+    for turns_of_the_loop in range(6):
+        wall = Wall(Bot(), 42, pace, Traffic(pace))
+        wall.say(Content("first"))
+        wall.say(Content("has to wait"))
+        await asyncio.sleep(0.02)
+        wall.say(Content("last"))
+        await _turned(turns_of_the_loop)
+        await asyncio.wait_for(wall.close(), 5)
+
+
+async def test_a_chat_is_left_though_somebody_writes_just_then():
+    class Away:
+        async def waiting(self, _chat):
+            raise StoreAway("the store is away")
+
+    for turns_of_the_loop in range(6):
+        wall = Wall(Bot(), 42, PACE, Traffic(PACE))
+        chat = Conversation(wall, services=None, records=Away(), commands=None, house=None)
+        running = asyncio.create_task(chat.run())
+        await asyncio.sleep(0.02)
+        chat.wake()
+        await _turned(turns_of_the_loop)
+        running.cancel()
+        await asyncio.wait({running}, timeout=5)
+        assert running.cancelled(), f"{turns_of_the_loop} turns of the loop later"
+
+
+async def _turned(times):
+    for _ in range(times):
+        await asyncio.sleep(0)

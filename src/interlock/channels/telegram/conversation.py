@@ -109,8 +109,10 @@ class Conversation:
             if wait is None:
                 await self._bell.wait()
             elif wait > 0:
+                # Not by `wait_for`: in Python 3.11 that loses a cancellation that comes with a ring.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._bell.wait()
 
     def say(self, content: Content) -> None:
         text = self._services.redactor.text(content.text)

@@ -129,8 +129,10 @@ class Wall:
                 # Nothing to do: it begins again when something is put.
                 return
             if wait > 0:
+                # Not by `wait_for`: in Python 3.11 that loses a cancellation that comes with a ring.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._bell.wait(), wait)
+                    async with asyncio.timeout(wait):
+                        await self._bell.wait()
 
     async def _step(self) -> float | None:
         """Do one thing; or tell in how many seconds there will be one to do, None where there is none."""
