@@ -34,6 +34,16 @@ def test_the_answer_is_on_stdout_and_the_way_to_it_on_stderr(shell):
     assert "recorded  interlock events tree s_" in done.stderr
 
 
+def test_whoever_chose_no_mode_is_told_how_to_open_one(shell):
+    told = shell("exec", "read notes.txt").stderr
+    assert "open one  the same with --mode chat --root FOLDER   (or --mode coding)\nrecorded" in told
+    told = shell("exec", "read notes.txt", "--root", "project").stderr
+    assert "open one  the same with --mode chat   (or --mode coding)\nrecorded" in told
+    chosen = shell("exec", "write hello to hello.txt", "--mode", "chat", "--root", "project").stderr
+    assert "denied: write_file is not allowed in chat mode" in chosen
+    assert "open one" not in chosen
+
+
 def test_quiet_leaves_nothing_on_stderr(shell):
     done = shell("exec", "-q", "what time is it?")
     assert done.stdout.startswith("It is 20")

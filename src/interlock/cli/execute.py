@@ -75,6 +75,9 @@ async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
     if code is not Exit.ok and (quiet or not view.told_end):
         note(_end_of(done))
     if not quiet:
+        if given.mode is None and view.last_denial and view.last_denial.error_code == "MODE_DENIED":
+            folder = "" if given.roots else " --root FOLDER"
+            note(f"open one  the same with --mode chat{folder}   (or --mode coding)")
         note(f"recorded  interlock events tree {session_id}")
     return code
 
