@@ -288,6 +288,7 @@ class Settings(SettingsGroup):
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
         self.refuse_precious(self.tool.allowed_roots or (), "TOOL_ALLOWED_ROOTS")
+        self.refuse_precious(self.tool.readable_paths, "TOOL_READABLE_PATHS")
         return self
 
     @model_validator(mode="after")

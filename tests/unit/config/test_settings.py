@@ -100,13 +100,16 @@ def test_roots_are_cleaned_and_named_once(monkeypatch, tmp_path):
     "precious", ["state", "workspace/agents", "workspace/workflows", "workspace/memory"]
 )
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_root_may_not_hold_or_lie_in_what_governs_it(monkeypatch, tmp_path, precious, inside):
+@pytest.mark.parametrize("name", ["TOOL_ALLOWED_ROOTS", "TOOL_READABLE_PATHS"])
+def test_no_command_reaches_what_governs_it(monkeypatch, tmp_path, name, precious, inside):
     monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("WORKSPACE_DIR", str(tmp_path / "workspace"))
     folder = tmp_path / precious
     root = folder / "deeper" if inside else folder.parent
     root.mkdir(parents=True, exist_ok=True)
-    assert "must not reach" in refused(monkeypatch, TOOL_ALLOWED_ROOTS=str(root))
+    sentence = refused(monkeypatch, **{name: str(root)})
+    assert sentence.startswith(name)
+    assert "must not reach" in sentence
 
 
 def test_a_link_cannot_hide_that_the_state_lies_in_a_root(monkeypatch, tmp_path):
