@@ -1,6 +1,7 @@
 """What a method is: a name, what it takes, and a function."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from interlock.infra.turns import Turns
 from interlock.session.models import Session
 
 Given = TypeVar("Given", bound=Params)
+Result = TypeVar("Result")
 
 # No id that is given out has anything else in it, and not every store could look for everything.
 Identity = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[!-~]+$")]
@@ -63,6 +65,16 @@ class Method:
     is_heavy: bool = False
     # Only there when the operator opened modes.
     needs_modes: bool = False
+
+
+async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """For what has several steps: a client that goes away between them does not leave it half done."""
+    doing = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        await asyncio.wait({doing})
+        raise
 
 
 def session_json(services: Services, session: Session) -> Json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from interlock.gateway.methods.base import Call, Count, Identity, Method
+from interlock.gateway.methods.base import Call, Count, Identity, Method, to_its_end
 from interlock.gateway.methods.sessions import mode_of
 from interlock.gateway.protocol import NoParams, Params
 from interlock.gateway.services import Json
@@ -51,6 +51,10 @@ async def get_workflow(call: Call[Named]) -> Json:
 
 async def start(call: Call[RunsStart]) -> Json:
     """In a mode that is open here, and never more."""
+    return await to_its_end(_started(call))
+
+
+async def _started(call: Call[RunsStart]) -> Json:
     params, runs = call.params, call.services.runs
     model = call.services.models.listed(params.model) if params.model else None
     mode = mode_of(params.mode) if params.mode else None

@@ -19,6 +19,7 @@ from interlock.gateway.methods.base import (
     Method,
     Seq,
     session_json,
+    to_its_end,
 )
 from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import NoParams, Params
@@ -184,7 +185,8 @@ async def archive(call: Call[SessionArchive]) -> Json:
 
 
 async def delete(call: Call[SessionGet]) -> Json:
-    await call.services.sessions.delete(call.params.session_id, who=call.who)
+    # What was kept of files goes after the rows.
+    await to_its_end(call.services.sessions.delete(call.params.session_id, who=call.who))
     return {}
 
 
