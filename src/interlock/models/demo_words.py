@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from interlock.infra.records import dataclass
 
 MAX_LINES = 40
@@ -169,8 +171,22 @@ def _running(told: Told) -> str:
 
 
 def _answered(told: Told) -> str:
-    answer = told.output.strip()
+    answer = _in_words(told)
     return told.said(f"Thank you. You answered: {answer}", f"谢谢，你的回答是：{answer}")
+
+
+def _in_words(told: Told) -> str:
+    """What the demo itself asks for, a choice or a yes, as a person would say it."""
+    answer = told.output.strip()
+    try:
+        match orjson.loads(answer):
+            case {"choices": [*choices]}:
+                return ", ".join(map(str, choices))
+            case {"confirmed": bool(confirmed)}:
+                return told.said("yes", "是") if confirmed else told.said("no", "否")
+    except orjson.JSONDecodeError:
+        pass
+    return answer
 
 
 _WORDS: dict[str, Callable[[Told], str]] = {

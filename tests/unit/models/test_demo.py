@@ -280,6 +280,15 @@ def test_a_failure_is_told_as_one():
         ),
         ("run true", "bash_readonly", {"exit_code": 0, "stdout": ""}, "I ran true; its exit code is 0."),
         ("ask me if", "ask_user", {"stdout": "Yes"}, "Thank you. You answered: Yes"),
+        ("ask me if", "ask_user", {"stdout": '{"confirmed":true}'}, "Thank you. You answered: yes"),
+        ("ask me if", "ask_user", {"stdout": '{"confirmed":false}'}, "Thank you. You answered: no"),
+        (
+            "问我 要茶还是咖啡",
+            "ask_user",
+            {"stdout": '{"choices":["茶","咖啡"]}'},
+            "谢谢，你的回答是：茶, 咖啡",
+        ),
+        ("ask me if", "ask_user", {"stdout": '{"rating":5}'}, 'Thank you. You answered: {"rating":5}'),
     ],
 )
 def test_a_result_is_told_in_words(text, tool, result, answer):
