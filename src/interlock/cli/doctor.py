@@ -41,7 +41,7 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings.append(Finding("settings", GOOD, "every variable is understood"))
         findings += [*_typos(), *_short_secrets(settings)]
-        findings += [*_denied_nothing(settings), *_own_program(settings), *_programs()]
+        findings += [*_denied_nothing(settings), *_own_program(settings), *_programs(settings)]
         findings += [*_sandbox(settings), _images(settings)]
         findings += _nats(settings)
         for check in (_state_folder, _database, _log, _policy, _mcp):
@@ -112,12 +112,12 @@ def _own_program(settings: "Settings") -> list[Finding]:
     ]
 
 
-def _programs() -> list[Finding]:
+def _programs(settings: "Settings") -> list[Finding]:
     """What tools run; a missing one takes its tools away."""
     from interlock.wiring import programs
 
     findings = []
-    for program, path, tools in programs():
+    for program, path, tools in programs(settings.tool.allowed_roots or ()):
         name = program.names[0]
         lost = f"{name} is missing: {', '.join(tools)} cannot be used; {program.hint}"
         state, detail = (GOOD, f"{name} is {path}") if path else (WARNING, lost)

@@ -45,7 +45,7 @@ async def opened_runtime(
     show_log(settings.log_level)
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
-    sandbox = await chosen_sandbox(settings) if sandboxed and has_roots else NO_SANDBOX
+    sandbox = await chosen_sandbox(settings, roots) if sandboxed and has_roots else NO_SANDBOX
     runtime = None
     while runtime is None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from interlock.config.folders import refuse_steered
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.settings import load_settings
 from interlock.embed.own import refuse_one_text
@@ -52,9 +53,9 @@ async def open_gates(
         refuse_one_text(name, given)
     settings = load_settings(state_dir=None if state_dir is None else Path(state_dir))
     opened = [parse_mode(name) for name in modes]
-    folders = tuple(dict.fromkeys(_folder(root) for root in roots)) or None
+    folders = _folders([Path(root) for root in roots]) or None
     has_roots = bool(folders or settings.tool.allowed_roots)
-    sandbox = await chosen_sandbox(settings) if has_roots else NO_SANDBOX
+    sandbox = await chosen_sandbox(settings, folders) if has_roots else NO_SANDBOX
     try:
         runtime = open_runtime(settings, opened=opened, roots=folders, sandbox=sandbox)
     except BaseException:
@@ -70,11 +71,15 @@ async def open_gates(
         await runtime.close()
 
 
-def _folder(root: Path | str) -> Path:
-    resolved = Path(root).resolve()
-    if not resolved.is_dir():
-        raise ConfigurationError(f"{root}: there is no such folder")
-    return resolved
+def _folders(roots: list[Path]) -> tuple[Path, ...]:
+    found = tuple(dict.fromkeys(root.resolve() for root in roots))
+    if missing := [root for root in roots if not root.is_dir()]:
+        raise ConfigurationError(f"{missing[0]}: there is no such folder")
+    try:
+        refuse_steered(roots, found)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    return found
 
 
 class Gates:

@@ -10,7 +10,7 @@ Where a profile opens ports and the kernel has no rules for them, the job has no
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
@@ -39,9 +39,9 @@ class BubblewrapBackend(StagedBackend):
         self._system = system_words((*(system_paths() if system is None else system), package()))
 
     @classmethod
-    def found(cls) -> "BubblewrapBackend | None":
-        """With the program that is installed, if one is."""
-        program = locate(BWRAP)
+    def found(cls, opened: Iterable[Path] = ()) -> "BubblewrapBackend | None":
+        """With the program that is installed, if one is, and not in a folder that agents write to."""
+        program = locate(BWRAP, opened)
         return cls(program) if program is not None else None
 
     @property

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,9 +51,9 @@ class Choice:
         return self.backend is not None and self.backend.name != UnconfinedBackend.NAME
 
 
-def makers() -> Makers:
+def makers(opened: Iterable[Path] = ()) -> Makers:
     """Each backend by the name of its setting. A maker gives `None` where its program is missing."""
-    return {"landlock": LandlockBackend, "bubblewrap": BubblewrapBackend.found}
+    return {"landlock": LandlockBackend, "bubblewrap": lambda: BubblewrapBackend.found(opened)}
 
 
 async def choose_backend(
@@ -62,11 +62,13 @@ async def choose_backend(
     state_folder: Path | None = None,
     is_anew: bool = False,
     made_by: Makers | None = None,
+    opened: Iterable[Path] = (),
 ) -> Choice:
-    """`is_anew` probes whatever is remembered, as `doctor` and the server's start do."""
+    """`is_anew` probes whatever is remembered, as `doctor` and the server's start do. `opened` are the
+    folders that agents write to, from which nothing is run."""
     if setting == UnconfinedBackend.NAME:
         return Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without any confinement")
-    known = makers() if made_by is None else made_by
+    known = makers(opened) if made_by is None else made_by
     names = tuple(known) if setting == "auto" else (setting,)
     reports: list[ProbeReport] = []
     problems: list[str] = []

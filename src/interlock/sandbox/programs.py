@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from interlock.infra.records import dataclass
@@ -27,11 +28,20 @@ BASH = Program("program:bash", ("bash",), "install bash (apt install bash)", "ba
 PROGRAMS = (RG, BASH)
 
 
-def locate(program: Program) -> Path | None:
-    """The program that came with Interlock's own environment, or else the one on the search path."""
+def locate(program: Program, opened: Iterable[Path] = ()) -> Path | None:
+    """The program that came with Interlock's own environment, or else the first on the search path that no
+    agent can have written: none in an opened folder, and none in whatever folder one happens to stand in.
+    """
+    roots = tuple(opened)
     beside = str(Path(sys.executable).parent)
-    search = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
+    searched = os.environ.get("PATH", os.defpath).split(os.pathsep)
     for name in program.names:
-        if found := shutil.which(name, path=search):
-            return Path(found).resolve()
+        for folder in (beside, *filter(os.path.isabs, searched)):
+            found = shutil.which(name, path=folder)
+            if found and (folder == beside or not _is_in(Path(found), roots)):
+                return Path(found).resolve()
     return None
+
+
+def _is_in(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(one.is_relative_to(folder) for one in (path, path.resolve()) for folder in folders)

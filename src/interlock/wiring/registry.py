@@ -1,6 +1,7 @@
 """Every tool there is, with what it needs of the world."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,13 +65,13 @@ def memory_services(workspace: Path, database: Database, redactor: Redactor) -> 
     return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
 
 
-def programs() -> list[tuple[Program, Path | None, list[str]]]:
+def programs(opened: Iterable[Path] = ()) -> list[tuple[Program, Path | None, list[str]]]:
     """Every program that tools run, where it is, and the tools that need it."""
     registry = build_registry()
     return [
         (
             program,
-            locate(program),
+            locate(program, opened),
             [entry.tool.name for entry in registry if program.capability in entry.tool.needs],
         )
         for program in PROGRAMS

@@ -165,13 +165,20 @@ class _Compiled:
     authority: Authority
 
 
-async def chosen_sandbox(settings: Settings, *, is_anew: bool = False) -> Choice:
+async def chosen_sandbox(
+    settings: Settings, roots: tuple[Path, ...] | None = None, *, is_anew: bool = False
+) -> Choice:
     """What confines commands here, tried out; remembered while nothing changed that it depends on."""
     if not is_anew:
         # The first start has no folder yet to remember it in. Where none can be made, the store says why.
         with suppress(OSError):
             settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return await choose_backend(settings.tool.sandbox, state_folder=settings.state_dir, is_anew=is_anew)
+    return await choose_backend(
+        settings.tool.sandbox,
+        state_folder=settings.state_dir,
+        is_anew=is_anew,
+        opened=roots or settings.tool.allowed_roots or (),
+    )
 
 
 async def tried_sandbox(settings: Settings) -> Choice:
@@ -209,9 +216,11 @@ def open_runtime(
     kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
     outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
     runs, delegation = RunBook(database, log, redactor), Delegation()
-    registry = _tools(settings, database, redactor, questions, (kept, outputs, sandbox), runs, delegation)
-    situation = situation_of(settings, open_modes, roots or settings.tool.allowed_roots, sandbox)
-    walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings))
+    folders = roots or settings.tool.allowed_roots
+    places = (kept, outputs, sandbox, folders or ())
+    registry = _tools(settings, database, redactor, questions, places, runs, delegation)
+    situation = situation_of(settings, open_modes, folders, sandbox)
+    walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings, roots))
     return Runtime(
         settings=settings,
         database=database,
@@ -277,16 +286,16 @@ def _tools(
     database: Database,
     redactor: Redactor,
     questions: QuestionDesk,
-    places: tuple[KeptVersions, KeptOutputs, Choice],
+    places: tuple[KeptVersions, KeptOutputs, Choice, tuple[Path, ...]],
     runs: RunBook,
     delegation: Delegation,
 ) -> ToolRegistry:
-    kept, outputs, sandbox = places
+    kept, outputs, sandbox, roots = places
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
-    shell = ShellServices(sandbox.backend, locate(BASH), redactor, outputs, JobLimits())
+    shell = ShellServices(sandbox.backend, locate(BASH, roots), redactor, outputs, JobLimits())
     return build_registry(
         questions,
-        FileServices(redactor, desk, locate(RG)),
+        FileServices(redactor, desk, locate(RG, roots)),
         shell,
         _images(settings, redactor, desk),
         memory_services(settings.workspace_dir, database, redactor),

@@ -92,7 +92,7 @@ def capabilities(
     else:
         missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
     for program in PROGRAMS:
-        if locate(program) is not None:
+        if locate(program, roots or ()) is not None:
             present.add(program.capability)
         else:
             missing[program.capability] = f"the program {program.names[0]} is missing; {program.hint}"
