@@ -8,6 +8,7 @@ import pytest
 
 from interlock.cli.runtime import root_arguments
 from interlock.config.settings import load_settings
+from interlock.embed.gates import open_gates
 from interlock.infra.errors import BadUsage, ConfigurationError
 from interlock.sandbox.choice import choose_backend
 from interlock.sandbox.jobs import Backend, EndReason, Job
@@ -107,6 +108,12 @@ def test_no_link_in_an_opened_folder_says_what_else_is_opened(
 def test_no_link_in_an_opened_folder_says_what_the_command_line_opens(linked, name):
     with pytest.raises(BadUsage, match="leads through the link"):
         root_arguments([linked, linked / name])
+
+
+async def test_no_link_in_an_opened_folder_says_what_a_program_opens_that_embeds_the_gates(linked):
+    with pytest.raises(ConfigurationError, match="leads through the link"):
+        async with open_gates(roots=[linked, linked / "data"]):
+            pass
 
 
 @pytest.mark.parametrize("variable", ["INTERLOCK_STATE_DIR", "WORKSPACE_DIR"])
