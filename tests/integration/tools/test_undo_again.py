@@ -76,6 +76,7 @@ async def test_whoever_stops_waiting_for_an_undo_has_it_told_to_its_end(workbenc
     undoing.cancel()
     go_on.set()
     await asyncio.wait({undoing})
+    assert undoing.cancelled()
     assert file.read_text() == "one"
     kind, finished = workbench.events()[-1]
     assert (kind, finished["restored"]) == ("undo.finished", [str(file)])

@@ -74,6 +74,9 @@ async def to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
         return await asyncio.shield(doing)
     except asyncio.CancelledError:
         await asyncio.wait({doing})
+        # What went wrong with it, nobody is there to hear.
+        if not doing.cancelled():
+            doing.exception()
         raise
 
 

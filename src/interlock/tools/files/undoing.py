@@ -1,5 +1,6 @@
 """A person takes back what calls did to files. It is told in the log before and after."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,8 +70,22 @@ class UndoDesk:
         """Newest first, whoever did it; what several sessions did is told in each of them.
 
         `within` are the folders that are opened now: what lies elsewhere is the operator's to take back.
+        It goes to its end, and what it came to is told, whoever stops waiting for it.
         """
         entries = await self.kept_of(identity)
+        taking = asyncio.create_task(self._take_back(entries, identity, who, within))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait({taking})
+            # What went wrong with it, nobody is there to hear.
+            if not taking.cancelled():
+                taking.exception()
+            raise
+
+    async def _take_back(
+        self, entries: list[KeptEntry], identity: str, who: str, within: Sequence[Path] | None
+    ) -> UndoReport:
         undo_id = new_undo_id()
         sessions = list(dict.fromkeys(entry.change.session_id for entry in entries))
         for session_id in sessions:
@@ -78,10 +93,9 @@ class UndoDesk:
             await self._log.append(
                 session_id, UndoStarted(undo_id=undo_id, who=who, of=identity, paths=paths)
             )
-        # It goes to its end, and what it came to is told, whoever stops waiting for it.
-        effect = CancelSignal()
-        effect.begin_effect()
-        done = await beside_the_loop(effect, partial(self._undo.take_back, entries, undo_id, within))
+        done = await beside_the_loop(
+            CancelSignal(), partial(self._undo.take_back, entries, undo_id, within)
+        )
         for session_id in sessions:
             own = [
                 outcome
