@@ -144,6 +144,9 @@ class Calling:
             if call.call_id not in end.answers and call.call_id not in end.waiting:
                 mode = turn.authority.mode.value
                 if call.call_id in self._begun:
+                    if self._runner.asks(self._name(call, turn.authority)):
+                        # It may be asked by now: whoever goes on, or ends the task, finds that in the log.
+                        continue
                     content = stopped(call.name, mode)
                 else:
                     content = not_run(call.name, mode, ENDED_BEFORE)

@@ -22,7 +22,14 @@ from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
 from interlock.gates.presentation import presentable, redacted_failure
 from interlock.gates.records import Outcome, intent_event, outcome_event, refusal_event
 from interlock.gates.verdict import Layer
-from interlock.infra.errors import AuditUnavailable, ErrorClass, ErrorCode, StoreError, ToolError
+from interlock.infra.errors import (
+    AuditUnavailable,
+    ErrorClass,
+    ErrorCode,
+    StoreError,
+    ToolError,
+    may_pass,
+)
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
@@ -98,6 +105,11 @@ class ToolRunner:
         """Whether calls of it may run beside one another; of what is not there nothing runs at all."""
         entry = self._registry.get(tool_name)
         return entry is None or entry.tool.effect is Effect.read
+
+    def asks(self, tool_name: str) -> bool:
+        """Whether a call of it may have put a question, which then is open however the call was stopped."""
+        entry = self._registry.get(tool_name)
+        return entry is not None and entry.tool.effect is Effect.ask
 
     async def _enter(self, authority: Authority) -> None:
         try:
@@ -230,6 +242,9 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
             cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if it is still needed."
         )
     error = running.exception()
+    if error is not None and cleared.tool.effect is Effect.ask and may_pass(error):
+        # It may be asked: an outcome now would close it to the person who is shown it.
+        raise AuditUnavailable(f"whether it was asked is not known: {error}") from error
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
         return _told(cleared, error.error_code, str(error.message), str(error.next_action))
     if error is not None:

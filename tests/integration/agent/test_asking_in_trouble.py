@@ -1,0 +1,88 @@
+"""A question that is put while its worker stops, or while the store is away, is waited for all the same."""
+
+import asyncio
+
+import pytest
+
+from interlock.infra.errors import StoreAway
+from interlock.questions.desk import QuestionDesk
+from interlock.worker.rows import TaskStatus
+from tests.integration.agent.office import call, opened, script
+
+ASK = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
+
+
+@pytest.fixture
+async def person(tmp_path, monkeypatch):
+    variables = {
+        "MODEL": script(tmp_path, ASK, "msg:Thank you."),
+        "WORKER_STOP_GRACE_SECONDS": "0",
+        "WORKER_POLL_SECONDS": "0.1",
+    }
+    async with opened(tmp_path, monkeypatch, variables) as someone:
+        yield someone
+
+
+async def reached(person, task, status):
+    async with asyncio.timeout(30):
+        while (await person.office.tasks.get(task.id)).status is not status:
+            await asyncio.sleep(0.02)
+
+
+async def answered(person, session, task):
+    """The task waits for its one question; what the model is told when that is answered."""
+    worker = person.office.worker()
+    run = asyncio.create_task(worker.run())
+    await reached(person, task, TaskStatus.waiting)
+    [question] = await person.office.runtime.questions.open_questions(session)
+    await person.office.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
+    await reached(person, task, TaskStatus.done)
+    worker.stop()
+    await run
+    [[told]] = (await person.answers(session)).values()
+    return told.get("stdout")
+
+
+async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(person, monkeypatch):
+    session, real, worker = await person.session(), QuestionDesk.ask, person.office.worker()
+
+    async def asked_meanwhile(desk, widget, asking):
+        question = await real(desk, widget, asking)
+        worker.stop()
+        await asyncio.sleep(0.1)
+        return question
+
+    monkeypatch.setattr(QuestionDesk, "ask", asked_meanwhile)
+    run = asyncio.create_task(worker.run())
+    task = await person.office.tasks.put(session, "go", who="test")
+    await run
+    assert (await person.office.tasks.get(task.id)).status is TaskStatus.queued
+    assert await answered(person, session, task) == '{"confirmed":true}\n'
+
+
+async def test_a_question_whose_answer_from_the_store_got_lost_is_waited_for(person, monkeypatch):
+    session, real = await person.session(), QuestionDesk.ask
+
+    async def asked_unheard(desk, widget, asking):
+        await real(desk, widget, asking)
+        raise StoreAway("the connection is lost")
+
+    monkeypatch.setattr(QuestionDesk, "ask", asked_unheard)
+    task = await person.office.tasks.put(session, "go", who="test")
+    assert await answered(person, session, task) == '{"confirmed":true}\n'
+    assert person.payloads(session, "tool_call.failed") == []
+
+
+async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(person, monkeypatch):
+    """And none is open that nobody waits for."""
+    session = await person.session()
+
+    async def refused(*_):
+        raise StoreAway("the connection is lost")
+
+    monkeypatch.setattr(QuestionDesk, "ask", refused)
+    task = await person.say(session)
+    assert task.status is TaskStatus.done
+    [[told]] = (await person.answers(session)).values()
+    assert told["error_code"] == "INTERRUPTED"
+    assert await person.office.runtime.questions.list_questions(include_closed=True) == []
