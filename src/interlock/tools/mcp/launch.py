@@ -10,25 +10,12 @@ from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Job, JobLimits, system_paths
 from interlock.sandbox.profile import SandboxProfile
+from interlock.tools.mcp.origins import Written
 from interlock.tools.mcp.references import Given
 from interlock.tools.mcp.servers import RootAccess, Server
 from interlock.tools.shell.run import private_folder
 
 _PASSED_ON = ("TZ", "LANG", "LC_ALL", "LC_CTYPE")
-_INTERPRETERS = (
-    "python",
-    "pypy",
-    "node",
-    "deno",
-    "bun",
-    "ruby",
-    "perl",
-    "php",
-    "lua",
-    "java",
-    "sh",
-    "bash",
-)
 _USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 
 
@@ -52,17 +39,8 @@ class Grounds:
         return self.why_not_its_own(server)
 
     def why_not_its_own(self, server: Server) -> str:
-        """Whoever can write the program of a server decides what it is; empty where no agent can."""
-        for number, word in enumerate(server.command):
-            for path in _paths_of(word, self.roots[:1] if server.roots is not RootAccess.none else ()):
-                for folder in (*self.roots, *self.own_folders):
-                    is_only_served = path == folder.resolve() and not _may_be_run(server, number)
-                    if path.is_relative_to(folder.resolve()) and not is_only_served:
-                        return (
-                            f"its command names {path}, which is inside {folder}: what agents can write "
-                            "there must not be run; install the server elsewhere"
-                        )
-        return ""
+        """Why it would not be the server that was added; empty where no agent can change that."""
+        return Written(self.roots, self.own_folders).why_not(server)
 
     def profile(self, server: Server) -> SandboxProfile:
         reads, writes = server.roots is not RootAccess.none, server.roots is RootAccess.write
@@ -73,24 +51,6 @@ class Grounds:
             protected_names=self.protected_names,
             readable_paths=(*server.readable, *(self.readable_paths if reads else ())),
         )
-
-
-def _paths_of(word: str, working_folders: Iterable[Path]) -> set[Path]:
-    """What a word of a command may mean as a path, links followed and not."""
-    named = [word, word.split("=", 1)[1]] if "=" in word else [word]
-    found = [Path(name) for name in named if name.startswith("/")]
-    # A name alone is a path only where there is such a thing.
-    near = [
-        folder / name for folder in working_folders for name in named if not name.startswith(("/", "-"))
-    ]
-    found += [path for path in near if path.name and path.exists()]
-    return {each for path in found for each in (Path(os.path.normpath(path)), path.resolve())}
-
-
-def _may_be_run(server: Server, number: int) -> bool:
-    """An opened folder may be named to be served; but what an interpreter is told first, it runs."""
-    is_first = all(word.startswith("-") for word in server.command[1:number])
-    return number == 0 or (is_first and Path(server.command[0]).name.startswith(_INTERPRETERS))
 
 
 @asynccontextmanager

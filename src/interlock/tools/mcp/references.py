@@ -5,6 +5,7 @@ the last moment and told to the redactor.
 """
 
 import os
+import stat
 from pathlib import Path
 
 from interlock.infra.errors import BadUsage, InterlockError
@@ -33,15 +34,18 @@ class Given:
         return self.value.startswith(_FORMS)
 
     @property
+    def file(self) -> Path | None:
+        """Where it is read from, if from a file."""
+        return Path(self.value.removeprefix("file:")) if self.value.startswith("file:") else None
+
+    @property
     def shown(self) -> str:
         return f"{self.name}={self.value}"
 
     def resolved(self) -> str:
         if self.value.startswith("env:"):
             return _variable(self.name, self.value.removeprefix("env:"))
-        if self.value.startswith("file:"):
-            return _content(self.name, Path(self.value.removeprefix("file:")))
-        return self.value
+        return self.value if self.file is None else _content(self.name, self.file)
 
 
 def parse_given(text: str, redactor: Redactor, what: str) -> Given:
@@ -72,7 +76,10 @@ def _variable(name: str, variable: str) -> str:
 
 def _content(name: str, path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        # A pipe would be waited for, and nobody else served meanwhile.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ReferenceUnresolved(f"{name} is to come from {path}, which is no plain file")
             content = file.read(MAX_VALUE_BYTES + 1)
         text = content.decode().strip()
     except (OSError, UnicodeDecodeError) as error:
