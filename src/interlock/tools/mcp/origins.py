@@ -1,4 +1,4 @@
-"""Where the program, the variables and the secrets of a server come from: from no place that agents write to."""
+"""Where the program, the variables and the secrets of a server come from: nowhere that agents write to."""
 
 import os
 import re
