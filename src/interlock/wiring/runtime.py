@@ -154,6 +154,9 @@ class Runtime:
         self.database.close()
 
 
+Places = tuple[KeptVersions, KeptOutputs, Choice, tuple[Path, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     """It keeps the policies that it is known by alive, so that no other can take their place."""
@@ -213,11 +216,9 @@ def open_runtime(
     wire = _wire(settings)
     bell = InProcessBell(wire)
     questions = QuestionDesk(database, log, redactor, bell.ring)
-    kept = KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes)
-    outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
-    runs, delegation = RunBook(database, log, redactor), Delegation()
     folders = roots or settings.tool.allowed_roots
-    places = (kept, outputs, sandbox, folders or ())
+    kept, outputs, *_ = places = _places(settings, sandbox, folders or ())
+    runs, delegation = RunBook(database, log, redactor), Delegation()
     registry = _tools(settings, database, redactor, questions, places, runs, delegation)
     situation = situation_of(settings, open_modes, folders, sandbox)
     walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings, roots))
@@ -243,6 +244,16 @@ def open_runtime(
         sandbox=sandbox,
         situation=situation,
         retention=_retention(settings, database, log),
+    )
+
+
+def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
+    """Where tools keep things, what confines commands, and which folders are opened."""
+    return (
+        KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
+        KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES),
+        sandbox,
+        roots,
     )
 
 
@@ -286,7 +297,7 @@ def _tools(
     database: Database,
     redactor: Redactor,
     questions: QuestionDesk,
-    places: tuple[KeptVersions, KeptOutputs, Choice, tuple[Path, ...]],
+    places: Places,
     runs: RunBook,
     delegation: Delegation,
 ) -> ToolRegistry:
