@@ -5,12 +5,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import Workers, note
 from interlock.cli.runtime import opened_office, opened_runtime
-from interlock.infra.errors import StopsProcess
+from interlock.infra.errors import StopsProcess, StoreError
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -71,10 +72,16 @@ class OwnWorker:
     """A worker in this process. Told to stop twice, it leaves at once what runs."""
 
     def __init__(self, office: "Office", *, spawned: str | None = None) -> None:
+        self._runtime = office.runtime
         self._worker = office.worker(spawned=spawned)
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
+        from interlock.wiring.erasing import finish_erasures
+
+        # It is tried again by the next one that is started.
+        with suppress(StoreError):
+            await finish_erasures(self._runtime)
         self._running = asyncio.create_task(self._worker.run())
         await asyncio.wait({self._running})
         if not self._running.cancelled():
