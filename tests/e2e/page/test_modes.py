@@ -100,8 +100,12 @@ def _undo(page, done):
     page.get_by_role("dialog").get_by_role("button", name="Undo file changes").click()
     report = page.get_by_role("dialog").filter(has_text="1 file taken back")
     expect(report.get_by_role("listitem")).to_contain_text("plan.txt")
+    expect(report).to_contain_text("To take this back:")
+    expect(report).to_contain_text(re.compile("interlock undo undo_[0-9a-f]{12}"))
     report.get_by_role("button", name="Close").last.click()
     expect(page.get_by_role("dialog")).to_have_count(0)
+    # The button that began it is gone; whoever has only a keyboard is somewhere still.
+    expect(composer(page)).to_be_focused()
 
 
 def test_what_is_lost_is_shown_before_it_is_lost(server, page, model):

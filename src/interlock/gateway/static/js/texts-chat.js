@@ -139,6 +139,7 @@ export const CHAT_TEXTS = {
     'undo.restored': ['{n} file taken back', '{n} files taken back'],
     'undo.left': ['{n} left as it is', '{n} left as they are'],
     'undo.left_because': '{path} was left as it is: {reason}',
+    'undo.again': 'To take this back:',
     'undo.nothing': 'There is nothing to take back: the earlier content is not kept any more, or it was taken back before.',
 
     'model.label': 'Model',
@@ -316,6 +317,7 @@ export const CHAT_TEXTS = {
     'undo.restored': '已恢复 {n} 个文件',
     'undo.left': '{n} 个文件保持不变',
     'undo.left_because': '{path} 保持不变：{reason}',
+    'undo.again': '如需恢复这次撤销：',
     'undo.nothing': '没有可撤销的内容：之前的内容已不再保留，或已经撤销过。',
 
     'model.label': '模型',

@@ -167,7 +167,7 @@ class Chat extends View {
       canBuild: chat.session?.kind !== 'run',
       retry: (id) => this.#doing(id, 'retry', () => chat.retry(id)),
       cancel: (id) => this.#cancel(chat, id),
-      undo: (which) => this.#doing(which.id, 'undo', () => undoTask(which, (id) => chat.undo(id))),
+      undo: (which) => this.#undo(chat, which),
     };
   }
 
@@ -180,6 +180,11 @@ class Chat extends View {
     }
     const { [id]: _, ...others } = this.busy;
     this.busy = others;
+  }
+
+  async #undo(chat, task) {
+    await this.#doing(task.id, 'undo', () => undoTask(task, (id) => chat.undo(id)));
+    if (document.activeElement === document.body) this.#writeOn();
   }
 
   #cancel(chat, id) {

@@ -4,7 +4,7 @@ import { confirmed, openDialog, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
 import { t } from '../texts.js';
 
-/** @param {object} task @param {(id: string) => Promise<{restored: string[], left: {path: string, reason: string}[]}>} undo */
+/** @param {object} task @param {(id: string) => Promise<{undo_id: string, restored: string[], left: {path: string, reason: string}[]}>} undo */
 export async function undoTask(task, undo) {
   const sure = await confirmed({
     title: t('undo.title'),
@@ -19,7 +19,7 @@ export async function undoTask(task, undo) {
   }
 }
 
-function report({ restored = [], left = [] }) {
+function report({ undo_id: id = '', restored = [], left = [] }) {
   return openDialog(
     t('undo.title'),
     (close) => html`<div class="dialog-body stack undo-report">
@@ -29,6 +29,7 @@ function report({ restored = [], left = [] }) {
         ${left.length
           ? html`<section><h3>${icon('warn')} ${t('undo.left', { n: left.length })}</h3><ul>${left.map(({ path, reason }) => html`<li><code>${path}</code><p class="hint">${reason}</p></li>`)}</ul></section>`
           : nothing}
+        ${restored.length ? html`<p class="hint">${t('undo.again')}</p><pre class="command" tabindex="0">interlock undo ${id}</pre>` : nothing}
         ${restored.length || left.length ? nothing : html`<p>${t('undo.nothing')}</p>`}
       </div>
       <div class="dialog-foot"><button type="button" class="btn primary" autofocus @click=${() => close()}>${t('common.close')}</button></div>`,

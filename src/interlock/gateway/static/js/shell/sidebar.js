@@ -107,7 +107,7 @@ class Sidebar extends View {
       <a href="#/${view}/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
         <span class="session-title clip" dir="auto">${titleOf(session)}</span>
         <span class="session-about clip" title=${formatMoment(session.updated_us)}>
-          ${snippet || html`${formatTime(session.updated_us)} · ${session.mode}${workOf(session)}`}
+          ${snippet || html`${workOf(session)}${session.mode} · ${formatTime(session.updated_us)}`}
         </span>
       </a>
       <il-menu
@@ -215,9 +215,9 @@ class Sidebar extends View {
   }
 }
 
-/** A session that waits for somebody is seen from every other one. */
+/** A session that waits for somebody is seen from every other one: it comes first, where nothing is cut off. */
 function workOf({ work }) {
-  return work ? html` · <span class="session-work ${work}">${t(`sessions.work.${work}`)}</span>` : nothing;
+  return work ? html`<span class="session-work ${work}">${t(`sessions.work.${work}`)}</span> · ` : nothing;
 }
 
 /** What was said in a session rather than what it is called, which is shown anyway. */
