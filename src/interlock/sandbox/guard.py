@@ -5,21 +5,20 @@ a command runs, where such names usually are: in each root, from the working fol
 repositories that lie inside. The folders above a protected name are watched too: another `.git`, or a link
 in its place, brings other hooks.
 
-Commands that run at the same time share one memory: what one of them changed must not be remembered by the
-next as the state to be kept.
+Commands that run at the same time share one memory, `guard_memory.py`: what one of them changed must not be
+remembered by the next as the state to be kept.
 """
 
 import os
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
-from typing import Any
 
 from interlock.infra.errors import ToolError
 from interlock.infra.records import dataclass
 from interlock.sandbox.globs import Glob, expand_braces
+from interlock.sandbox.guard_memory import Key, Memory, Scan
 from interlock.sandbox.guarded import (
     Budget,
     CannotPutBack,
@@ -42,35 +41,12 @@ _OWNER_BITS = 0o700
 # As a file, it says where the repository is.
 _REPOSITORY = ".git"
 
-
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    """Where a pattern is looked for, and what matched; None where there was too much to look at."""
-
-    place: Place
-    pattern: str
-    found: frozenset[Place] | None = frozenset()
+_MEMORY = Memory()
 
 
-class _Memory:
-    """What running commands have to find again, each value as the first of them found it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._held: dict[object, tuple[Any, int]] = {}
-
-    def take(self, key: object, find: Callable[[], Any]) -> Any:
-        value, count = self._held[key] if key in self._held else (find(), 0)
-        self._held[key] = (value, count + 1)
-        return value
-
-    def release(self, key: object) -> None:
-        value, count = self._held.pop(key)
-        if count > 1:
-            self._held[key] = (value, count - 1)
-
-
-_MEMORY = _Memory()
+def share_memory(folder: Path) -> None:
+    """With the commands of all processes that share this folder, which no command can reach."""
+    _MEMORY.share(folder)
 
 
 @dataclass(slots=True)
@@ -82,9 +58,9 @@ class _Remembered:
 
     above: dict[Place, Snapshot | None] = field(default_factory=dict)
     protected: dict[Place, Snapshot | None] = field(default_factory=dict)
-    scans: list[_Scan] = field(default_factory=list)
+    scans: list[Scan] = field(default_factory=list)
     tops: list[Place] = field(default_factory=list)
-    keys: list[object] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
 
 
 class ProtectedGuard:
@@ -104,8 +80,9 @@ class ProtectedGuard:
         self._is_over = False
 
     def remember(self) -> None:
-        # None may begin between another's look and its command.
-        with _MEMORY.lock:
+        if not self._roots:
+            return
+        with _MEMORY.turn():
             if self._is_over:
                 return
             for base in self._bases:
@@ -116,7 +93,9 @@ class ProtectedGuard:
 
     def restore(self) -> list[str]:
         """The paths that had to be put back; one that could not be is marked so."""
-        with _MEMORY.lock:
+        if not self._roots:
+            return []
+        with _MEMORY.last_turn():
             self._is_over = True
             before, self._before = self._before, _Remembered()
             told: dict[str, None] = {}
@@ -151,7 +130,7 @@ class ProtectedGuard:
             return
         pattern = "/".join(parts[plain:])
         key = ("scan", place.asked, pattern)
-        scan: _Scan = _MEMORY.take(key, lambda: _Scan(place, pattern, self._matches(place, pattern)))
+        scan: Scan = _MEMORY.take(key, lambda: Scan(place, pattern, self._matches(place, pattern)))
         self._before.keys.append(key)
         self._before.scans.append(scan)
         for found in scan.found or ():
@@ -173,7 +152,7 @@ class ProtectedGuard:
     def _take(self, places: dict[Place, Snapshot | None], kind: str, place: Place | None) -> None:
         if place is None or place in places:
             return
-        key = (kind, place.asked)
+        key: Key = (kind, place.asked)
         places[place] = _MEMORY.take(key, lambda: self._look(place, is_above=kind == "above"))
         self._before.keys.append(key)
 
@@ -227,7 +206,7 @@ class ProtectedGuard:
 
     # -- restoring --
 
-    def _new_matches(self, scan: _Scan) -> list[Place]:
+    def _new_matches(self, scan: Scan) -> list[Place]:
         if scan.found is None:
             return []
         now = self._matches(scan.place, scan.pattern) or frozenset()

@@ -211,6 +211,8 @@ class Territory:
         self._refuse_protected(place, ())
 
     def _refuse_protected(self, place: Place, parts: tuple[str, ...]) -> None:
+        if not self._protected:
+            return
         # From the outermost root on: a root inside it does not hide that it lies in `.git`.
         whole = place.path.joinpath(*parts)
         outermost = max(

@@ -28,6 +28,7 @@ from interlock.redaction.choice import redactor_for
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.choice import Choice, choose_backend
+from interlock.sandbox.guard import share_memory
 from interlock.sandbox.jobs import JobLimits
 from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.programs import BASH, RG, locate
@@ -249,6 +250,7 @@ def open_runtime(
 
 def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
     """Where tools keep things, what confines commands, and which folders are opened."""
+    share_memory(settings.state_dir / "guard")
     return (
         KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
         KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES),

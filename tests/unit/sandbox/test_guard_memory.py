@@ -1,0 +1,122 @@
+"""What is remembered is shared by all that run at the same time, also by those of other processes.
+
+Locks belong to open files, so two memories of one process are as apart as those of two.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.infra.errors import ErrorCode, ToolError
+from interlock.sandbox.guard import ProtectedGuard, share_memory
+from interlock.sandbox.guard_memory import Memory, Scan
+from interlock.sandbox.guarded import Snapshot, Thing
+from interlock.sandbox.paths import Access, Place, Territory
+from interlock.sandbox.profile import SandboxProfile
+
+ODD = os.fsdecode(b"b\xe4d")
+PLACE = Place(Path("/root"), ("a", ODD), f"/root/a/{ODD}", Access.write, follow=False)
+HOOK = Thing("file", 0o755, (1, 2), "", (3, 4, 5), b"#!/bin/sh\n\0\xff")
+FOLDER = Snapshot(Thing("folder", 0o700, (1, 2)), {("x", ODD): HOOK}, is_whole=False)
+KEY = ("protected", PLACE.asked)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return tmp_path / "state" / "guard"
+
+
+def memory(folder: Path) -> Memory:
+    made = Memory()
+    made.share(folder)
+    return made
+
+
+def taken(one: Memory, value: object = "what is found now", key: tuple[str, ...] = KEY) -> object:
+    with one.turn():
+        return one.take(key, lambda: value)
+
+
+def released(one: Memory, key: tuple[str, ...] = KEY) -> None:
+    with one.last_turn():
+        one.release(key)
+
+
+VALUES = [FOLDER, None, Snapshot(), Scan(PLACE, "**/x", frozenset({PLACE})), Scan(PLACE, "*", None)]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_what_the_first_found_counts_for_all(folder, value):
+    first, second, third = (memory(folder) for _ in range(3))
+    assert taken(first, value) is value
+    assert taken(second) == value
+    released(first)
+    # The second has still to find it again.
+    assert taken(third) == value
+    released(second)
+    released(third)
+    assert taken(first, "anew") == "anew"
+
+
+def test_nothing_of_it_is_lost_on_the_way(folder):
+    """Content and marks are no part of what is compared."""
+    taken(memory(folder), FOLDER)
+    found = taken(memory(folder))
+    thing = found.inside["x", ODD]
+    assert (thing.mark, thing.content, thing) == (HOOK.mark, HOOK.content, HOOK)
+    assert found.is_whole is False
+
+
+def test_only_what_is_still_held_counts(folder):
+    first, second = memory(folder), memory(folder)
+    other = ("above", "/other")
+    taken(first, FOLDER)
+    taken(first, FOLDER, other)
+    released(first)
+    assert taken(second, "anew") == "anew"
+    assert taken(second, "anew", other) == FOLDER
+
+
+@pytest.mark.parametrize("left", ["by one that is gone", "by another release", "half written"])
+def test_what_says_nothing_is_passed_over(folder, left):
+    taken(memory(folder), FOLDER)
+    (held,) = folder.glob("*.held")
+    content = held.read_bytes()
+    other = folder / "0.held"
+    other.write_bytes(content if left == "by one that is gone" else content[:20])
+    if left == "by another release":
+        other.write_bytes(b"\0" * 7 + b"\5" + b"hello")
+    held.unlink()
+    with other.open("rb") as file:
+        if left != "by one that is gone":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        assert taken(memory(folder), "anew") == "anew"
+    assert other.exists() is (left != "by one that is gone")
+
+
+def test_where_nothing_can_be_shared_nothing_begins_and_all_is_put_back(tmp_path):
+    one = memory(tmp_path / "guard")
+    taken(one, FOLDER)
+    (tmp_path / "file").touch()
+    one.share(tmp_path / "file" / "guard")
+    with pytest.raises(ToolError, match="state folder") as refused:
+        taken(one, FOLDER, ("above", "/other"))
+    assert refused.value.error_code is ErrorCode.EXECUTION_ERROR
+    released(one)
+
+
+def test_a_guard_puts_back_also_where_others_cannot_be_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("interlock.sandbox.guard._MEMORY", Memory())
+    root = tmp_path / "root"
+    root.mkdir()
+    profile = SandboxProfile((root,), (root,), protected_names=(".bashrc",))
+    guard = ProtectedGuard(profile, Territory(profile).find("."))
+    share_memory(tmp_path / "guard")
+    guard.remember()
+    (root / ".bashrc").write_text("evil")
+    (tmp_path / "file").touch()
+    share_memory(tmp_path / "file" / "guard")
+    assert guard.restore() == [".bashrc"]
+    assert not (root / ".bashrc").exists()
