@@ -16,7 +16,7 @@ from contextlib import suppress
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
 from interlock.events.processes import WorkerStarted
-from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError
+from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, StoreError, TaskNotFound
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.session.lease import SessionLeases
@@ -211,7 +211,7 @@ class Worker:
                     self._cool(session_id)
         except SessionBusy:
             _log.debug("session_taken", session_id=session_id, worker=self._name)
-        except (SessionFenced, SessionNotFound, StoreError) as error:
+        except (SessionFenced, SessionNotFound, TaskNotFound, StoreError) as error:
             _log.warning("session_lost", session_id=session_id, worker=self._name, error=str(error))
             self._cool(session_id)
         except Exception as error:  # noqa: BLE001 - one session's trouble is not the worker's

@@ -171,6 +171,23 @@ async def test_a_deleted_session_stops_its_worker(store):
     assert shop.faults() == []
 
 
+async def test_a_session_that_is_deleted_while_an_end_waits_for_the_store_is_told_in_a_line(
+    shop, monkeypatch
+):
+    session = await shop.session()
+
+    async def refused(*_):
+        await shop.sessions.delete(session, who="ada")
+        raise StoreLocked("the database is locked by another process")
+
+    monkeypatch.setattr(shop.tasks, "finish_and", refused)
+    with capture_logs() as logs:
+        async with shop.working(Handler(_done)):
+            await shop.put(session)
+            await until(lambda: len(logs) == 2)
+    assert [line["event"] for line in logs] == ["store_is_waited_for", "session_lost"]
+
+
 async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
     monkeypatch.setattr(worker_module, "COOLING_SECONDS", 0.1)
     session, take = await shop.session(), shop.leases.take_and
