@@ -139,7 +139,8 @@ async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
     ]
 
 
-async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_bot, telegram):
+@pytest.mark.parametrize("moment", ["Records.note_answer:after:1", "QuestionDesk.answer:after:1"])
+async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_bot, telegram, moment):
     question = {"type": "feedback", "message": "How was it?", "comment": "required"}
     bot = new_bot(
         {"tool_calls": [{"name": "ask_user", "arguments": question}]}, "msg:Thank you.", "msg:No."
