@@ -90,7 +90,8 @@ class Past:
         for call in calls:
             known = self.calls.get(call.call_id)
             question = self.questions.get(call.call_id)
-            if question is not None and question.status is Status.open:
+            has_ended = known is not None and known.outcome is not None
+            if question is not None and question.status is Status.open and not has_ended:
                 waiting[call.call_id] = question.id
             elif (told := _told(call, known, question, mode)) is not None:
                 answers.append((call.call_id, told))

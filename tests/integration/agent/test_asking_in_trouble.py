@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from interlock.gates import runner
 from interlock.infra.errors import StoreAway
 from interlock.questions.desk import QuestionDesk
 from interlock.worker.rows import TaskStatus
@@ -86,3 +87,28 @@ async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(person,
     [[told]] = (await person.answers(session)).values()
     assert told["error_code"] == "INTERRUPTED"
     assert await person.office.runtime.questions.list_questions(include_closed=True) == []
+
+
+async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_waited_for(
+    person, monkeypatch
+):
+    """Nobody could answer it: the call has its outcome."""
+    monkeypatch.setattr(runner, "GRACE_SECONDS", 0.05)
+    session, real, worker = await person.session(), QuestionDesk.ask, person.office.worker()
+
+    async def asked_late(desk, widget, asking):
+        worker.stop()
+        question = await real(desk, widget, asking)
+        await asyncio.sleep(1)
+        return question
+
+    monkeypatch.setattr(QuestionDesk, "ask", asked_late)
+    run = asyncio.create_task(worker.run())
+    task = await person.office.tasks.put(session, "go", who="test")
+    await run
+    assert len(await person.office.runtime.questions.open_questions(session)) == 1
+    assert len(person.payloads(session, "tool_call.failed")) == 1
+    assert (await person.talk(session).go_on(task)).status is TaskStatus.done
+    [[told]] = (await person.answers(session)).values()
+    assert told["error_code"] == "CANCELLED"
+    assert await person.office.runtime.questions.open_questions(session) == []
