@@ -108,6 +108,33 @@ def test_messages_that_come_while_it_works_are_queued(page, model):
     is_done(task(page, first))
 
 
+def test_a_session_that_was_left_while_the_server_was_away_is_not_followed_again(
+    server, page, model, watch
+):
+    is_done(begin(page, model.plays("Say that you are there", said("I am."))))
+    left = session_id(page)
+    page.evaluate(
+        """() => {
+          const { send } = WebSocket.prototype;
+          document.body.dataset.asked = '';
+          WebSocket.prototype.send = function (text) {
+            const { method, params } = JSON.parse(text);
+            document.body.dataset.asked += ` ${method} ${params.session_id ?? ''};`;
+            return send.call(this, text);
+          };
+        }"""
+    )
+    with watch.expects(SERVER_AWAY):
+        server.kill()
+        expect(page.get_by_text("Not connected:")).to_be_visible()
+        page.evaluate("() => (location.hash = '#/chat')")
+        expect(page.get_by_role("heading", name="New chat")).to_be_visible()
+        server.start()
+        expect(page.get_by_text(re.compile("^Connected"))).to_be_visible()
+    expect(page.locator("body")).to_have_attribute("data-asked", re.compile("session.list"))
+    assert f"session.subscribe {left};" not in page.locator("body").get_attribute("data-asked")
+
+
 @pytest.mark.parametrize("swallowed", ["**/whoami", "**/ws"])
 def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, enter, swallowed):
     """Of a laptop that wakes up, say: nothing is refused, and nothing answers either."""

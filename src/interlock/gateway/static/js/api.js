@@ -59,6 +59,8 @@ class Api {
    * @param {string} method @param {object} [params] @returns {Promise<any>}
    */
   request(method, params = {}) {
+    // Also while there is no connection: the next one is not to follow it again.
+    if (method === 'session.unsubscribe') this.#followed.delete(params.session_id);
     if (this.state === 'open') return this.#send(method, params);
     if (this.state === 'connecting') {
       return new Promise((resolve, reject) => this.#waiting.push({ method, params, resolve, reject }));
