@@ -54,11 +54,14 @@ class CancelSignal:
             self._took_effect = True
 
 
-async def beside_the_loop(cancel: CancelSignal, work: Callable[[], Result]) -> Result:
+async def beside_the_loop(
+    cancel: CancelSignal, work: Callable[[], Result], let_go: Callable[[Result], object] | None = None
+) -> Result:
     """The result of `work`, done on a thread.
 
     When the caller is cancelled, the thread is told and waited for, so that its effect cannot come after
-    the call was said to be over. If it had taken effect already, its result counts.
+    the call was said to be over. If it had taken effect already, its result counts. If not, nobody gets
+    it, and `let_go` closes what it opened.
     """
     running = _THREADS.start(work)
     try:
@@ -67,6 +70,8 @@ async def beside_the_loop(cancel: CancelSignal, work: Callable[[], Result]) -> R
         cancel.set()
         # Whoever gives up waiting as well must not be told later of an error that nobody missed.
         running.add_done_callback(_retrieved)
+        if let_go is not None and not cancel.took_effect:
+            running.add_done_callback(lambda ended: ended.exception() is None and let_go(ended.result()))
         await asyncio.wait({running})
         if cancel.took_effect and running.exception() is None:
             return running.result()

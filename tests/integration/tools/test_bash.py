@@ -11,8 +11,11 @@ import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
+from interlock.sandbox.paths import Territory
 from interlock.sandbox.unconfined import UnconfinedBackend
 from interlock.tools.base import Effect
+from interlock.tools.shell.outputs import KeptOutputs
+from tests.integration.tools.slowness import Slow
 from tests.integration.workbench import SECRET, Workbench
 
 
@@ -302,3 +305,30 @@ async def test_without_walls_there_is_a_shell_and_none_that_only_reads(shell: Wo
     assert (await shell.ok("bash", cmd="echo hi")).stdout == "hi\n"
     assert dict(shell.events())["tool_call.started"]["sandbox"] == "off"
     assert await shell.refused("bash_readonly", cmd="echo hi") == "TOOL_NOT_AVAILABLE"
+
+
+@pytest.mark.parametrize("step", ["its output is begun", "its folder is opened"])
+async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
+    shell: Workbench, monkeypatch, open_descriptors, step
+):
+    assert (await shell.call("bash", cmd="true")).ok
+    owner, name = (KeptOutputs, "begin") if step == "its output is begun" else (Territory, "open")
+    slow = Slow(getattr(owner, name))
+    monkeypatch.setattr(owner, name, lambda *given: slow(*given) if _is_it(given) else slow.step(*given))
+    before = open_descriptors()
+    await slow.cancel(asyncio.ensure_future(shell.call("bash", cmd="true")))
+    assert open_descriptors() == before
+    assert not [path for path in shell.outputs._folder.rglob("*") if path.is_file()]
+
+
+def _is_it(given: tuple[object, ...]) -> bool:
+    """The folder is looked at before, when the call is judged."""
+    return not isinstance(given[0], Territory) or given[-1] == os.O_RDONLY | os.O_DIRECTORY
+
+
+async def test_where_no_temporary_folder_can_be_made_that_is_told(shell: Workbench, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/sys")
+    result = await shell.call("bash", cmd="true")
+    assert result.failure is not None
+    assert "temporary files" in result.failure.message
+    assert "unexpectedly" not in result.failure.message

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.tools.builtins import search_files
 from tests.integration.tools.searching import found, searched_with
+from tests.integration.tools.slowness import Slow
 from tests.integration.workbench import Workbench
 
 # -- failures --
@@ -93,7 +95,17 @@ async def test_an_rg_that_is_gone_by_now_is_told_as_well(workbench: Workbench, p
     assert "ripgrep" in result.failure.next_action
 
 
-# -- processes --
+async def test_a_sandbox_that_is_gone_is_told_as_such(workbench: Workbench):
+    """Not as a fault of the tool: trying it again is of no use."""
+    await workbench.open_sandbox()
+    await workbench.backend.close()
+    result = await workbench.call("search_files", pattern="x")
+    assert result.failure is not None
+    assert result.failure.error_code == "TOOL_NOT_AVAILABLE"
+    assert "could not be confined: the sandbox is closed" in result.failure.message
+
+
+# -- processes and descriptors --
 
 
 def children() -> list[int]:
@@ -147,6 +159,17 @@ async def test_a_cancelled_search_leaves_no_process_behind(
         await running
     assert not any(is_alive(int(pid)) for pid in said.read_text().split())
     await asyncio.sleep(0)
+    assert open_descriptors() == before
+
+
+async def test_a_search_that_is_cancelled_while_its_folder_is_opened_leaves_it_closed(
+    workbench: Workbench, monkeypatch, open_descriptors
+):
+    """A disk that does not answer is why people cancel."""
+    before, slow = open_descriptors(), Slow(search_files._opened)
+    monkeypatch.setattr(search_files, "_opened", slow)
+    running = asyncio.ensure_future(workbench.call("search_files", pattern="x"))
+    await slow.cancel(running)
     assert open_descriptors() == before
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.jobs import Backend
+from interlock.sandbox.jobs import Backend, SandboxUnavailable
 from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
 from interlock.sandbox.process import confined, running
@@ -139,7 +139,9 @@ class SearchFilesTool(FileTool[_Plan]):
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         territory, plan = Territory(context.profile), prepared
         try:
-            folder, target = await beside_the_loop(context.cancel, lambda: _opened(territory, plan.place))
+            folder, target = await beside_the_loop(
+                context.cancel, lambda: _opened(territory, plan.place), lambda opened: os.close(opened[0])
+            )
         except OSError as error:
             raise told(error, territory.shown(plan.place)) from error
         try:
@@ -151,6 +153,12 @@ class SearchFilesTool(FileTool[_Plan]):
             return await beside_the_loop(
                 context.cancel, lambda: self._page(folder, target, found, plan, territory, context)
             )
+        except SandboxUnavailable as error:
+            raise ToolError(
+                ErrorCode.TOOL_NOT_AVAILABLE,
+                f"the search could not be confined: {error}",
+                "Tell the person.",
+            ) from error
         finally:
             os.close(folder)
 

@@ -111,8 +111,9 @@ class KeptOutputs:
             opened.append(Stream(descriptor, size, size))
         return Output(name, *opened)
 
-    def drop(self, session_id: str, output: Output) -> None:
-        """It was short enough to be shown whole."""
+    def let_go(self, session_id: str, output: Output) -> None:
+        """Nobody will ask for it again."""
+        output.close()
         for end in STREAMS:
             with suppress(OSError):
                 (self._folder_of(session_id) / f"{output.name}.{end}").unlink()

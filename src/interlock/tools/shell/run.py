@@ -16,6 +16,7 @@ from interlock.sandbox.jobs import Output as Pipe
 from interlock.sandbox.removal import remove_entry
 from interlock.tools.base import ToolContext
 from interlock.tools.blocking import CancelSignal, beside_the_loop
+from interlock.tools.files.base import told
 from interlock.tools.shell.environment import command_environment
 from interlock.tools.shell.outputs import Output, Stream
 
@@ -40,7 +41,11 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
     if not is_wanted:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="interlock-", dir=_place_outside(tuple(opened))))
+    place = _place_outside(tuple(opened))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="interlock-", dir=place))
+    except OSError as error:
+        raise told(error, f"a folder for temporary files in {place}") from error
     try:
         for name in ("home", "tmp"):
             (folder / name).mkdir(mode=0o700)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,17 +140,21 @@ class ShellTool(BaseTool):
         if prepared.cursor is not None:
             return await beside_the_loop(context.cancel, lambda: self._continued(prepared, context))
         outputs = self._services.outputs
-        output = await beside_the_loop(context.cancel, lambda: outputs.begin(context.session_id))
+        session_id = context.session_id
+        output = await beside_the_loop(
+            *(context.cancel, lambda: outputs.begin(session_id), partial(outputs.let_go, session_id))
+        )
         is_wanted = False
         try:
             ran, restored = await self._run(prepared, output, context)
             result, is_whole = self._result(prepared, output, ran, _with_room(context, restored))
             is_wanted = not is_whole
         finally:
-            output.close()
-            if not is_wanted:
+            if is_wanted:
+                output.close()
+            else:
                 # Shown whole, or never: nobody has a cursor for it.
-                outputs.drop(context.session_id, output)
+                outputs.let_go(session_id, output)
         return _with_restored(result, restored)
 
     async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
@@ -181,7 +185,7 @@ class ShellTool(BaseTool):
     ) -> Ran:
         territory = Territory(context.profile)
         folder = await beside_the_loop(
-            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY)
+            context.cancel, lambda: territory.open(plan.place, os.O_RDONLY | os.O_DIRECTORY), os.close
         )
         try:
             async with private_folder(context.profile.readable_roots, is_wanted=self.may_write) as private:
