@@ -98,13 +98,15 @@ class Tree:
 
     def calls(self, calls: list[tuple[str, dict]], state: Path) -> list[dict]:
         """The results of calls, made one after another in one process and one session."""
-        roots = [word for root in self.roots for word in ("--root", root)]
+        words = ["call", "--jsonl", "--mode", "coding"]
+        words += [word for root in self.roots for word in ("--root", root)]
         lines = "".join(
             json.dumps({"id": number, "name": name, "arguments": arguments}) + "\n"
             for number, (name, arguments) in enumerate(calls)
         )
         done = subprocess.run(
-            [sys.executable, "-m", "interlock", "tool", "call", "--jsonl", "--mode", "coding", *roots],
+            # As the program that pip installs: without the folder it stands in.
+            [*(sys.executable, "-P", "-m", "interlock", "tool"), *words],
             input=lines,
             capture_output=True,
             text=True,

@@ -9,6 +9,9 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
+from interlock.config.folders import refuse_loading
 from tests.conftest import Store
 from tests.integration.mcp.stand import DOUBLES, QUICK
 from tests.integration.workbench import Workbench
@@ -106,3 +109,67 @@ async def test_without_a_place_that_is_not_opened_no_command_is_run(sqlite_store
     finally:
         await bench.backend.close()
     assert "TMPDIR" in result.failure.message
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("tool", "list"), "{root}"),
+        (("tool", "list"), "/usr/lib/nowhere:{root}/src"),
+        (("tool", "list"), ""),
+        (("tool", "list"), "src"),
+        (("serve",), "{root}/src"),
+        (("worker",), "{root}/src"),
+        (("doctor",), "{root}/src"),
+    ],
+)
+def test_pythons_own_search_path_leads_into_no_opened_folder(tmp_path, named, words):
+    """PYTHONPATH of a project, or one with an empty entry, holds for every program in that shell."""
+    root = tmp_path / "root"
+    (root / "src").mkdir(parents=True)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "INTERLOCK_STATE_DIR": str(tmp_path / "state"),
+        "WORKSPACE_DIR": str(tmp_path / "workspace"),
+        "TOOL_ALLOWED_ROOTS": str(root),
+        "PYTHONPATH": os.pathsep.join([named.format(root=root), str(tmp_path)]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "interlock", *words],
+        cwd=root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1, done
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "Python would load modules from" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LD_LIBRARY_PATH", "{root}/lib"),
+        ("LD_LIBRARY_PATH", "/usr/lib:lib"),
+        # An empty entry is the folder that one stands in: LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/more makes one.
+        ("LD_LIBRARY_PATH", ":/usr/local/cuda/lib64"),
+        ("LD_PRELOAD", "/usr/lib/a.so {root}/b.so"),
+        ("LD_AUDIT", "./a.so"),
+    ],
+)
+def test_the_linkers_search_path_leads_into_no_opened_folder(tmp_path, monkeypatch, name, value):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(name, value.format(root=tmp_path))
+    with pytest.raises(ValueError, match=f"{name} has libraries loaded"):
+        refuse_loading([tmp_path])
+
+
+def test_an_environment_that_lies_elsewhere_is_in_nobodys_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "other")])
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
+    monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2 ")
+    monkeypatch.chdir(tmp_path)
+    refuse_loading([tmp_path / "root"])

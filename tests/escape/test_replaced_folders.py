@@ -130,3 +130,18 @@ def test_a_root_may_be_named_by_a_link_that_no_agent_can_write(linked, tmp_path,
     (tmp_path / "current").symlink_to(linked)
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(tmp_path / "current"))
     assert load_settings().tool.allowed_roots == (linked,)
+
+
+@pytest.mark.parametrize("name", ["token", "link"])
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY_FILE", "REDACTION_RULES"])
+def test_what_is_read_at_the_start_is_written_by_no_agent(linked, tmp_path, monkeypatch, variable, name):
+    """A link could lead to another secret, which is then sent to a server; and rules say what is masked."""
+    (tmp_path / "rules").write_text("")
+    (linked / "link").symlink_to(tmp_path / "rules")
+    (linked / "token").write_text("")
+    monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(linked))
+    monkeypatch.setenv(variable, str(linked / name))
+    with pytest.raises(ConfigurationError, match=f"file of {variable}"):
+        load_settings()
+    monkeypatch.setenv(variable, str(tmp_path / "rules"))
+    load_settings()

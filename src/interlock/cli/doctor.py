@@ -96,9 +96,13 @@ def _denied_nothing(settings: "Settings") -> list[Finding]:
 
 def _own_program(settings: "Settings") -> list[Finding]:
     """Whoever may write there decides what the next start of Interlock is."""
-    from pathlib import Path
+    from interlock.config.folders import own_program_in, refuse_loading
 
-    own = dict.fromkeys(Path(place).resolve() for place in (sys.prefix, Path(__file__).parents[1]))
+    roots = settings.tool.allowed_roots or ()
+    try:
+        refuse_loading(roots)
+    except ValueError as error:
+        return [Finding("settings", BAD, str(error))]
     return [
         Finding(
             "settings",
@@ -106,9 +110,7 @@ def _own_program(settings: "Settings") -> list[Finding]:
             f"TOOL_ALLOWED_ROOTS: {root} holds Interlock's own program ({place}), and agents that may "
             "write could change it; install it elsewhere",
         )
-        for root in settings.tool.allowed_roots or ()
-        for place in own
-        if place.is_relative_to(root)
+        for root, place in own_program_in(roots)
     ]
 
 

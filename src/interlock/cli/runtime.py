@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import note
-from interlock.config.folders import refuse_steered
+from interlock.config.folders import refuse_loading, refuse_steered
 from interlock.config.modes import ToolMode, parse_mode
-from interlock.infra.errors import BadUsage, StoreAway
+from interlock.infra.errors import BadUsage, ConfigurationError, StoreAway
 from interlock.infra.text import is_utf8
 
 WAIT_SECONDS = 2.0
@@ -43,6 +43,10 @@ async def opened_runtime(
     if usual_log_level is not None and "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": usual_log_level})
     show_log(settings.log_level)
+    try:
+        refuse_loading(roots or settings.tool.allowed_roots or ())
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
     # Without a folder to work in there is no shell, and nothing to confine.
     has_roots = bool(roots or settings.tool.allowed_roots)
     sandbox = await chosen_sandbox(settings, roots) if sandboxed and has_roots else NO_SANDBOX

@@ -5,7 +5,7 @@ to open a mode or switch the sandbox off.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,15 @@ def look_up(
         names = " and ".join(found.origin for found in candidates)
         raise ValueError(f"{names} are both set and differ; keep one")
     return candidates[0] if candidates else None
+
+
+def secret_files(groups: Iterable[type[BaseSettings]]) -> Iterator[tuple[str, Path]]:
+    """The variables that name a file with a secret in it, and the files."""
+    for group in groups:
+        for field, info in group.model_fields.items():
+            name = variable_name(group, field) + SECRET_FILE_SUFFIX
+            if is_secret(info) and os.environ.get(name):
+                yield name, Path(os.environ[name]).absolute()
 
 
 class EnvironmentSource(PydanticBaseSettingsSource):

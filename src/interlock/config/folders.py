@@ -1,6 +1,8 @@
 """The folders that settings name: that they are there, and that no agent says where they lead."""
 
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -8,6 +10,10 @@ from interlock.infra.text import is_utf8
 
 # The kernel's own bound.
 _MAX_LINKS = 40
+_OTHER_PYTHON = (
+    "unset PYTHONPATH, start it as interlock and not as python -m interlock, or install it in an "
+    "environment of its own"
+)
 
 
 def existing_folder(path: Path) -> Path:
@@ -38,6 +44,46 @@ def refuse_steered(paths: Iterable[Path], roots: Iterable[Path]) -> None:
                         f"'{path}' leads through the link {link}, which agents that may write in {root} "
                         "can replace; name the folder itself that it should lead to"
                     )
+
+
+def own_program_in(roots: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Each root that holds Interlock's own program, and where: who may write there may change it."""
+    places = dict.fromkeys(Path(place).resolve() for place in (sys.prefix, Path(__file__).parents[1]))
+    return [(root, place) for root in roots for place in places if place.is_relative_to(root)]
+
+
+def refuse_loading(roots: Iterable[Path]) -> None:
+    """Neither Python's search path nor the linker's may lead this process to code that agents write.
+
+    Where the whole program lies in an opened folder there is nothing left to defend; `doctor` warns of it.
+    """
+    opened = tuple(roots)
+    if own_program_in(opened):
+        return
+    for name, entry in _libraries():
+        _refuse_place(entry, opened, f"{name} has libraries loaded", f"unset {name}")
+    for entry in sys.path:
+        _refuse_place(entry, opened, "Python would load modules", _OTHER_PYTHON)
+
+
+def _libraries() -> Iterator[tuple[str, str]]:
+    """Where the linker looks: by path, or, for a name alone, in the folders of its own variable."""
+    if folders := os.environ.get("LD_LIBRARY_PATH"):
+        yield from (("LD_LIBRARY_PATH", entry) for entry in re.split("[:;]", folders))
+    for name in ("LD_PRELOAD", "LD_AUDIT"):
+        entries = re.split("[: ]", os.environ.get(name, ""))
+        yield from ((name, entry) for entry in entries if "/" in entry)
+
+
+def _refuse_place(entry: str, roots: tuple[Path, ...], what: str, way_out: str) -> None:
+    # An empty one is the folder that one stands in.
+    place = Path(entry).resolve()
+    for root in roots:
+        if place.is_relative_to(root):
+            raise ValueError(
+                f"{what} from {place}, which is in the opened folder {root}: Interlock itself would run "
+                f"what agents write there; {way_out}"
+            )
 
 
 def links_to(path: Path) -> Iterator[Path]:

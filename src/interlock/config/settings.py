@@ -16,7 +16,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
-from interlock.config.environment import is_secret, variable_name
+from interlock.config.environment import is_secret, secret_files, variable_name
 from interlock.config.folders import existing_folder, links_to, refuse_steered
 from interlock.config.gateway import GatewaySettings
 from interlock.config.group import PositiveInt, SettingsGroup, Words, refuse_no_tool_names, split_words
@@ -319,6 +319,7 @@ class Settings(SettingsGroup):
             "workflows folder": self.workspace_dir / "workflows",
             "memory folder": self.workspace_dir / "memory",
         }
+        precious |= self._files_of_the_operator()
         if self.database_url.startswith("sqlite:///"):
             precious["database's folder"] = Path(self.database_url.removeprefix("sqlite:///")).parent
         for root in roots:
@@ -329,8 +330,19 @@ class Settings(SettingsGroup):
                 if within or root.is_relative_to(real):
                     raise ValueError(
                         f"{named}: {root} and the {what} ({(within or [real])[0]}) lie inside one another; "
-                        "an agent must not reach its own audit, policy or definitions"
+                        "an agent must not reach its own audit, policy, definitions or secrets"
                     )
+
+    def _files_of_the_operator(self) -> dict[str, Path]:
+        """What is read from files at the start: who writes them says what is masked, and who is trusted."""
+        named = {
+            "file of REDACTION_RULES": self.redaction.rules,
+            "file of GATEWAY_TLS_CERT": self.gateway.tls_cert,
+            "file of GATEWAY_TLS_KEY": self.gateway.tls_key,
+            "file of NATS_TLS_CA": self.nats.tls_ca,
+        }
+        secrets = {f"file of {name}": path for name, path in secret_files(_GROUPS.values())}
+        return {what: path for what, path in named.items() if path is not None} | secrets
 
     @property
     def database_url(self) -> str:
