@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,16 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+async def are_dead(pids: str) -> bool:
+    """Those that were killed, as soon as the system has come to it."""
+    deadline = time.monotonic() + 15
+    while any(is_alive(int(pid)) for pid in pids.split()):
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
 async def test_a_time_out_leaves_no_process_behind(workbench: Workbench, tmp_path, open_descriptors):
     """The whole group dies, also what the program itself had started."""
     program, said = slow_program(tmp_path)
@@ -142,7 +153,7 @@ async def test_a_time_out_leaves_no_process_behind(workbench: Workbench, tmp_pat
     result = await searched_with(workbench, program, "x", timeout=1.0)
     assert result.failure is not None
     assert result.failure.error_code == "TIMEOUT"
-    assert not any(is_alive(int(pid)) for pid in said.read_text().split())
+    assert await are_dead(said.read_text())
     await asyncio.sleep(0)
     assert open_descriptors() == before
 
@@ -157,7 +168,7 @@ async def test_a_cancelled_search_leaves_no_process_behind(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert not any(is_alive(int(pid)) for pid in said.read_text().split())
+    assert await are_dead(said.read_text())
     await asyncio.sleep(0)
     assert open_descriptors() == before
 
