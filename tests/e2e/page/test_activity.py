@@ -152,6 +152,19 @@ def test_the_dashboard_counts(page, looked):
     expect(recent.first).to_contain_text("done")
 
 
+def test_a_refusal_whose_session_was_deleted_is_not_said_to_be_none(serve, enter, model):
+    page = enter(serve(**model.variables))
+    is_done(begin(page, model.plays("Read it", called(("read_file", {"path": "a.txt"})), said("No."))))
+    page.get_by_role("button", name="Commands for “Read it”").first.click()
+    page.get_by_role("menuitem", name="Delete", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    go(page, "Activity")
+    board = page.get_by_role("region", name="The last 7 days")
+    expect(board.get_by_role("listitem").filter(has_text="others, or erased since")).to_contain_text("1")
+    expect(board).not_to_contain_text("Nothing was refused")
+    expect(board).to_contain_text("Nothing failed")
+
+
 def test_a_changed_log_is_reported(serve, enter, model):
     """In a store of its own: from here on it is broken."""
     own = serve(open_modes="", **model.variables)

@@ -68,15 +68,15 @@ class Dashboard extends View {
     return html`${this.#totals(days)}
       <div class="v-panels">
         <div class="card v-wide">${this.#tokens(days)}</div>
-        <div class="card">${ranking(t('dash.denials_by_tool'), this.stats.denials_by_tool, t('dash.no_denials'),
+        <div class="card">${ranking(t('dash.denials_by_tool'), this.stats.denials_by_tool, sumOf(days, 'denials'), t('dash.no_denials'),
           (tool) => html`<a href="#/authority/${encodeURIComponent(tool)}"><code>${tool}</code></a>`, 'is-denied')}</div>
-        <div class="card">${ranking(t('dash.errors_by_class'), this.stats.errors_by_class, t('dash.no_errors'),
+        <div class="card">${ranking(t('dash.errors_by_class'), this.stats.errors_by_class, sumOf(days, 'errors'), t('dash.no_errors'),
           (name) => (hasText(`dash.class.${name}`) ? t(`dash.class.${name}`) : name), 'is-error')}</div>
       </div>`;
   }
 
   #totals(days) {
-    const sum = (name) => days.reduce((total, day) => total + (day[name] ?? 0), 0);
+    const sum = (name) => sumOf(days, name);
     const costs = days.filter((day) => typeof day.cost === 'number');
     const cards = ['turns', 'tasks', 'calls', 'denials', 'errors'].map((name) => [t(`dash.${name}`), formatNumber(sum(name)),
       sum(name) && (name === 'denials' || name === 'errors') ? `is-${name}` : '']);
@@ -143,12 +143,17 @@ function table(days) {
 }
 
 /** The most frequent first, each with a bar. */
-function ranking(title, counts, nothingSaid, name, state) {
+const sumOf = (days, name) => days.reduce((total, day) => total + (day[name] ?? 0), 0);
+
+/** The most frequent, and last the rest of `total`: rarer ones, and those whose name was erased. */
+function ranking(title, counts, total, nothingSaid, name, state) {
   const list = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 8);
-  const most = list[0]?.[1] ?? 1;
+  const rest = list.reduce((left, [, n]) => left - n, total);
+  if (rest > 0) list.push(['', rest]);
+  const most = Math.max(...list.map(([, n]) => n));
   return html`<h3>${title}</h3>
     ${list.length ? html`<ol class="v-ranking ${state}">${list.map(([key, n]) => html`<li>
-      <span class="v-rank-name">${name(key)}</span><span class="v-rank-n">${formatNumber(n)}</span>
+      <span class="v-rank-name">${key ? name(key) : t('dash.rest')}</span><span class="v-rank-n">${formatNumber(n)}</span>
       <svg width="100%" height="6" aria-hidden="true"><rect class="v-rank-ground" width="100%" height="6" rx="3" />
         <rect class="v-rank-bar" width="${(n / most) * 100}%" height="6" rx="3" /></svg>
     </li>`)}</ol>` : html`<p class="muted">${nothingSaid}</p>`}`;

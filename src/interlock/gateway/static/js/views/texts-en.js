@@ -337,6 +337,7 @@ export const VIEWS_EN = {
   'dash.denials_by_tool': 'Denials by tool',
   'dash.no_denials': 'Nothing was refused.',
   'dash.errors_by_class': 'Errors by class',
+  'dash.rest': 'others, or erased since',
   'dash.no_errors': 'Nothing failed.',
   'dash.class.validation': 'validation: the call was wrong',
   'dash.class.timeout': 'timeout: its time ran out',

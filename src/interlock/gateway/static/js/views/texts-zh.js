@@ -337,6 +337,7 @@ export const VIEWS_ZH = {
   'dash.denials_by_tool': '按工具统计的拒绝',
   'dash.no_denials': '没有被拒绝的调用。',
   'dash.errors_by_class': '按类别统计的错误',
+  'dash.rest': '其他，或已被清除',
   'dash.no_errors': '没有失败。',
   'dash.class.validation': 'validation：调用有误',
   'dash.class.timeout': 'timeout：超时',
