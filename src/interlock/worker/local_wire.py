@@ -58,6 +58,8 @@ class LocalWire:
         while True:
             began = loop.time()
             try:
+                # Where the store is elsewhere, nobody else has made it.
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if await self._join():
                     self._told = ""
                 else:

@@ -58,6 +58,15 @@ async def stations(folder, count):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def test_a_folder_that_nobody_has_made_yet_is_made_for_its_owner_alone(tmp_path):
+    """The store may be elsewhere: then nobody else makes it."""
+    folder = tmp_path / "not" / "there"
+    async with stations(folder, 2) as (host, other):
+        other.wire.send(Ring("s"))
+        await until(lambda: host.heard == [Ring("s")])
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 async def test_everybody_hears_everybody_but_themselves(tmp_path):
     async with stations(tmp_path, 3) as (host, one, other):
         assert [host.wire.is_host, one.wire.is_host, other.wire.is_host] == [True, False, False]
