@@ -46,6 +46,8 @@ PLACEHOLDER = compiled(
     | x?oauth2? | oauthbearer | oidc | saml | ldap | jwt | digest | mtls | hmac | apikey | bearer | basic
     | cookie | negotiate | plain | anonymous | external | gssapi | ntlm | (?:cram|digest)-md5
     | scram-sha-[0-9]{1,3}(?:-plus)?
+    | (?:aes|sha|rsa|hmac|ecdsa|ecdh|chacha|pbkdf|argon|ed|md|sm|[rehp]s)[\-_]?[0-9]{1,5}
+      (?:[\-_/](?:gcm|cbc|ctr|ecb|ccm|poly1305|oaep|pkcs[0-9]|pss|hmac|sha|kw|[0-9]{2,4}))*
     | \$[0-9][0-9.,]*(?:/\w+)?\.?
     )"""
 )

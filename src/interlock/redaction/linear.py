@@ -13,6 +13,9 @@ Which = Callable[[bytes], list[int]]
 # What one pattern may keep of what it learned about texts. With a quarter of it the patterns no longer fit
 # and take hundreds of times as long; with more, a process that runs for days holds it for each of them.
 _MEMORY = 16 * 1024 * 1024
+# The same for a set of all rules, of which there are three. In code of many hands one learns that
+# much; with two thirds of it, it forgets and learns again, and takes half as long again.
+MEMORY_OF_A_SET = 24 * 1024 * 1024
 # The same for the few patterns that are made of many. Hostile text in a stream needs so much, and takes
 # seven times as long with a quarter of it; ordinary text needs none of it.
 _MEMORY_OF_MANY = 64 * 1024 * 1024

@@ -12,7 +12,7 @@ import re2
 
 from interlock.infra.records import dataclass
 from interlock.redaction.candidate import LOOKS_BACK, Candidate, Check
-from interlock.redaction.linear import Search, Which, options, search_with, which_of
+from interlock.redaction.linear import MEMORY_OF_A_SET, Search, Which, options, search_with, which_of
 from interlock.redaction.patterns import Node, beginnings_of, groups_in, source_of
 from interlock.redaction.rulebook import BadRules, Rule
 from interlock.redaction.stand_ins import first_characters, head_of, relaxed
@@ -215,7 +215,7 @@ class _Finder:
 
 
 def _which_of(rules: Iterable[Rule], sources: Iterable[str]) -> Which:
-    patterns = re2.Set.SearchSet(options())
+    patterns = re2.Set.SearchSet(options(memory=MEMORY_OF_A_SET))
     for rule, source in zip(rules, sources, strict=True):
         try:
             patterns.Add(source.encode())
