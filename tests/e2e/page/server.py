@@ -76,6 +76,11 @@ class Server:
         """As a machine that loses its power would: nothing is put in order."""
         self._end(signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """It takes what comes and does nothing with it, until it is killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
     def stop(self) -> None:
         self._end(signal.SIGTERM)
         assert "Traceback" not in self.complaints(), self.complaints()

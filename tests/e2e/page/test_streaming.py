@@ -135,6 +135,32 @@ def test_a_session_that_was_left_while_the_server_was_away_is_not_followed_again
     assert f"session.subscribe {left};" not in page.locator("body").get_attribute("data-asked")
 
 
+def test_a_message_on_its_way_is_sent_though_its_session_was_left_while_the_server_was_away(
+    server, page, model, watch
+):
+    """The page has said that it will be."""
+    is_done(begin(page, model.plays("Begin with this", said("Begun."))))
+    session = session_id(page)
+    message = model.plays("Do not lose these words", said("They are here."))
+    server.freeze()
+    composer(page).fill(message)
+    composer(page).press("Enter")
+    with watch.expects(SERVER_AWAY):
+        server.kill()
+        expect(page.get_by_text("Will be sent when the connection is back.")).to_be_visible()
+        page.evaluate("() => (location.hash = '#/chat')")
+        expect(page.get_by_role("heading", name="New chat")).to_be_visible()
+        server.start()
+        expect(page.get_by_text(re.compile("^Connected"))).to_be_visible()
+    for _ in range(100):
+        if server.rows("SELECT 1 FROM messages WHERE content = ?", message):
+            break
+        page.wait_for_timeout(50)
+    page.evaluate(f"() => (location.hash = '#/chat/{session}')")
+    is_done(task(page, message))
+    assert len(server.rows("SELECT 1 FROM messages WHERE content = ?", message)) == 1
+
+
 @pytest.mark.parametrize("swallowed", ["**/whoami", "**/ws"])
 def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, enter, swallowed):
     """Of a laptop that wakes up, say: nothing is refused, and nothing answers either."""

@@ -14,6 +14,35 @@ export function newTaskId() {
   return `t_${[...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;
 }
 
+const isWaiting = ({ error }) => error?.code === 'DISCONNECTED';
+
+/** Messages that the server had not confirmed when their session was left. */
+const unsent = new Map();
+
+api.onState((state) => {
+  // Whoever logs in next is perhaps somebody else.
+  if (state === 'login') unsent.clear();
+  if (state === 'open') for (const [id, messages] of unsent) deliverLeft(id, messages);
+});
+
+/** It was said that they will be sent, whatever is shown by then. The server takes each once. */
+async function deliverLeft(id, messages) {
+  for (const message of messages.filter(isWaiting)) {
+    message.error = null;
+    try {
+      await api.request('chat.send', { session_id: id, content: message.content, task_id: message.taskId });
+    } catch (error) {
+      message.error = error;
+    }
+  }
+  // Where the session is shown again, what comes of it is wanted.
+  if (unsent.get(id) !== messages) return;
+  const left = messages.filter(({ error }) => error);
+  if (left.length) unsent.set(id, left);
+  else unsent.delete(id);
+  api.request('session.unsubscribe', { session_id: id }).catch(() => {});
+}
+
 export class ChatSession {
   /** What `session.get` last said: the server's truth about mode, model and title. */
   session = null;
@@ -40,6 +69,8 @@ export class ChatSession {
    */
   constructor(id, onChange, onEnd) {
     this.id = id;
+    this.pending = unsent.get(id) ?? [];
+    unsent.delete(id);
     this.state = emptyState(id);
     this.onChange = onChange;
     this.onEnd = onEnd;
@@ -51,6 +82,7 @@ export class ChatSession {
     cancelAnimationFrame(this.#frame);
     clearTimeout(this.#timer);
     for (const off of this.#off) off();
+    if (this.pending.length) unsent.set(this.id, this.pending);
     api.request('session.unsubscribe', { session_id: this.id }).catch(() => {});
   }
 
@@ -196,7 +228,7 @@ export class ChatSession {
   }
 
   #sendAgain() {
-    for (const message of this.pending) if (message.error?.code === 'DISCONNECTED') this.#deliver(message);
+    for (const message of this.pending) if (isWaiting(message)) this.#deliver(message);
   }
 
   resend(message) {
