@@ -21,6 +21,7 @@ async def backup(file: Path, *, json: AsJson = False) -> int:
     """
     from interlock.store.archive import back_up
 
+    _refuse_in_reach(file, "agents could read it, which has everything of every session in it")
     async with opened_runtime() as runtime:
         entries = back_up(runtime.database, file)
     rows = {entry.name: entry.rows for entry in entries}
@@ -49,6 +50,8 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.store.driver import Connection
     from interlock.wiring import store_config
 
+    _refuse_in_reach(file, "agents could have changed it, and with it what they may do")
+
     def check(connection: Connection) -> None:
         report = verify(connection)
         if not report.ok:
@@ -63,6 +66,16 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
         if kept:
             note(f"the store that was there is kept as {kept}")
     return Exit.ok
+
+
+def _refuse_in_reach(file: Path, why: str) -> None:
+    from interlock.config.folders import links_to
+    from interlock.config.settings import load_settings
+    from interlock.infra.errors import PersonError
+
+    for root in load_settings().tool.allowed_roots or ():
+        if any(place.is_relative_to(root) for place in (file.resolve(), *links_to(file))):
+            raise PersonError(f"{file} is in the opened folder {root}: {why}; name a place elsewhere")
 
 
 @app.command(name="upgrade")
