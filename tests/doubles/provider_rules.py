@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 _FUNCTION_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# OpenAI refuses longer ones, though others give them out.
+_MAX_CALL_ID = 40
 _ROLES = {"system", "user", "assistant", "tool"}
 
 
@@ -109,6 +111,8 @@ def _assistant(message: dict[str, Any], where: str, decode) -> tuple[set[str], l
         if not isinstance(identity, str) or not identity or identity in awaited:
             faults.append(f"{where} has the call id {identity!r}, empty or twice")
             continue
+        if len(identity) > _MAX_CALL_ID:
+            faults.append(f"{where} has a call id of {len(identity)} characters")
         awaited.add(identity)
         if call.get("type") != "function" or not _is_name(function.get("name")):
             faults.append(f"{where} calls {function.get('name')!r}, which is no function's name")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from hashlib import sha256
 
 import orjson
 
@@ -9,6 +10,7 @@ from interlock.models.provider import RequestedCall
 
 _UNFIT_FOR_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
+_LONGEST_ID = 40
 
 
 def system_message(text: str) -> bytes:
@@ -24,7 +26,7 @@ def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
     if calls:
         message["tool_calls"] = [
             {
-                "id": call.call_id,
+                "id": sendable_id(call.call_id),
                 "type": "function",
                 "function": {"name": sendable_name(call.name), "arguments": sendable(call.arguments)},
             }
@@ -37,7 +39,12 @@ def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
 
 
 def tool_message(call_id: str, content: str) -> bytes:
-    return orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": content})
+    return orjson.dumps({"role": "tool", "tool_call_id": sendable_id(call_id), "content": content})
+
+
+def sendable_id(call_id: str) -> str:
+    """Some servers give out longer ids than others take, and a session may go on with another model."""
+    return call_id if len(call_id) <= _LONGEST_ID else f"call_{sha256(call_id.encode()).hexdigest()[:24]}"
 
 
 def sendable_name(name: str) -> str:

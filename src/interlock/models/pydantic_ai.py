@@ -4,8 +4,10 @@ Its agent loop, retries and tools are not used: one request goes in and one repl
 """
 
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -33,6 +35,9 @@ from interlock.models.provider import (
 )
 
 _IDLE_SECONDS = 120.0
+# Which ids of calls a provider takes, by its name.
+_FITS = re.compile("[A-Za-z0-9_-]+")
+_FITTING = {"mistral": re.compile("[A-Za-z0-9]{9}")}
 # The more particular first: some of these are kinds of others.
 _FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
     (exceptions.ModelQuotaExceededError, ModelFault.quota, "the account has no credit left"),
@@ -92,7 +97,7 @@ class PydanticAI:
         pieces: list[str] = []
         async with model_request_stream(
             self._model,
-            list(_history(decoded(request.messages))),
+            list(_history(decoded(request.messages), _FITTING.get(self._model.system, _FITS))),
             model_settings=_settings(request),
             model_request_parameters=ModelRequestParameters(function_tools=_tools(request.tools)),
             instrument=False,
@@ -121,7 +126,7 @@ class PydanticAI:
 # -- there -------------------------------------------------------------------------------------------
 
 
-def _history(conversation: Sequence[Message]) -> Iterator[messages.ModelMessage]:
+def _history(conversation: Sequence[Message], fitting: re.Pattern[str]) -> Iterator[messages.ModelMessage]:
     parts: list[messages.ModelRequestPart] = []
     names: dict[str, str] = {}
     for message in conversation:
@@ -131,10 +136,11 @@ def _history(conversation: Sequence[Message]) -> Iterator[messages.ModelMessage]
                     yield messages.ModelRequest(parts=parts)
                     parts = []
                 names = {call_id: name for call_id, name, _ in message.calls}
-                yield messages.ModelResponse(parts=_response_parts(message))
+                yield messages.ModelResponse(parts=_response_parts(message, fitting))
             case "tool":
                 name = names.get(message.call_id, "unknown")
-                parts.append(messages.ToolReturnPart(name, message.content, message.call_id))
+                identity = _identity(message.call_id, fitting)
+                parts.append(messages.ToolReturnPart(name, message.content, identity))
             case "system":
                 parts.append(messages.SystemPromptPart(message.content))
             case _:
@@ -143,12 +149,20 @@ def _history(conversation: Sequence[Message]) -> Iterator[messages.ModelMessage]
         yield messages.ModelRequest(parts=parts)
 
 
-def _response_parts(message: Message) -> list[messages.ModelResponsePart]:
+def _response_parts(message: Message, fitting: re.Pattern[str]) -> list[messages.ModelResponsePart]:
     parts: list[messages.ModelResponsePart] = []
     if message.content:
         parts.append(messages.TextPart(message.content))
-    parts += [messages.ToolCallPart(name, arguments, call_id) for call_id, name, arguments in message.calls]
+    parts += [
+        messages.ToolCallPart(name, arguments, _identity(call_id, fitting))
+        for call_id, name, arguments in message.calls
+    ]
     return parts
+
+
+def _identity(call_id: str, fitting: re.Pattern[str]) -> str:
+    """What another model of the same session gave out may be an id that this provider refuses."""
+    return call_id if fitting.fullmatch(call_id) else sha256(call_id.encode()).hexdigest()[:9]
 
 
 def _tools(encoded: bytes) -> list[ToolDefinition]:

@@ -1,6 +1,7 @@
 """Other providers, by pydantic-ai's model layer: its test models, and Anthropic's client on a socket."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 import orjson
@@ -114,6 +115,30 @@ async def test_the_conversation_is_put_in_the_words_of_that_library():
     settings = info.model_settings
     assert (settings["max_tokens"], settings["tool_choice"]) == (9, "required")
     assert settings["max_retries"] == 0
+
+
+@pytest.mark.parametrize(
+    ("identity", "system", "fits"),
+    [
+        ("toolu_01A-b", "anthropic", True),
+        ("functions.read_file:0", "anthropic", False),
+        ("call_0123456789abcdef", "mistral", False),
+        ("D681PevKs", "mistral", True),
+    ],
+)
+async def test_an_id_that_another_model_gave_out_is_put_as_this_provider_takes_it(
+    identity, system, fits, monkeypatch
+):
+    seen: list = []
+    provider = saying("done", seen=seen)
+    monkeypatch.setattr(FunctionModel, "system", system)
+    calling = assistant_message("", [RequestedCall(identity, "a", "{}")])
+    await asked(provider, ModelRequest((user_message("Hi"), calling, tool_message(identity, "x"))))
+    ((given, _),) = seen
+    sent = {given[1].parts[0].tool_call_id, given[2].parts[0].tool_call_id}
+    assert len(sent) == 1
+    assert (sent == {identity}) is fits
+    assert re.fullmatch("[A-Za-z0-9]{9}" if system == "mistral" else "[A-Za-z0-9_-]+", sent.pop())
 
 
 async def test_without_tools_none_can_be_required():

@@ -64,6 +64,16 @@ def test_whatever_was_called_and_how_the_history_stays_valid(name, arguments):
     assert faults(*history) == []
 
 
+def test_an_id_that_another_server_gave_out_is_shortened_for_the_call_and_its_answer():
+    """vLLM's have 46 characters, and OpenAI takes 40: a session may go on with another model."""
+    ids = ["chatcmpl-tool-" + digit * 32 for digit in "ab"]
+    calls = [RequestedCall(identity, "a", "{}") for identity in ids]
+    answers = [tool_message(identity, "x") for identity in ids]
+    assert faults(user_message("u"), assistant_message("", calls), *answers) == []
+    kept = "functions.read_file:0"
+    assert orjson.loads(tool_message(kept, "x"))["tool_call_id"] == kept
+
+
 def test_the_rules_of_the_double_find_what_providers_refuse():
     call = RequestedCall("c1", "a", "{}")
     user, calling = user_message("u"), assistant_message("", [call])
