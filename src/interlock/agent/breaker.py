@@ -9,6 +9,7 @@ before the last change is old news and changes nothing. Nothing here waits, so t
 share it safely.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import field
@@ -100,11 +101,11 @@ class Breakers:
         return Probe(key, self._numbers, events)
 
     def seconds_open(self, key: str) -> float:
-        """How long nobody may try it yet."""
+        """How long nobody may try it yet, in hundredths: somebody is told."""
         circuit = self._circuits.get(key)
         if circuit is None or circuit.opened_by is None:
             return 0.0
-        return max(0.0, circuit.open_until - self._clock())
+        return max(0.0, math.ceil((circuit.open_until - self._clock()) * 100) / 100)
 
     def failed(self, permit: Permit, error_class: str, reason: str = "") -> tuple[CircuitOpened, ...]:
         if error_class in _OF_THE_REQUEST:

@@ -39,8 +39,8 @@ def doctor(*, json: AsJson = False) -> int:
     except InterlockError as error:
         findings.append(Finding("settings", BAD, str(error)))
     else:
-        findings.append(Finding("settings", GOOD, "every variable is understood"))
-        findings += [*_typos(), *_short_secrets(settings)]
+        findings += _typos() or [Finding("settings", GOOD, "every variable is understood")]
+        findings += _short_secrets(settings)
         findings += [*_denied_nothing(settings), *_own_program(settings), *_programs(settings)]
         findings += [*_sandbox(settings), _images(settings)]
         findings += _nats(settings)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import socket
@@ -54,12 +55,22 @@ def listening_socket(host: str, port: int) -> socket.socket:
         bound.bind(infos[0][4])
         bound.listen(1024)
     except OSError as error:
-        raise ConfigurationError(
-            f"GATEWAY_PORT: cannot listen on {host}:{port} ({error.strerror or error}); "
-            "another program may have it: choose another with --port or GATEWAY_PORT"
-        ) from None
+        raise cannot_listen(host, port, error) from None
     bound.settimeout(0)
     return bound
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:
+    where = f"cannot listen on {host}:{port} ({error.strerror or error})"
+    choose = "choose another with --port or GATEWAY_PORT"
+    match error.errno:
+        case errno.EADDRINUSE:
+            why = f"another program has it; {choose}. If it is Interlock: interlock token link"
+        case errno.EACCES:
+            why = f"this account may not have a port as low as that; {choose}"
+        case _:
+            return ConfigurationError(f"GATEWAY_HOST: {where}: name an address of this machine")
+    return ConfigurationError(f"GATEWAY_PORT: {where}: {why}")
 
 
 class Server:

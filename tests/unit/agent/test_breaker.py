@@ -241,6 +241,9 @@ def test_how_long_nobody_may_try_is_told(breakers, clock):
     fail(breakers, 5)
     clock.now += 12
     assert breakers.seconds_open(KEY) == 18
+    # A person is told this number.
+    clock.now += 0.0006
+    assert breakers.seconds_open(KEY) == 18
     clock.now += 20
     assert breakers.seconds_open(KEY) == 0
 
