@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.folders import refuse_loading
+from interlock.sandbox.choice import choose_backend
 from tests.conftest import Store
 from tests.integration.mcp.stand import DOUBLES, QUICK
 from tests.integration.workbench import Workbench
@@ -96,6 +97,21 @@ def _plant_into_new_folders(root: Path, is_over: threading.Event) -> list[str]:
                 (folder / name).write_text("import os\nos._exit(3)\n")
             return [folder.name]
     return []
+
+
+async def test_the_sandbox_is_not_tried_out_where_a_command_can_write(tmp_path, monkeypatch):
+    """Workers are started again while an agent works; what they find would be what it wants."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    is_over = threading.Event()
+    planting = asyncio.create_task(asyncio.to_thread(_plant_into_new_folders, tmp_path, is_over))
+    try:
+        choice = await choose_backend("auto", opened=[tmp_path])
+        if choice.backend is not None:
+            await choice.backend.close()
+    finally:
+        is_over.set()
+        planted = await planting
+    assert planted == []
 
 
 async def test_without_a_place_that_is_not_opened_no_command_is_run(sqlite_store: Store, tmp_path):

@@ -80,7 +80,7 @@ async def choose_backend(
         verdict = Verdict(state_folder, name, setting)
         if not is_anew and await asyncio.to_thread(verdict.is_remembered):
             return Choice(backend, f"{name}: probed since the machine's start", tuple(reports))
-        report = await probe(backend, state_folder=state_folder)
+        report = await probe(backend, state_folder=state_folder, opened=opened)
         reports.append(report)
         if report.ok:
             await asyncio.to_thread(verdict.remember)

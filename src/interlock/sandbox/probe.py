@@ -18,13 +18,14 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from interlock.infra.records import dataclass
 from interlock.sandbox.jobs import Backend, EndReason, Job, Output
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.scratch import place_outside
 from interlock.sandbox.staged import interpreter
 
 _SECONDS = 20.0
@@ -73,21 +74,25 @@ class ProbeReport:
         return f"{self.backend} does not hold: {shown}"
 
 
-async def probe(backend: Backend, *, state_folder: Path | None = None) -> ProbeReport:
-    """Never raises: whatever goes wrong is a row that does not hold."""
+async def probe(
+    backend: Backend, *, state_folder: Path | None = None, opened: Iterable[Path] = ()
+) -> ProbeReport:
+    """Never raises: whatever goes wrong is a row that does not hold. It keeps out of `opened` folders."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(_SECONDS):
-            rows = await _probe(backend, state_folder)
+            rows = await _probe(backend, state_folder, opened)
     except Exception as error:  # noqa: BLE001 - a sandbox that cannot be probed is one that does not hold
         text = str(error) or type(error).__name__
         rows = (ProbeRow("run a program in the sandbox", holds=False, detail=text),)
     return ProbeReport(backend.name, rows, time.monotonic() - began)
 
 
-async def _probe(backend: Backend, state_folder: Path | None) -> tuple[ProbeRow, ...]:
+async def _probe(
+    backend: Backend, state_folder: Path | None, opened: Iterable[Path]
+) -> tuple[ProbeRow, ...]:
     with ExitStack() as stack:
-        bait = _Bait(stack, state_folder)
+        bait = _Bait(stack, state_folder, opened)
         script = await asyncio.to_thread(_script)
         writing, reading = await asyncio.gather(
             *(_child(backend, bait, script, kind) for kind in (_WRITES, _READS))
@@ -130,11 +135,11 @@ async def _whole(output: Output) -> bytes:
 class _Bait:
     """What the children go for: files, listeners, this process. All of it is gone with the stack."""
 
-    def __init__(self, stack: ExitStack, state_folder: Path | None) -> None:
+    def __init__(self, stack: ExitStack, state_folder: Path | None, opened: Iterable[Path]) -> None:
         self._stack = stack
         self.secret = secrets.token_hex(16).encode()
         self._memory = ctypes.create_string_buffer(self.secret, len(self.secret))
-        place = Path(tempfile.mkdtemp(prefix="interlock-probe-")).resolve()
+        place = Path(tempfile.mkdtemp(prefix="interlock-probe-", dir=place_outside(opened)))
         stack.callback(shutil.rmtree, place, ignore_errors=True)
         self.inside, self.outside = place / "inside", place / "outside"
         for folder in (self.inside, self.outside):

@@ -25,7 +25,7 @@ def probed(monkeypatch):
     """Which backends were probed; those in `bad` do not hold."""
     seen, bad = [], set()
 
-    async def pretend(backend, *, state_folder=None):
+    async def pretend(backend, *, state_folder=None, opened=()):
         seen.append(backend.name)
         row = ProbeRow("read a file outside", holds=backend.name not in bad, detail="NOT stopped")
         return ProbeReport(backend.name, (row,), 0.01)

@@ -11,9 +11,10 @@ from typing import Any
 from interlock.infra.records import dataclass
 from interlock.redaction.blocks import LONGEST_OPENING, opening_of
 from interlock.redaction.redactor import Redactor
-from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, SandboxUnavailable, system_paths
+from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
 from interlock.sandbox.jobs import Output as Pipe
 from interlock.sandbox.removal import remove_entry
+from interlock.sandbox.scratch import place_outside
 from interlock.tools.base import ToolContext
 from interlock.tools.blocking import CancelSignal, beside_the_loop
 from interlock.tools.files.base import told
@@ -24,7 +25,6 @@ from interlock.tools.shell.outputs import Output, Stream
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
 _CONTEXT_BYTES = 16 * 1024
-_USUAL_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - a new folder is made there
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
     if not is_wanted:
         yield None
         return
-    place = _place_outside(tuple(opened))
+    place = place_outside(opened)
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlock-", dir=place))
     except OSError as error:
@@ -53,15 +53,6 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
     finally:
         # What a command left there may take long to remove.
         await beside_the_loop(CancelSignal(), lambda: _remove(folder))
-
-
-def _place_outside(opened: tuple[Path, ...]) -> Path:
-    """In an opened folder, another command could say what is in this one's home."""
-    for name in (tempfile.gettempdir(), *_USUAL_PLACES):
-        place = Path(name).resolve()
-        if place.is_dir() and not any(place.is_relative_to(root) for root in opened):
-            return place
-    raise SandboxUnavailable("all places for temporary files are opened folders; set TMPDIR to another one")
 
 
 def _remove(folder: Path) -> None:
