@@ -22,7 +22,9 @@ def user_message(text: str) -> bytes:
 
 
 def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
-    message: dict[str, object] = {"role": "assistant", "content": text or None}
+    # Blank text is none: some refuse the whole history for it.
+    has_words = bool(text.strip())
+    message: dict[str, object] = {"role": "assistant", "content": text if has_words else None}
     if calls:
         message["tool_calls"] = [
             {
@@ -32,7 +34,7 @@ def assistant_message(text: str, calls: Sequence[RequestedCall] = ()) -> bytes:
             }
             for call in calls
         ]
-    elif not text:
+    elif not has_words:
         # Some endpoints refuse a message with neither.
         message["content"] = ""
     return orjson.dumps(message)

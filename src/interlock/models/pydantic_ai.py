@@ -132,11 +132,15 @@ def _history(conversation: Sequence[Message], fitting: re.Pattern[str]) -> Itera
     for message in conversation:
         match message.role:
             case "assistant":
+                response = _response_parts(message, fitting)
+                if not response:
+                    # It said nothing: not every provider takes that.
+                    continue
                 if parts:
                     yield messages.ModelRequest(parts=parts)
                     parts = []
                 names = {call_id: name for call_id, name, _ in message.calls}
-                yield messages.ModelResponse(parts=_response_parts(message, fitting))
+                yield messages.ModelResponse(parts=response)
             case "tool":
                 name = names.get(message.call_id, "unknown")
                 identity = _identity(message.call_id, fitting)

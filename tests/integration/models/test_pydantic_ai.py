@@ -290,6 +290,26 @@ async def test_anthropics_stream_is_read(monkeypatch):
     assert document["tools"][0]["name"] == "read_file"
 
 
+async def test_anthropic_is_sent_no_text_that_is_blank(monkeypatch):
+    """It refuses the whole history for one; and other models of the session may have said such."""
+    provider = Provider(200, "text/event-stream", ANSWER)
+    history = (
+        *QUESTION.messages,
+        assistant_message("\n\n", [RequestedCall("c1", "read_file", "{}")]),
+        tool_message("c1", "content"),
+        assistant_message(" "),
+        user_message("And?"),
+    )
+    async with provider as address:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", address)
+        await asked(choose_model("anthropic:claude-haiku-4-5", Settings()), ModelRequest(history, TOOLS))
+    (document,) = provider.asked
+    blocks = [block for message in document["messages"] for block in message["content"]]
+    assert all(block["text"].strip() for block in blocks if block["type"] == "text")
+    assert [message["role"] for message in document["messages"]] == ["user", "assistant", "user"]
+
+
 @pytest.mark.parametrize(
     ("status", "fault"),
     [

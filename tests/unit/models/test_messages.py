@@ -31,8 +31,11 @@ def test_a_conversation_is_encoded_as_servers_know_it():
     assert orjson.loads(system_message("s")) == {"role": "system", "content": "s"}
 
 
-def test_an_empty_answer_is_an_empty_text():
-    assert orjson.loads(assistant_message("")) == {"role": "assistant", "content": ""}
+@pytest.mark.parametrize("blank", ["", "\n\n"])
+def test_an_answer_without_words_has_an_empty_text_and_beside_calls_none(blank):
+    assert orjson.loads(assistant_message(blank)) == {"role": "assistant", "content": ""}
+    calling = assistant_message(blank, [RequestedCall("c", "a", "{}")])
+    assert orjson.loads(calling)["content"] is None
 
 
 @pytest.mark.parametrize(
