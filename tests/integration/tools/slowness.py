@@ -22,12 +22,15 @@ class Slow:
         self._may_go_on.wait(_SECONDS)
         return self.step(*given, **named)
 
+    def let_go_on(self) -> None:
+        self._may_go_on.set()
+
     async def cancel(self, call: "asyncio.Future[Any]") -> None:
         """Cancel a call while the step lasts, and then let the step end."""
         assert await asyncio.to_thread(self._has_begun.wait, _SECONDS)
         call.cancel()
         await asyncio.sleep(0.01)
-        self._may_go_on.set()
+        self.let_go_on()
         with pytest.raises(asyncio.CancelledError):
             await call
         await asyncio.sleep(0)

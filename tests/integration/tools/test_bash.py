@@ -14,6 +14,7 @@ from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
 from interlock.sandbox.paths import Territory
 from interlock.sandbox.unconfined import UnconfinedBackend
 from interlock.tools.base import Effect
+from interlock.tools.shell import run
 from interlock.tools.shell.outputs import KeptOutputs
 from tests.integration.tools.slowness import Slow
 from tests.integration.workbench import SECRET, Workbench
@@ -181,8 +182,8 @@ async def test_the_environment_is_a_short_list_without_the_servers_secrets(shell
 async def test_home_and_temporary_folder_are_private_and_gone_afterwards(shell: Workbench):
     result = await shell.ok("bash", cmd='echo x > ~/kept; echo x > "$TMPDIR/kept"; echo "$HOME" "$TMPDIR"')
     home, temporary = result.stdout.split()
-    assert not Path(home).exists()
-    assert not Path(temporary).exists()
+    assert await is_gone(Path(home))
+    assert await is_gone(Path(temporary))
     assert (await shell.ok("bash", cmd="ls ~")).stdout == ""
 
 
@@ -324,6 +325,29 @@ async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
 def _is_it(given: tuple[object, ...]) -> bool:
     """The folder is looked at before, when the call is judged."""
     return not isinstance(given[0], Territory) or given[-1] == os.O_RDONLY | os.O_DIRECTORY
+
+
+async def test_what_a_command_left_behind_may_take_longer_to_remove_than_it_had_time(
+    shell: Workbench, monkeypatch
+):
+    """A hundred thousand files in its temporary folder must not cost its result."""
+    removing = Slow(run._remove)
+    monkeypatch.setattr(run, "_remove", removing)
+    result = await shell.call("bash", cmd='echo "$TMPDIR"; sleep 60', timeout_seconds=1)
+    assert result.failure.error_code == "TIMEOUT"
+    assert result.stdout.startswith("/"), "what it wrote until then is not shown"
+    folder = Path(result.stdout.strip()).parent
+    assert folder.is_dir()
+    removing.let_go_on()
+    assert await is_gone(folder)
+
+
+async def is_gone(path: Path) -> bool:
+    """As soon as a busy machine has come to it."""
+    deadline = time.monotonic() + 15
+    while path.exists() and time.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    return not path.exists()
 
 
 async def test_where_no_temporary_folder_can_be_made_that_is_told(shell: Workbench, monkeypatch):

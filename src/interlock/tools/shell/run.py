@@ -24,6 +24,7 @@ from interlock.tools.shell.outputs import Output, Stream
 # How often a running command is told about, at most.
 TELL_SECONDS = 1.0
 _DRAIN_SECONDS = 1.0
+_REMOVAL_SECONDS = 1.0
 _CONTEXT_BYTES = 16 * 1024
 
 
@@ -51,8 +52,9 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
             (folder / name).mkdir(mode=0o700)
         yield folder
     finally:
-        # What a command left there may take long to remove.
-        await beside_the_loop(CancelSignal(), lambda: _remove(folder))
+        # What a command left there may take longer to remove than its result can be waited for.
+        removing = asyncio.ensure_future(beside_the_loop(CancelSignal(), lambda: _remove(folder)))
+        await asyncio.wait({removing}, timeout=_REMOVAL_SECONDS)
 
 
 def _remove(folder: Path) -> None:
