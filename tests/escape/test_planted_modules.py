@@ -174,12 +174,16 @@ def test_pythons_own_search_path_leads_into_no_opened_folder(tmp_path, named, wo
         ("LD_LIBRARY_PATH", ":/usr/local/cuda/lib64"),
         ("LD_PRELOAD", "/usr/lib/a.so {root}/b.so"),
         ("LD_AUDIT", "./a.so"),
+        # What is compiled is found there before what it was compiled from.
+        ("PYTHONPYCACHEPREFIX", "{root}/.cache"),
+        ("PYTHONUSERBASE", ".local"),
+        ("OPENSSL_CONF", "{root}/openssl.cnf"),
     ],
 )
 def test_the_linkers_search_path_leads_into_no_opened_folder(tmp_path, monkeypatch, name, value):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(name, value.format(root=tmp_path))
-    with pytest.raises(ValueError, match=f"{name} has libraries loaded"):
+    with pytest.raises(ValueError, match=f"{name} has code loaded"):
         refuse_loading([tmp_path])
 
 

@@ -110,6 +110,14 @@ def test_no_link_in_an_opened_folder_says_what_the_command_line_opens(linked, na
         root_arguments([linked, linked / name])
 
 
+def test_where_a_link_leads_is_told(linked, outside, capsys):
+    """It may have been put there by an agent of another process, to which the folder above is opened."""
+    assert root_arguments([linked / "data"]) == (outside,)
+    assert capsys.readouterr().err == f"--root {linked / 'data'} leads to {outside}\n"
+    root_arguments([outside])
+    assert capsys.readouterr().err == ""
+
+
 async def test_no_link_in_an_opened_folder_says_what_a_program_opens_that_embeds_the_gates(linked):
     with pytest.raises(ConfigurationError, match="leads through the link"):
         async with open_gates(roots=[linked, linked / "data"]):

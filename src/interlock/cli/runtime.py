@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli.output import note
-from interlock.config.folders import refuse_loading, refuse_steered
+from interlock.config.folders import links_to, refuse_loading, refuse_steered
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import BadUsage, ConfigurationError, StoreAway
 from interlock.infra.text import is_utf8
@@ -98,6 +98,9 @@ def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
             raise BadUsage(f"--root {path}: there is no such folder")
         if not is_utf8(str(resolved)):
             raise BadUsage(f"--root {path}: it leads to a folder whose name is not valid UTF-8")
+        if any(links_to(path)):
+            # Somebody who worked in the folder above may have put the link there.
+            note(f"--root {path} leads to {resolved}")
         roots.append(resolved)
     try:
         refuse_steered(named, roots)

@@ -10,6 +10,11 @@ from interlock.infra.text import is_utf8
 
 # The kernel's own bound.
 _MAX_LINKS = 40
+# Each names one place that code is loaded from, there already or not.
+_LOADING = (
+    *("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
+    *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
+)
 _OTHER_PYTHON = (
     "unset PYTHONPATH, start it as interlock and not as python -m interlock, or install it in an "
     "environment of its own"
@@ -60,14 +65,15 @@ def refuse_loading(roots: Iterable[Path]) -> None:
     opened = tuple(roots)
     if own_program_in(opened):
         return
-    for name, entry in _libraries():
-        _refuse_place(entry, opened, f"{name} has libraries loaded", f"unset {name}")
+    for name, entry in _code_by_variables():
+        _refuse_place(entry, opened, f"{name} has code loaded", f"unset {name}")
     for entry in sys.path:
         _refuse_place(entry, opened, "Python would load modules", _OTHER_PYTHON)
 
 
-def _libraries() -> Iterator[tuple[str, str]]:
-    """Where the linker looks: by path, or, for a name alone, in the folders of its own variable."""
+def _code_by_variables() -> Iterator[tuple[str, str]]:
+    """Where the interpreter, OpenSSL and the linker look; the last one by path, or in its folders."""
+    yield from ((name, os.environ[name]) for name in _LOADING if os.environ.get(name))
     if folders := os.environ.get("LD_LIBRARY_PATH"):
         yield from (("LD_LIBRARY_PATH", entry) for entry in re.split("[:;]", folders))
     for name in ("LD_PRELOAD", "LD_AUDIT"):
