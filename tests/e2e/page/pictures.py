@@ -57,6 +57,8 @@ class Camera:
         expect(page.get_by_role("main").locator(".spinner")).to_have_count(0)
 
     def take(self, page: Page, name: str) -> None:
+        # The list of sessions hears of a task's end a moment after the chat.
+        expect(page.locator(".session-work.running")).to_have_count(0)
         shown = page.locator("body").inner_text()
         for secret in (str(self._server.home), str(ROOT), socket.gethostname(), "local:root", "root root"):
             assert secret not in shown, f"{name} would show {secret}"
@@ -71,7 +73,7 @@ class Camera:
 def take_all(camera: Camera) -> None:
     page = camera.window(**WIDE)
     is_done(begin(page, "What time is it in Zurich?"))
-    denied = begin(page, "Read README.md")
+    denied = begin(page, "read notes.txt")
     is_done(denied)
     camera.take(page, "chat-denied")
     chip(page, "chat_safe").click()
