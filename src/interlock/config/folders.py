@@ -82,8 +82,11 @@ def _code_by_variables() -> Iterator[tuple[str, str]]:
 
 
 def _refuse_place(entry: str, roots: tuple[Path, ...], what: str, way_out: str) -> None:
-    # An empty one is the folder that one stands in.
-    place = Path(entry).resolve()
+    # An empty one is the folder that one stands in, which may be gone.
+    try:
+        place = Path(entry).resolve()
+    except (OSError, RuntimeError):
+        return
     for root in roots:
         if place.is_relative_to(root):
             raise ValueError(
