@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from pathlib import Path
 
-from interlock.infra.errors import ToolError
+from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.records import dataclass
 from interlock.sandbox.globs import Glob, expand_braces
 from interlock.sandbox.guard_memory import Key, Memory, Scan
@@ -32,7 +32,7 @@ from interlock.sandbox.nested import folders_with
 from interlock.sandbox.paths import Access, Parent, Place, Territory
 from interlock.sandbox.profile import SandboxProfile
 from interlock.sandbox.removal import remove_entry
-from interlock.sandbox.tree import walk
+from interlock.sandbox.tree import Entry, walk
 
 MAX_SCANNED = 50_000
 NOT_PUT_BACK = " (it could not be put back)"
@@ -40,6 +40,7 @@ _PATTERNED = frozenset("*?[")
 _OWNER_BITS = 0o700
 # As a file, it says where the repository is.
 _REPOSITORY = ".git"
+_STORES = frozenset({"objects", "refs", "logs", "lfs"})
 
 _MEMORY = Memory()
 
@@ -108,8 +109,8 @@ class ProtectedGuard:
                     self._try(told, place, above, _restore_above)
                 for place, snapshot in before.protected.items():
                     self._try(told, place, snapshot, put_back)
-                for place in [place for scan in before.scans for place in self._new_matches(scan)]:
-                    self._try(told, place, Snapshot(), put_back)
+                for scan in before.scans:
+                    self._remove_new_matches(told, scan)
             finally:
                 for key in before.keys:
                     _MEMORY.release(key)
@@ -133,6 +134,9 @@ class ProtectedGuard:
         scan: Scan = _MEMORY.take(key, lambda: Scan(place, pattern, self._matches(place, pattern)))
         self._before.keys.append(key)
         self._before.scans.append(scan)
+        if scan.found is None and plain:
+            # In a folder of its own so many are nobody's, but of a command that wants to hide something.
+            raise _too_many(self._territory.shown(place))
         for found in scan.found or ():
             self._take(self._before.protected, "protected", found)
 
@@ -188,13 +192,15 @@ class ProtectedGuard:
             return None
 
     def _matches(self, top: Place, pattern: str) -> frozenset[Place] | None:
-        """What matches a pattern below a place. What lies in a match belongs to it."""
+        """What matches a pattern below a place; None for too much. What lies in a match belongs to it."""
         if _is_missing(top):
             return frozenset()
         glob, found = Glob(pattern), set()
         try:
             with self._territory.folder(top) as folder:
-                entries = walk(folder, descend=lambda entry: not glob.matches_whole(entry.parts))
+                entries = walk(
+                    folder, descend=lambda entry: not (glob.matches_whole(entry.parts) or _is_store(entry))
+                )
                 for count, entry in enumerate(entries):
                     if count >= MAX_SCANNED:
                         return None
@@ -206,11 +212,15 @@ class ProtectedGuard:
 
     # -- restoring --
 
-    def _new_matches(self, scan: Scan) -> list[Place]:
+    def _remove_new_matches(self, told: dict[str, None], scan: Scan) -> None:
         if scan.found is None:
-            return []
-        now = self._matches(scan.place, scan.pattern) or frozenset()
-        return sorted(now - scan.found, key=lambda place: place.parts)
+            return
+        now = self._matches(scan.place, scan.pattern)
+        if now is None:
+            told[f"{self._territory.shown(scan.place)}{NOT_PUT_BACK}"] = None
+            return
+        for place in sorted(now - scan.found, key=lambda place: place.parts):
+            self._try(told, place, Snapshot(), put_back)
 
     def _try(
         self,
@@ -253,6 +263,26 @@ def _bases(roots: tuple[Path, ...], workdir: Place) -> Iterator[Place]:
         parts = whole.relative_to(above).parts
         for depth in range(1, len(parts) + 1):
             yield _place_of(above, parts[:depth])
+
+
+def _too_many(shown: str) -> ToolError:
+    return ToolError(
+        ErrorCode.EXECUTION_ERROR,
+        f"there are more than {MAX_SCANNED} names in {shown}, so protected ones among them could not be "
+        "put back; it was not run",
+        "Tell the person: something has filled that folder.",
+    )
+
+
+def _is_store(entry: Entry) -> bool:
+    """A folder of a repository in which git keeps what may be very much, and nothing that it runs."""
+    if entry.name not in _STORES:
+        return False
+    try:
+        os.stat("HEAD", dir_fd=entry.folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
 
 
 def _place_of(root: Path, parts: tuple[str, ...]) -> Place:

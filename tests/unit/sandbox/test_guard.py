@@ -4,8 +4,10 @@ import shutil
 
 import pytest
 
+from interlock.infra.errors import ToolError
+from interlock.sandbox import guard as guarding
 from interlock.sandbox import nested
-from interlock.sandbox.guard import ProtectedGuard
+from interlock.sandbox.guard import NOT_PUT_BACK, ProtectedGuard
 from interlock.sandbox.paths import Territory
 from interlock.sandbox.profile import SandboxProfile
 
@@ -24,9 +26,13 @@ def root(tmp_path):
     return folder
 
 
-def guard(root, workdir=".") -> ProtectedGuard:
+def unused_guard(root, workdir=".") -> ProtectedGuard:
     profile = SandboxProfile((root,), (root,), frozenset(), NAMES)
-    made = ProtectedGuard(profile, Territory(profile).find(workdir))
+    return ProtectedGuard(profile, Territory(profile).find(workdir))
+
+
+def guard(root, workdir=".") -> ProtectedGuard:
+    made = unused_guard(root, workdir)
     made.remember()
     return made
 
@@ -143,3 +149,59 @@ def test_no_more_is_looked_at_than_takes_a_moment(root, monkeypatch):
     watch = guard(root)
     (root / "deep/er/.git/hooks/x").write_text("evil")
     assert watch.restore() == []
+
+
+@pytest.fixture
+def submodule(root):
+    folder = root / ".git/modules/sub"
+    (folder / "hooks").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "hooks/post-checkout").write_text("#!/bin/sh\n")
+    return folder
+
+
+def fill(folder, count=60):
+    folder.mkdir(parents=True)
+    for number in range(count):
+        (folder / str(number)).touch()
+
+
+def test_nothing_is_run_where_protected_names_hide_among_too_many_others(root, submodule, monkeypatch):
+    """One command leaves the others there, and the next could change a hook that nobody looks at."""
+    monkeypatch.setattr(guarding, "MAX_SCANNED", 50)
+    fill(root / ".git/modules/0")
+    watch = unused_guard(root)
+    with pytest.raises(ToolError, match=r"more than 50 names in \.git/modules"):
+        watch.remember()
+    assert watch.restore() == []
+    shutil.rmtree(root / ".git/modules/0")
+    watch = guard(root)
+    (submodule / "hooks/post-checkout").write_text("evil")
+    assert watch.restore() == [".git/modules/sub/hooks"]
+
+
+def test_what_hides_among_too_many_others_after_a_command_is_told(root, submodule, monkeypatch):
+    monkeypatch.setattr(guarding, "MAX_SCANNED", 50)
+    watch = guard(root)
+    fill(root / ".git/modules/0")
+    (submodule / "hooks/post-checkout").write_text("evil")
+    (root / ".git/modules/new/hooks").mkdir(parents=True)
+    assert watch.restore() == [".git/modules/sub/hooks", f".git/modules{NOT_PUT_BACK}"]
+    assert (submodule / "hooks/post-checkout").read_text() == "#!/bin/sh\n"
+
+
+@pytest.mark.parametrize("store", ["objects", "logs", "refs", "lfs"])
+def test_a_large_submodule_is_none_of_them(root, submodule, monkeypatch, store):
+    monkeypatch.setattr(guarding, "MAX_SCANNED", 50)
+    fill(submodule / store / "aa")
+    watch = guard(root)
+    (submodule / "hooks/post-checkout").write_text("evil")
+    assert watch.restore() == [".git/modules/sub/hooks"]
+
+
+def test_a_submodule_may_have_the_name_of_a_store(root, submodule):
+    other = submodule.with_name("objects")
+    shutil.move(submodule, other)
+    watch = guard(root)
+    (other / "hooks/post-checkout").write_text("evil")
+    assert watch.restore() == [".git/modules/objects/hooks"]
