@@ -69,8 +69,12 @@ async def test_a_folder_inside_an_opened_one_that_became_a_link_opens_nothing(
     done = await shell(backend, profile, f"cat {secret}; echo changed > {secret}", **options)
     assert SECRET not in done.both
     assert secret.read_text() == SECRET
-    assert done.ended.reason is EndReason.not_started
-    assert f"{root / inner}" in done.ended.step
+    if backend.name == "bubblewrap" or "root" not in opened_as:
+        assert done.ended.reason is EndReason.not_started
+        assert f"{root / inner}" in done.ended.step
+    else:
+        # The outer one is opened, and nobody is kept from working in it.
+        assert done.ended.reason is EndReason.exited
 
 
 # -- at the next start, when a setting's path is looked at again --

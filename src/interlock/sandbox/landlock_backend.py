@@ -324,7 +324,15 @@ class LandlockBackend:
 def _order(job: Job) -> dict[str, object]:
     profile = job.profile
     return job.order() | {
-        "readable": [os.fsencode(path) for path in profile.readable_roots],
+        "readable": [os.fsencode(path) for path in _outermost(profile.readable_roots)],
         "optional": [os.fsencode(path) for path in job.readable_paths],
-        "writable": [os.fsencode(path) for path in (*profile.writable_roots, *job.private_folders)],
+        "writable": [
+            os.fsencode(path) for path in (*_outermost(profile.writable_roots), *job.private_folders)
+        ],
     }
+
+
+def _outermost(roots: tuple[Path, ...]) -> list[Path]:
+    """A rule holds for all that lies below. What lies in another root may have become a link by now, which
+    is not followed and must not keep everybody's commands from being run."""
+    return [one for one in roots if not any(one != other and one.is_relative_to(other) for other in roots)]

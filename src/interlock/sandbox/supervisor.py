@@ -196,7 +196,8 @@ class Supervisor:
         except OSError as error:
             os.close(ruleset)
             name = os.fsdecode(error.filename or "its rules")
-            raise NotStarted(error.errno or errno.EIO, f"opening {name}") from None
+            since = ", where a link is now" if error.errno == errno.ELOOP else ""
+            raise NotStarted(error.errno or errno.EIO, f"opening {name}{since}") from None
         return ruleset
 
 
