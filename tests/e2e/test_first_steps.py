@@ -53,3 +53,11 @@ def test_a_server_whose_program_is_named_by_a_relative_path_is_warned_of(interlo
     )
     done = interlock("mcp", "add", "far", *given, str(interlock.home / "servers" / "greeter.py"), "--flag")
     assert "relative" not in done.stderr
+
+
+def test_what_is_missing_in_its_place_is_called_as_the_help_calls_it(interlock):
+    """Not by an option that nobody needs to write."""
+    told = interlock("exec", expect=2).stderr
+    assert "interlock exec needs TASK" in told
+    assert "--task" not in told
+    assert "parameter --mode requires an argument" in interlock("exec", "x", "--mode", expect=2).stderr

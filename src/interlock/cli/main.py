@@ -136,10 +136,14 @@ def _tell_stray_faults_safely() -> None:
 
 
 def _usage_panel(error: "CycloptsError") -> "Panel":
-    from cyclopts import CycloptsPanel
+    from cyclopts import CycloptsPanel, MissingArgumentError
 
     words = " ".join(["interlock", *(error.command_chain or ())])
-    return CycloptsPanel(_safe(f"{error}\n{words} --help tells more.", lines=True))
+    told, argument = str(error), error.argument
+    if isinstance(error, MissingArgumentError) and argument is not None and argument.index is not None:
+        # It is known by its place, and nobody has to write the name that it has as an option.
+        told = f"{words} needs {argument.name.lstrip('-').upper()}."
+    return CycloptsPanel(_safe(f"{told}\n{words} --help tells more.", lines=True))
 
 
 def _discard_output() -> None:
