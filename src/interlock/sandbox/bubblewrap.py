@@ -69,7 +69,7 @@ class BubblewrapBackend(StagedBackend):
                 "folder": (os.fsencode(folder), device, inode),
                 "mounted": mounts.identities,
                 "metadata": seccomp.JUDGE if writable else seccomp.REFUSE,
-                "writable": [os.fsencode(path.resolve()) for path in writable],
+                "writable": [os.fsencode(path) for path in writable],
                 "ports": ports,
             },
             descriptors=(descriptor,),
