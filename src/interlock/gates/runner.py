@@ -275,7 +275,7 @@ def _was_stopped(running: "asyncio.Future[ToolResult]") -> bool:
 async def _stop(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> None:
     cleared.context.cancel.set()
     running.cancel()
-    await asyncio.wait({running}, timeout=GRACE_SECONDS)
+    await asyncio.wait({running}, timeout=cleared.tool.stop_seconds or GRACE_SECONDS)
     if not running.done():
         _log.error("tool_ignored_cancel", tool_name=cleared.tool.name, call_id=cleared.call_id)
     elif not _was_stopped(running) and (error := running.exception()) is not None:

@@ -131,6 +131,11 @@ class BaseTool(ABC):
         return False
 
     @property
+    def stop_seconds(self) -> float | None:
+        """How long it may take to stop when it is told to; None is as long as any other."""
+        return None
+
+    @property
     def group(self) -> ToolGroup:
         """For display and audit; it never grants anything."""
         return ToolGroup.code

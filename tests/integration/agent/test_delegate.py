@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
 from interlock.agent.events import ToolProgress
 from interlock.config.modes import ToolMode
+from interlock.embed import tool
 from interlock.events.feed import whole_stream
 from interlock.events.timeline import read_timeline
 from interlock.events.tree import build_tree
+from interlock.gates import runner
 from interlock.session.models import Role
 from tests.integration.agent.office import call, opened, script
 from tests.integration.agent.test_office import agent_file
@@ -188,3 +191,31 @@ async def test_what_a_child_changed_is_taken_back(person, tmp_path, of):
     assert (tmp_path / "root" / "a.txt").exists()
     await ada.office.runtime.undo.take_back(f"{task.id}{of}", who="ada")
     assert not (tmp_path / "root" / "a.txt").exists()
+
+
+@tool(modes=["coding"], effect="write", switches=["fs"])
+async def stubborn() -> str:
+    """Does not stop when it is told to."""
+    while True:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1)
+            return "done"
+
+
+async def test_a_call_of_a_child_that_does_not_stop_has_its_outcome_before_its_task_ends(
+    person, monkeypatch
+):
+    """The child's own call is given up after a while, and only then the call that handed the task over."""
+    monkeypatch.setattr(runner, "GRACE_SECONDS", 0.2)
+    ada = await person([hand(), "msg:Done."], [turn(call("stubborn")), "msg:Done."])
+    ada.office.runtime.registry.register(stubborn)
+    session = await ada.session()
+    saying = asyncio.create_task(ada.say(session))
+    async with asyncio.timeout(30):
+        while not ada.payloads(session, "tool_call.started")[1:]:
+            await asyncio.sleep(0.01)
+    [task] = await ada.office.tasks.list_tasks(session_id=session)
+    await ada.office.tasks.cancel(task.id, who="test")
+    assert (await saying).status == "cancelled"
+    ended = [payload["tool_name"] for payload in ada.payloads(session, "tool_call.failed")]
+    assert ended == ["stubborn", "delegate"]

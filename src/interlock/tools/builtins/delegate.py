@@ -18,6 +18,7 @@ from interlock.tools.result import ToolResult
 NEED = "children"
 
 MAX_TASK_CHARS = 20_000
+STOP_SECONDS = 30.0
 
 
 class Children(Protocol):
@@ -91,6 +92,11 @@ class DelegateTool(BaseTool):
     @property
     def ends_in_time(self) -> bool:
         return True
+
+    @property
+    def stop_seconds(self) -> float:
+        """What it handed over has calls of its own, and each of them is given its time to stop."""
+        return STOP_SECONDS
 
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:  # noqa: ARG002
         return limits.max_timeout_seconds
