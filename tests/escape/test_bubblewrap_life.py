@@ -3,13 +3,15 @@
 import asyncio
 import errno
 import os
+import resource
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits, SandboxUnavailable
-from tests.escape.confinement import SOON_SECONDS, eventually, line_of, only_survivor
+from tests.escape.confinement import SOON_SECONDS, eventually, finished, line_of, only_survivor
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -41,6 +43,7 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_where_memory_runs_out_the_kernel_takes_a_job_first,
 )
 from tests.escape.wrapped import wrapped
+from tests.unit.sandbox.conftest import open_descriptors
 
 
 @pytest.fixture
@@ -81,11 +84,30 @@ async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(world,
     assert (world.outside / "file").read_text() != "x\n"
 
 
-async def test_a_root_that_is_a_link_is_found_by_both_its_names(world):
+async def test_what_is_named_by_a_link_is_not_opened(world):
+    """Settings are resolved when they are read. What is a link now was not one when it was judged."""
     link = world.place / "link"
     link.symlink_to(world.inside)
-    done = await world.shell(f"cat file {link}/file", readable_paths=(link,))
-    assert done.out == "inside\ninside\n"
+    done = await world.shell("cat file", readable_paths=(link,))
+    assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ELOOP)
+
+
+async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_same(world):
+    """A folder of hundreds of repositories has four of them in each."""
+    for number in range(60):
+        (world.inside / f"{number}/.git/hooks").mkdir(parents=True)
+        (world.inside / f"{number}/.git/config").touch()
+    job = world.job("/bin/sh", "-c", "echo x > 59/.git/config")
+    job = replace(job, profile=replace(job.profile, protected_names=(".git/hooks", ".git/config")))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_descriptors()) + 100, hard))
+    try:
+        async with world.backend.running(job) as child:
+            done = await finished(child)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert done.ended.reason is EndReason.exited, done.ended.text
+    assert "Read-only file system" in done.err
 
 
 async def test_what_bubblewrap_complains_about_is_told(world, monkeypatch):

@@ -87,7 +87,7 @@ class _Stage:
         if os.getpid() != _FIRST_PROCESS:
             become_subreaper()
         for identity in order.mounted:
-            _make_sure(identity)
+            os.close(_make_sure(identity))
         folder = self._folder()
         alive = self._server()
         ruleset = _ports_only(order) if order.is_confined and order.ports else None
