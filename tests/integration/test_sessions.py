@@ -1,6 +1,7 @@
 """Sessions on both databases: transcript, history, modes, deletion (S0-5, S1-B, S1-S3, S1-S4)."""
 
 import asyncio
+import threading
 
 import pytest
 
@@ -9,6 +10,7 @@ from interlock.events.feed import read_stream
 from interlock.events.verify import verify
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreConflict, StoreError
 from interlock.redaction.redactor import MARK, Redactor
+from interlock.session.manager import SessionManager
 from interlock.session.models import Role, SessionKind
 from tests.conftest import open_store
 from tests.logs import capture_logs
@@ -121,6 +123,29 @@ async def test_an_id_can_be_taken_once_and_a_clash_hurts_nobody_else(store):
     clashes = [result for result in results if isinstance(result, Exception)]
     assert len(clashes) == 4
     assert all(isinstance(clash, StoreConflict) for clash in clashes)
+
+
+async def test_others_go_on_while_the_files_of_a_deleted_session_are_removed(store):
+    """There may be tens of thousands of them."""
+    may_end = threading.Event()
+
+    def forget(_session_id):
+        assert may_end.wait(10)
+
+    sessions = SessionManager(
+        *(store.database, store.log, Redactor()),
+        default_mode=ToolMode.chat_safe,
+        open_modes=frozenset(),
+        forget_files=forget,
+    )
+    session = await sessions.create(opened_by="test")
+    deleting = asyncio.create_task(sessions.delete(session.id, who="ada"))
+    async with asyncio.timeout(5):
+        while store.query("SELECT 1 FROM sessions WHERE deleted_us IS NULL"):
+            await asyncio.sleep(0.01)
+    assert not deleting.done()
+    may_end.set()
+    await deleting
 
 
 async def test_deleting_erases_what_was_said_for_good(store):

@@ -24,6 +24,7 @@ from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.logging import Log
 from interlock.infra.text import storable
+from interlock.infra.threads import WorkThreads
 from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
 from interlock.session.messages import MessageDraft, draft_message, must_be_there
@@ -101,6 +102,7 @@ class SessionManager:
         forget_files: Callable[[str], None] = lambda _session_id: None,
     ) -> None:
         self._forget_files = forget_files
+        self._threads = WorkThreads("interlock-sessions")
         self._database = database
         self._events = log
         self._redactor = redactor
@@ -219,7 +221,7 @@ class SessionManager:
             transaction.close_stream()
 
         await self._events.transact(session_id, work)
-        self._forget_files(session_id)
+        await self._threads.start(lambda: self._forget_files(session_id))
 
     # -- what was said --
 
