@@ -1,9 +1,11 @@
 """Without a sandbox there is still good order: exact environment, no descriptors, limits, nothing left."""
 
+import asyncio
+
 import pytest
 
 from interlock.sandbox.unconfined import UnconfinedBackend
-from tests.escape.confinement import SECRET
+from tests.escape.confinement import SECRET, eventually, line_of
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -50,3 +52,23 @@ async def test_it_confines_nothing_and_is_named_so(world):
 async def test_a_program_that_cannot_be_executed_is_told(world):
     done = await world.run("/nonexistent/program")
     assert "No such file" in done.ended.text
+
+
+async def test_a_child_is_forgotten_whoever_stops_waiting_for_its_end(world):
+    """A server that runs for months must not remember every command that was cancelled twice."""
+    started = asyncio.Event()
+
+    async def call() -> None:
+        async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
+            await line_of(child.stdout)
+            started.set()
+            await child.wait()
+
+    task = asyncio.ensure_future(call())
+    await started.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    await asyncio.gather(task, return_exceptions=True)
+    assert await eventually(lambda: not world.backend._children)
+    assert await eventually(lambda: not world.survivors())

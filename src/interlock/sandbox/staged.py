@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import field
 from pathlib import Path
@@ -78,6 +78,10 @@ class StagedChild:
 
     async def wait(self) -> Ended:
         return await asyncio.shield(self._ended)
+
+    def when_ended(self, tell: Callable[[], None]) -> None:
+        """Whoever waits for it by then, or nobody."""
+        self._ended.add_done_callback(lambda _ended: tell())
 
     async def stop(self) -> Ended:
         self.kill()
@@ -162,7 +166,6 @@ class StagedBackend(ABC):
             child.kill()
             child.close()
             await child.wait()
-            self._children.discard(child)
 
     async def close(self) -> None:
         """Kill every job."""
@@ -202,6 +205,7 @@ class StagedBackend(ABC):
         child = StagedChild(stdout, stderr, stdin)
         child.follow(process, channel, complaints)
         self._children.add(child)
+        child.when_ended(lambda: self._children.discard(child))
         return child
 
     async def _spawn(self, plan: Plan, channel: int, complaints: int) -> asyncio.subprocess.Process:
