@@ -44,6 +44,8 @@ async def opened_runtime(
         settings = settings.model_copy(update={"log_level": usual_log_level})
     show_log(settings.log_level)
     try:
+        # What is worse is told first.
+        settings.refuse_precious(roots or (), "--root")
         refuse_loading(roots or settings.tool.allowed_roots or ())
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
