@@ -145,7 +145,7 @@ def test_a_denied_path_exits_with_3_and_says_what_to_use(interlock, project):
 
 def test_the_working_directory_can_be_opened(interlock, project):
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "interlock", "tool", "call", "ls", "--mode", "chat", "--root", "."],
+        [sys.executable, "-m", "interlock", "tool", "call", "ls", "--mode", "chat", "--root", "."],
         capture_output=True,
         text=True,
         cwd=project,

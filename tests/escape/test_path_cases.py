@@ -105,8 +105,7 @@ class Tree:
             for number, (name, arguments) in enumerate(calls)
         )
         done = subprocess.run(
-            # As the program that pip installs: without the folder it stands in.
-            [*(sys.executable, "-P", "-m", "interlock", "tool"), *words],
+            [*(sys.executable, "-m", "interlock", "tool"), *words],
             input=lines,
             capture_output=True,
             text=True,
