@@ -133,6 +133,9 @@ class SqliteConnection(Connection):
                 check_same_thread=False,
                 cached_statements=256,
             )
+        except sqlite3.Error as error:
+            raise sqlite_error(error, path) from error
+        try:
             self._raw.execute("PRAGMA trusted_schema=OFF")
             self._raw.create_function("lease_ms", 0, lease_ms)
             if not as_found:
@@ -141,6 +144,8 @@ class SqliteConnection(Connection):
                 # What is erased must be gone from the file, not only from the tables.
                 self._raw.execute("PRAGMA secure_delete=ON")
         except sqlite3.Error as error:
+            # Else it would keep the file open until somebody looks for garbage.
+            self._raw.close()
             raise sqlite_error(error, path) from error
 
     def _choose_wal(self, patience_seconds: float) -> None:
