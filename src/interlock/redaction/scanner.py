@@ -27,7 +27,7 @@ _LONG_BLOCK = 256 * 1024
 _BEYOND = 1024
 _FAR_BEYOND = 64 * 1024
 # Longer than that, a pattern has more states than the memory of its automaton holds, and becomes slow.
-_MAX_TOGETHER = 30_000
+_MAX_TOGETHER = 20_000
 # What a set learns of a text is every combination of what its patterns may be in the middle of. Those that
 # know many words are so often in the middle of one that they have a set of their own.
 _MANY_WORDS = 350
