@@ -117,12 +117,7 @@ class SqliteConnection(Connection):
     dialect = "sqlite"
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        busy_timeout_seconds: float,
-        synchronous: str,
-        as_found: bool = False,
+        self, path: Path, *, busy_timeout_seconds: float, synchronous: str, as_found: bool = False
     ) -> None:
         self._path = path
         try:
