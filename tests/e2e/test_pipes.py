@@ -42,7 +42,7 @@ def test_a_tail_that_follows_shows_events_when_they_come(interlock):
     with started(interlock, "events", "tail", session, "--follow") as tail:
         read_until(tail, "tool_call.completed")
         interlock("tool", "call", "bash", "--session", session, expect=3)
-        read_until(tail, "tool_call.denied")
+        assert "tool_call.completed" not in read_until(tail, "tool_call.denied"), "each is shown once"
 
 
 def test_a_chat_shows_its_question_before_it_waits_for_the_answer(interlock):
@@ -52,7 +52,7 @@ def test_a_chat_shows_its_question_before_it_waits_for_the_answer(interlock):
     with started(interlock, "chat") as chat:
         chat.stdin.write(b"go\n")
         chat.stdin.flush()
-        read_until(chat, "Go on?")
+        assert "Thank you." not in read_until(chat, "Go on?")
         chat.stdin.write(b"y\n")
         chat.stdin.flush()
         read_until(chat, "Thank you.")

@@ -37,5 +37,8 @@ def test_no_backup_is_restored_that_agents_could_have_written(interlock, tmp_pat
 
 
 def test_elsewhere_both_work(interlock, tmp_path):
+    session = interlock.json("tool", "call", "current_time")["session_id"]
     interlock("backup", str(tmp_path / "b.zip"))
+    interlock("sessions", "delete", session, "--yes")
     interlock("restore", str(tmp_path / "b.zip"), "--replace")
+    assert session in interlock("sessions", "list").stdout

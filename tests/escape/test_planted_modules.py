@@ -193,11 +193,15 @@ def test_an_environment_that_lies_elsewhere_is_in_nobodys_way(tmp_path, monkeypa
     monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2 ")
     monkeypatch.chdir(tmp_path)
     refuse_loading([tmp_path / "root"])
+    with pytest.raises(ValueError, match="other"):
+        refuse_loading([tmp_path / "other"])
 
 
 def test_a_folder_that_is_gone_is_in_nobodys_way(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     monkeypatch.setattr(sys, "path", ["", "relative", *sys.path])
+    with pytest.raises(ValueError, match="gone"):
+        refuse_loading([tmp_path])
     (tmp_path / "gone").rmdir()
-    refuse_loading([tmp_path / "root"])
+    refuse_loading([tmp_path])

@@ -40,8 +40,9 @@ async def test_a_session_that_is_deleted_by_somebody_who_leaves_is_erased_from_t
     await left(house, client)
     go_on.set()
     async with asyncio.timeout(10):
-        while forgotten != [session]:
+        while not forgotten:
             await asyncio.sleep(0.02)
+    assert forgotten == [session]
 
 
 async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_house, tmp_path, monkeypatch):
@@ -61,5 +62,6 @@ async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_house,
     await left(house, client)
     go_on.set()
     async with asyncio.timeout(10):
-        while not await house.office.runs.book.runs():
+        while not (runs := await house.office.runs.book.runs()):
             await asyncio.sleep(0.02)
+    assert [run.workflow for run in runs] == ["plan_build_review"]

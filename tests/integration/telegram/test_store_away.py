@@ -27,16 +27,19 @@ def fail_twice(monkeypatch, method):
         return await real(self, *arguments)
 
     monkeypatch.setattr(Records, method, failing)
+    return left
 
 
 async def test_a_question_is_put_when_it_can_be_stored(open_street, telegram, monkeypatch):
-    fail_twice(monkeypatch, "ask")
+    left = fail_twice(monkeypatch, "ask")
     street = await open_street(MODEL=script(ASKING, "msg:Thank you."))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Go on?")
     await telegram.press(ADA, shown.message_id, "Yes")
     await telegram.until_shown(ADA, "Thank you.")
     await street.delivered()
+    assert left == [0], "the store was never away"
+    assert len(await street.events("ask_user.answered")) == 1
 
 
 async def test_an_answer_is_recorded_as_sent_when_it_can_be_stored(open_street, telegram, monkeypatch):

@@ -171,3 +171,4 @@ async def test_a_clock_that_is_set_back_does_not_hold_a_message_up(open_street, 
     monkeypatch.setattr(conversation, "now_us", lambda: now_us() - day_us)
     street = await open_street(MODEL=script("msg:one"))
     await street.talk("a", "one")
+    assert await contents(street) == ["a"]

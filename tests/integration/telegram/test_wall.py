@@ -147,7 +147,10 @@ async def test_a_wall_is_closed_though_something_is_put_up_just_then():
         await asyncio.sleep(0.02)
         wall.say(Content("last"))
         await _turned(turns_of_the_loop)
-        await asyncio.wait_for(wall.close(), 5)
+        closing = asyncio.create_task(wall.close())
+        await asyncio.wait({closing}, timeout=5)
+        assert closing.done(), f"{turns_of_the_loop} turns of the loop later"
+        assert closing.exception() is None
 
 
 async def test_a_chat_is_left_though_somebody_writes_just_then():
