@@ -77,11 +77,9 @@ class OwnWorker:
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        from interlock.wiring.erasing import finish_erasures
-
         # It is tried again by the next one that is started.
         with suppress(StoreError):
-            await finish_erasures(self._runtime)
+            await self._runtime.sessions.finish_deletions()
         self._running = asyncio.create_task(self._worker.run())
         await asyncio.wait({self._running})
         if not self._running.cancelled():

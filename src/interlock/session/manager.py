@@ -40,6 +40,8 @@ _log = Log(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200
+# Whoever works is started more often than that.
+LATELY_US = 90 * 86_400 * 1_000_000
 
 INSERT_SESSION = """
 INSERT INTO sessions (id, kind, title, opened_by, created_us, mode, agent, model)
@@ -63,6 +65,7 @@ RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
 PRESENT_MODEL = "SELECT model FROM sessions WHERE id = ? AND deleted_us IS NULL"
 STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
 ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
+DELETED_SINCE = "SELECT id FROM sessions WHERE deleted_us > ?"
 MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
 ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
 # What it used stays: else a day's budget would begin anew with every session that is deleted.
@@ -222,6 +225,18 @@ class SessionManager:
 
         await self._events.transact(session_id, work)
         await self._threads.start(lambda: self._forget_files(session_id))
+
+    async def finish_deletions(self) -> None:
+        """The rows of a session go first and its files after that: a process may have ended in between."""
+        since = now_us() - LATELY_US
+        rows = await self._database.read(lambda db: db.query(DELETED_SINCE, (since,)))
+
+        def forget() -> None:
+            for (session_id,) in rows:
+                self._forget_files(session_id)
+
+        if rows:
+            await self._threads.start(forget)
 
     # -- what was said --
 
