@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from interlock.session.slash import Place, known_in
 from tests.e2e.shell import Shell, one_line_error
 from tests.e2e.terminal import CTRL_C, CTRL_D, Terminal, script
 
@@ -223,6 +224,43 @@ def test_what_is_pasted_in_several_lines_is_one_message(person):
     said = person.json("sessions", "show", terminal_session(person))["messages"]
     asked = [each["content"] for each in said if each["role"] == "user"]
     assert asked == ["help me with this:\nread notes.txt\n你好"]
+
+
+def test_every_command_of_the_table_is_carried_out(person):
+    names = [name for name in known_in(Place.terminal) if name != "quit"]
+    done = piped(person, "".join(f"/{name}\n" for name in names) + "/QUIT\nnever said\n")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "there is no /" not in done.stderr
+    assert "never said" not in done.stdout + done.stderr
+    for command in known_in(Place.terminal).values():
+        assert command.about in done.stdout
+
+
+def test_what_is_no_command_is_told_and_a_path_is_a_message(person):
+    done = piped(person, "/tool\n/undo it all\n/etc/hosts\n/history\n")
+    assert "there is no /tool; did you mean /tools?" in done.stderr
+    assert "/undo takes nothing behind it" in done.stderr
+    said = done.stdout.partition("] user\n")[2]
+    assert said.startswith("/etc/hosts\n")
+    assert "/tool\n" not in done.stdout
+
+
+def test_another_conversation_is_begun_with_its_first_words(person):
+    done = piped(person, "what time is it?\n/new\n/history\nhi\n/history\n")
+    assert "nothing was said yet" in done.stderr
+    assert done.stdout.count("] user\n") == 1
+    ways = [line for line in done.stderr.splitlines() if line.startswith("the session stays: ")]
+    assert len(set(ways)) == 2
+    assert len(person.json("sessions", "list")) == 2
+
+
+@pytest.mark.skipif("libedit" in (readline.__doc__ or ""), reason="libedit has other words for its keys")
+def test_the_tab_key_completes_a_command(person):
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        terminal.keys("/his\t\n")
+        assert "nothing was said yet" in terminal.reads()
 
 
 def test_no_color_is_heeded(person):

@@ -13,6 +13,7 @@ from interlock.cli.runtime import mode_argument
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import InterlockError, InvalidAnswer, ModeNotOpen, NothingToUndo
 from interlock.infra.text import visible
+from interlock.session.slash import Place, known_in, read_slash
 
 if TYPE_CHECKING:
     from interlock.channels.talk import Talk
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
     from interlock.worker.rows import Task
 
 LEAVING = ("/quit", "/exit")
-HELP = """\
-/mode [MODE]    the mode, and what is open; or switch to one that is open
-/tools          what can be used in this mode, and what not
-/why            what the last refusal was about, and which rule decided
-/model [NAME]   which model answers; or choose another that is configured
-/history        what was said in this session
-/build          build the newest plan of this session, if it was approved, in coding mode
-/undo           take back the last changes of files; once more, those before
-/quit           leave; the session stays (Ctrl-D too)
-Ctrl-C          cancel what is being worked on, and stay"""
 
 
 def chat(
@@ -81,24 +72,23 @@ class _Chat:
         self._desk = desk
         self._view = view
         self._commands: dict[str, Callable[[str], Coroutine[None, None, None]]] = {
-            "/mode": self._mode,
-            "/tools": self._tools,
-            "/why": self._why,
-            "/model": self._model,
-            "/history": self._history,
-            "/undo": self._undo,
-            "/help": self._help,
+            "help": self._help,
+            "mode": self._mode,
+            "tools": self._tools,
+            "why": self._why,
+            "model": self._model,
+            "history": self._history,
+            "undo": self._undo,
+            "new": self._new,
         }
 
     def converse(self) -> None:
         """Until the person leaves."""
         self._run(self._greet())
         self._guarded(self._resume)
-        while (words := _read_line()) not in LEAVING:
-            if words.startswith("/"):
-                self._guarded(lambda: self._command(words))
-            elif words:
-                self._guarded(lambda: self._say(words))
+        while (words := _read_line()).lower() not in LEAVING:
+            if words:
+                self._guarded(lambda: self._take(words))
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """What cannot be done is told, and the conversation goes on."""
@@ -111,16 +101,14 @@ class _Chat:
         except KeyboardInterrupt:
             note("\ninterrupted")
 
-    def _command(self, words: str) -> None:
-        name, _, rest = words.partition(" ")
-        if name == "/build":
+    def _take(self, words: str) -> None:
+        written = read_slash(words, Place.terminal)
+        if written is None:
+            self._say(words)
+        elif written.name == "build":
             self._build()
-            return
-        command = self._commands.get(name)
-        if command is None:
-            note(f"there is no {name}; /help tells what there is")
         else:
-            self._run(command(rest.strip()))
+            self._run(self._commands[written.name](written.rest))
 
     def _say(self, words: str) -> None:
         talk = self._run(self._desk.talk(words))
@@ -210,7 +198,15 @@ class _Chat:
             note(f"the session is in {stored} mode, which is not open now: {self._desk.way_back(stored)}")
 
     async def _help(self, _rest: str) -> None:
-        print_text(HELP)
+        for command in known_in(Place.terminal).values():
+            print_line(f"{f'/{command.name} {command.takes}':<16}{command.about}")
+        print_line("Ctrl-C          Cancel what is being worked on, and stay")
+
+    async def _new(self, _rest: str) -> None:
+        if self._desk.session_id is not None:
+            note(f"the session stays: {self._desk.way_back()}")
+        self._desk.begin_again()
+        await self._greet()
 
     async def _mode(self, rest: str) -> None:
         runtime = self._desk.office.runtime
@@ -301,8 +297,18 @@ def ask_line(prompt: str) -> str:
 
         # What is pasted in several lines is one message. Python switches this off for its own prompt.
         readline.parse_and_bind("set enable-bracketed-paste on")
+        readline.set_completer(_completed)
+        readline.set_completer_delims(" \t\n")
+        readline.parse_and_bind("tab: complete")
     # A question's own words may be in it.
     reasons, newline, last = visible(prompt, lines=True).rpartition("\n")
     if newline:
         note(reasons)
     return input(last)
+
+
+def _completed(word: str, number: int) -> str | None:
+    """What the Tab key makes of the beginning of a command: its n-th way, as readline asks."""
+    ways = [f"/{name} " for name in known_in(Place.terminal)] if word.startswith("/") else []
+    fitting = [way for way in ways if way.startswith(word)]
+    return fitting[number] if number < len(fitting) else None

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 Roots = Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())]
 
 MAX_TITLE = 60
-LAST_DENIAL = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
-ORDER BY seq DESC LIMIT 1
-"""
 LIMIT_OF_TASK = """
 SELECT payload FROM events WHERE stream = ? AND task = ? AND kind IN
     ('control.limit_reached', 'progress.stalled') AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
@@ -94,6 +90,11 @@ class Desk:
             )
             self._talk = self.talk_in(session.id)
         return self._talk
+
+    def begin_again(self) -> None:
+        """What is said next makes another session."""
+        self._talk = None
+        self._wanted = replace(self._wanted, session=None)
 
     async def mode(self) -> ToolMode:
         if self._talk is None:
@@ -175,14 +176,10 @@ class Desk:
         return await self.office.tasks.list_tasks(session_id=self.session_id or "")
 
     async def last_denial(self) -> dict[str, Any] | None:
-        """The newest refusal of the session, as the log has it."""
-        import orjson
+        from interlock.session.slash import last_denial
 
-        if self.session_id is None:
-            return None
-        place = (self.session_id,)
-        rows = await self.office.runtime.database.read(lambda db: db.query(LAST_DENIAL, place))
-        return dict(orjson.loads(rows[0][0])) if rows else None
+        session_id = self.session_id or ""
+        return await self.office.runtime.database.read(lambda db: last_denial(db, session_id))
 
     async def answer_of(self, task: "Task") -> str:
         """The last words of a task, whoever worked on it; empty where it has none."""

@@ -3,8 +3,6 @@
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import orjson
-
 from interlock.channels.telegram.admission import Admission
 from interlock.channels.telegram.content import Button, Content
 from interlock.channels.telegram.records import Records
@@ -12,28 +10,17 @@ from interlock.channels.telegram.services import Services, Undone, person
 from interlock.channels.telegram.updates import Incoming
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.errors import NothingToUndo, PersonError, SessionNotFound, WrongTaskStatus
+from interlock.session.slash import Place, known_in, last_denial
 from interlock.worker.rows import Task
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 # As Telegram lists them for people.
-COMMANDS = {
-    "new": "Begin another conversation",
-    "mode": "The mode, and those that are open",
-    "tools": "What can be used in this mode, and what not",
-    "why": "What the last refusal was about",
-    "cancel": "Cancel what you asked for and is not done",
-    "undo": "Take back the last changes of files you asked for",
-    "help": "What can be written here",
-}
+COMMANDS = {name: command.about for name, command in known_in(Place.telegram).items()}
 HELP = "Write what you want done. What else there is:\n" + "\n".join(
     f"/{name}: {text}" for name, text in COMMANDS.items()
 )
-LAST_DENIAL = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
-ORDER BY seq DESC LIMIT 1
-"""
 MODE_PRESS = "m"
 NOT_YOURS = "What runs here was asked for by somebody else; they or an operator can cancel it."
 
@@ -125,10 +112,9 @@ class Commands:
 
     async def _why(self, asked: Incoming) -> Content:
         session_id = await self._records.session_of(asked.chat_id) or ""
-        rows = await self._services.database.read(lambda db: db.query(LAST_DENIAL, (session_id,)))
-        if not rows:
+        denial = await self._services.database.read(lambda db: last_denial(db, session_id))
+        if denial is None:
             return Content("Nothing was refused in this conversation.")
-        denial = orjson.loads(rows[0][0])
         lines = [
             f"Refused: {denial.get('error', '')}",
             f"Code: {denial.get('error_code', '')} in {denial.get('mode', '')} mode",

@@ -9,6 +9,7 @@ import orjson
 
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
+from interlock.session.slash import Place, known_in
 
 if TYPE_CHECKING:
     from telegram import CallbackQuery, Message, MessageEntity, Update
@@ -20,7 +21,7 @@ _COMMAND = re.compile(r"/([A-Za-z0-9_]{1,32})(?:@([A-Za-z0-9_]{1,64}))?(?:\s+(.*
 
 
 # Anything else with a slash is told to be no command, and not repeated.
-KNOWN_COMMANDS = frozenset({"start", "new", "mode", "tools", "why", "cancel", "undo", "help"})
+KNOWN_COMMANDS = frozenset({"start", *known_in(Place.telegram)})
 
 
 class Kind(StrEnum):

@@ -27,6 +27,7 @@ from interlock.gateway.services import Json, Services
 from interlock.infra.errors import PersonError
 from interlock.session.messages import must_be_there
 from interlock.session.search import search_sessions
+from interlock.session.slash import Place, known_in
 from interlock.store.driver import Connection
 from interlock.worker.rows import under_way
 
@@ -236,6 +237,9 @@ async def info(call: Call[NoParams]) -> Json:
         "sandbox": dict(about.sandbox),
         "roots": list(about.roots),
         "retention_days": about.retention_days,
+        "commands": [
+            {"name": command.name, "takes": command.takes} for command in known_in(Place.page).values()
+        ],
     }
 
 

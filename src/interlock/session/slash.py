@@ -1,0 +1,88 @@
+"""What a person writes with a slash: one table for the page, the terminal and chats.
+
+Each place carries them out in its own way. Nothing that looks like one of them is ever said to a model.
+"""
+
+import difflib
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from interlock.infra.errors import BadUsage
+from interlock.infra.records import dataclass
+
+if TYPE_CHECKING:
+    from interlock.store.driver import Connection
+
+LAST_DENIAL = """
+SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
+ORDER BY seq DESC LIMIT 1
+"""
+# One word behind the slash. /etc/hosts is none, and so a message that begins with a path stays one.
+_WRITTEN = re.compile(r"/(\w*)(?:\s+(.*))?", re.DOTALL)
+
+
+class Place(StrEnum):
+    page = "page"
+    terminal = "terminal"
+    telegram = "telegram"
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """`takes` is what may stand behind it, as help shows it; empty where nothing may."""
+
+    name: str
+    about: str
+    takes: str = ""
+    places: frozenset[Place] = frozenset(Place)
+
+
+_HERE = frozenset({Place.page, Place.terminal})
+
+SLASH_COMMANDS = (
+    SlashCommand("help", "What can be written here"),
+    SlashCommand("mode", "The mode, and those that are open; or switch to one", "[MODE]"),
+    SlashCommand("tools", "What can be used in this mode, and what not"),
+    SlashCommand("why", "What the last refusal was about, and which rule decided"),
+    SlashCommand("model", "Which model answers; or choose another that is configured", "[NAME]", _HERE),
+    SlashCommand("history", "What was said here, from the beginning", places=_HERE),
+    SlashCommand("build", "Build the newest plan, if it was approved, in coding mode", places=_HERE),
+    SlashCommand("undo", "Take back the last changes of files; once more, those before"),
+    SlashCommand("cancel", "Cancel what is not done yet", places=frozenset({Place.page, Place.telegram})),
+    SlashCommand("new", "Begin another conversation"),
+    SlashCommand("quit", "Leave; the session stays (Ctrl-D too)", places=frozenset({Place.terminal})),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    name: str
+    rest: str
+
+
+def known_in(place: Place) -> dict[str, SlashCommand]:
+    return {command.name: command for command in SLASH_COMMANDS if place in command.places}
+
+
+def read_slash(words: str, place: Place) -> Written | None:
+    """None: it is a message. Raises `BadUsage` for what is neither that nor one of the commands."""
+    found = _WRITTEN.fullmatch(words.strip())
+    if found is None:
+        return None
+    known, name, rest = known_in(place), found[1].lower(), (found[2] or "").strip()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean /{near[0]}? " if near else ""
+        raise BadUsage(f"there is no /{name}; {meant}/help tells what there is")
+    if rest and not known[name].takes:
+        raise BadUsage(f"/{name} takes nothing behind it")
+    return Written(name, rest)
+
+
+def last_denial(connection: "Connection", session_id: str) -> dict[str, Any] | None:
+    """What /why tells of: the newest refusal of the session, as the log has it."""
+    rows = connection.query(LAST_DENIAL, (session_id,))
+    return dict(orjson.loads(rows[0][0])) if rows else None
