@@ -30,6 +30,7 @@ from interlock.gates.verdict import (
     cannot_work,
     denied_by_mode,
     mode_not_open,
+    not_for_this_task,
     switched_off,
 )
 from interlock.infra.logging import Log
@@ -148,7 +149,7 @@ class AuthorityCache:
         return authority
 
 
-# -- the seven layers, in order ----------------------------------------------------------------------
+# -- the layers, in order ----------------------------------------------------------------------------
 
 
 def _judge(registry: ToolRegistry, tool: BaseTool, situation: Situation, merged: ToolPolicy) -> Verdict:
@@ -200,7 +201,8 @@ def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) ->
 def _judge_capabilities(tool: BaseTool, capabilities: Capabilities) -> Denied | None:
     for need in sorted(tool.needs):
         if reason := capabilities.why_missing(need):
-            return cannot_work(tool.name, reason)
+            is_of_task = need in capabilities.of_tasks
+            return not_for_this_task(tool.name, reason) if is_of_task else cannot_work(tool.name, reason)
     return cannot_work(tool.name, tool.unavailable) if tool.unavailable else None
 
 

@@ -14,6 +14,8 @@ class Capabilities:
     """What works on this machine. A need that nobody vouched for is missing."""
 
     present: frozenset[str] = frozenset()
+    # What a task brings along or does not, whatever the machine has.
+    of_tasks: frozenset[str] = frozenset()
     missing_reasons: tuple[tuple[str, str], ...] = ()
     roots: tuple[Path, ...] = ()
     protected_names: tuple[str, ...] = ()

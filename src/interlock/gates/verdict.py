@@ -22,6 +22,7 @@ class Layer(StrEnum):
     settings = "settings"
     agent = "agent"
     node = "node"
+    task = "task"
     capability = "capability"
     arguments = "arguments"
 
@@ -34,6 +35,7 @@ LAYER_NAMES = {
     Layer.settings: "the stored settings",
     Layer.agent: "the agent's policy",
     Layer.node: "the policy of the workflow step, or of who handed the task over",
+    Layer.task: "what kind of task it is",
     Layer.capability: "what works on this machine",
     Layer.arguments: "the rules for this call's arguments",
 }
@@ -121,6 +123,17 @@ def cannot_work(tool_name: str, reason: str) -> Denied:
         Layer.capability,
         f"{tool_name} is not available here: {reason}",
         "Only the operator can put right what is missing; go on without it.",
+    )
+
+
+def not_for_this_task(tool_name: str, reason: str) -> Denied:
+    """Nothing is missing and nobody switched it off: it is for tasks of another kind."""
+    return Denied(
+        tool_name,
+        ErrorCode.TOOL_NOT_AVAILABLE,
+        Layer.task,
+        f"{tool_name} is not available here: {reason}",
+        "No mode and no setting opens it for this task. Go on without it.",
     )
 
 

@@ -22,7 +22,7 @@ IN_A_STEP = frozenset({CHILDREN, STEP})
 
 # What only some tasks can do: who works on such a one offers it.
 _OF_TASKS = {
-    STEP: "it belongs to the steps of a workflow",
+    STEP: "it is for the steps of a workflow, and this is none",
     CHILDREN: "only an agent at work can hand a task over, and not deeper than twice in a row",
 }
 
@@ -98,6 +98,7 @@ def capabilities(
             missing[program.capability] = f"the program {program.names[0]} is missing; {program.hint}"
     return Capabilities(
         present=frozenset(present),
+        of_tasks=frozenset({"person", *_OF_TASKS}),
         missing_reasons=tuple(missing.items()),
         roots=roots or (),
         protected_names=protected_names,

@@ -61,7 +61,7 @@ async def test_outside_of_a_run_there_is_no_step_to_complete(tmp_path, monkeypat
         assert (await hall.office.tasks.get(task.id)).status == "done"
         (denied,) = hall.results(session.id)
         assert denied["error_code"] == "TOOL_NOT_AVAILABLE"
-        assert "it belongs to the steps of a workflow" in denied["message"]
+        assert "it is for the steps of a workflow, and this is none" in denied["message"]
 
 
 async def test_a_transition_that_no_edge_makes_is_refused_with_the_allowed_ones(tmp_path, monkeypatch):

@@ -188,6 +188,17 @@ def test_the_first_layer_that_denies_decides(registry, name, situation, layer, c
     assert denied.next_action
 
 
+def test_what_a_task_does_not_bring_along_is_no_matter_of_the_machine(registry):
+    registry.register(DeclaredTool("complete_step", needs=frozenset({"step"}), modes=ALL_MODES))
+    here = Capabilities(of_tasks=frozenset({"step"}), missing_reasons=(("step", "this is no step"),))
+    denied = verdict(registry, "complete_step", capabilities=here)
+    assert (denied.layer, denied.error_code) == (Layer.task, ErrorCode.TOOL_NOT_AVAILABLE)
+    assert denied.message == "complete_step is not available here: this is no step"
+    assert "operator" not in denied.next_action
+    brought = here.offering(frozenset({"step"}))
+    assert isinstance(verdict(registry, "complete_step", capabilities=brought), Allowed)
+
+
 @pytest.mark.parametrize("group", ToolGroup)
 @pytest.mark.parametrize("mode", ToolMode)
 def test_a_group_never_grants_anything(group, mode):

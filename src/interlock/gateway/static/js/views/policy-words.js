@@ -3,7 +3,7 @@
 export const MODES = ['chat_safe', 'chat', 'plan', 'coding'];
 /** Who can say no, in the order in which they are asked. */
 export const LAYERS = [
-  'declaration', 'override', 'mode', 'environment', 'settings', 'agent', 'node', 'capability', 'arguments',
+  'declaration', 'override', 'mode', 'environment', 'settings', 'agent', 'node', 'task', 'capability', 'arguments',
 ];
 const GROUPS = ['world', 'ui', 'memory', 'code', 'media', 'mcp'];
 const EFFECTS = ['read', 'ask', 'write', 'exec', 'special'];
