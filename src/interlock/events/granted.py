@@ -37,15 +37,12 @@ class ToldGrants:
     def __init__(self) -> None:
         self._versions: set[int] = set()
         self._servers: dict[str, _Server] = {}
-        self._is_partly_erased = False
 
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
         if header.stream != SYSTEM_STREAM:
             return
-        if stored.payload is None:
-            self._is_partly_erased |= header.kind in _OF_SERVERS
-        elif header.kind == SettingsChanged.kind or header.kind in _OF_SERVERS:
+        if header.kind == SettingsChanged.kind or header.kind in _OF_SERVERS:
             self._take(header.seq, stored.event())
 
     def _take(self, seq: int, event: Event | None) -> None:
@@ -84,8 +81,7 @@ class ToldGrants:
             elif orjson.loads(rows[name]) != told.definition:
                 yield told.seq, "broken", f"the MCP server {name} was changed"
         for name in sorted(rows.keys() - self._servers.keys()):
-            if not self._is_partly_erased:
-                yield 0, "broken", f"no event tells of the MCP server {name}"
+            yield 0, "broken", f"no event tells of the MCP server {name}"
 
     def _of_classes(self, rows: dict[tuple[str, str], dict[str, Any]]) -> Iterator[Difference]:
         told = {
@@ -100,8 +96,7 @@ class ToldGrants:
             elif {name: row.get(name) for name in given} != given:
                 yield seq, "broken", f"the class of {tool} of the MCP server {server} was changed"
         for server, tool in sorted(rows.keys() - told.keys()):
-            if not self._is_partly_erased:
-                yield 0, "broken", f"no event tells of the class of {tool} of the MCP server {server}"
+            yield 0, "broken", f"no event tells of the class of {tool} of the MCP server {server}"
 
 
 def _is_there(connection: Connection, table: str) -> bool:

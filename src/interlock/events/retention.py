@@ -13,18 +13,12 @@ from interlock.events.catalog import (
     AskUserAnswered,
     AskUserAsked,
     AskUserExpired,
-    AuthorityCompiled,
-    LogCheckpoint,
     LogErased,
     MessageAppended,
-    SessionCreated,
-    SessionDeleted,
-    SettingsChanged,
 )
 from interlock.events.chain import now_us
+from interlock.events.erasures import KEPT
 from interlock.events.log import EventLog, Transaction
-from interlock.events.mcp import McpServerAdded, McpServerRemoved, McpToolClassed
-from interlock.events.work import TurnCompleted
 from interlock.infra.errors import InterlockError
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
@@ -33,15 +27,6 @@ from interlock.store.driver import Connection, Row
 
 _log = Log(__name__)
 
-# What is read long after it happened: `events verify` needs these to tell an erasure, a checkpoint, a
-# version of the settings, a digest, an MCP server and the class of a tool from a forgery; `policy show`
-# reads the digests; a session's first event says what it is; what a session used counts against its budget
-# for as long as it lives.
-KEPT = (
-    *(LogErased, LogCheckpoint, SettingsChanged, AuthorityCompiled),
-    *(McpServerAdded, McpServerRemoved, McpToolClassed),
-    *(SessionCreated, SessionDeleted, TurnCompleted),
-)
 _QUESTION_KINDS = frozenset(event.kind for event in (AskUserAsked, AskUserAnswered, AskUserExpired))
 
 
@@ -51,7 +36,7 @@ def _listed(kinds: Iterable[str]) -> str:
 
 QUESTIONS = _listed(_QUESTION_KINDS)
 # Kinds of another version of Interlock are left to that version.
-ERASED = _listed(set(KINDS) - {event.kind for event in KEPT})
+ERASED = _listed(set(KINDS) - KEPT)
 
 # A task's events are as old as its end; what belongs to no task is as old as itself.
 _OLD = """

@@ -15,7 +15,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.chain import GENESIS, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
-from interlock.events.erasures import ErasedNumbers, Erasures
+from interlock.events.erasures import Erased, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.granted import ToldGrants
 from interlock.events.ran import ToldRuns
@@ -91,9 +91,7 @@ def _first_fault(connection: Connection, stream: str, report: Report, erasures: 
         return [Fault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
 
 
-def _faults_of(
-    connection: Connection, stream: str, report: Report, erased: ErasedNumbers
-) -> Iterator[Fault]:
+def _faults_of(connection: Connection, stream: str, report: Report, erased: Erased) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
     questions, runs, session, grants = ToldQuestions(), ToldRuns(), ToldSession(), ToldGrants()
     for stored in whole_stream(connection, stream):
@@ -122,20 +120,15 @@ def _faults_of(
         yield Fault(stream, seq, what, detail)
 
 
-def _faults_of_event(stored: StoredEvent, chained: bytes, erased: ErasedNumbers) -> Iterator[Fault]:
+def _faults_of_event(stored: StoredEvent, chained: bytes, erased: Erased) -> Iterator[Fault]:
     header = stored.header
     if stored.prev_hash != chained:
         yield Fault(header.stream, header.seq, "broken", "it does not follow from the event before")
     if link(stored.prev_hash, header.encoded(), stored.payload_hash) != stored.hash:
         yield Fault(header.stream, header.seq, "broken", "its hash does not match its header")
     if stored.payload is None:
-        if header.seq not in erased:
-            yield Fault(
-                header.stream,
-                header.seq,
-                "broken",
-                "its payload is gone and no erasure is on record",
-            )
+        if objection := erased.objection(header):
+            yield Fault(header.stream, header.seq, "broken", objection)
     elif sha256(stored.payload.encode()).digest() != stored.payload_hash:
         yield Fault(header.stream, header.seq, "broken", "its payload was changed")
 

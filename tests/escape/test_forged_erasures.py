@@ -1,0 +1,89 @@
+"""Somebody who writes to the database also writes that something was erased, to hide what they did.
+
+What retention erases is bounded: it never takes what the log is checked by, and nothing that is younger
+than the day it names. A record of an erasure that goes beyond it vouches for nothing.
+"""
+
+import pytest
+
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import SYSTEM_STREAM, LogErased, SessionDeleted
+from interlock.events.chain import now_us
+from interlock.events.checkpoint import write_checkpoint
+from interlock.events.retention import Retention
+from interlock.session.models import Role
+from tests.conftest import Store
+from tests.escape.victim import faults, new_session, renamed
+
+DAY_US = 86_400_000_000
+ERASE = "UPDATE events SET payload = NULL WHERE stream = ? AND seq = ?"
+
+
+async def forge_sweep(store: Store, stream: str, *numbers: int, before_us: int | None = None) -> None:
+    """As whoever can write to the database can: a record that is chained like any other."""
+    before_us = now_us() + DAY_US if before_us is None else before_us
+    spans = [[number, number] for number in numbers]
+    sweep = LogErased(of=stream, before_us=before_us, events=len(numbers), messages=0, ranges=spans)
+    await store.log.append(SYSTEM_STREAM, sweep)
+    for number in numbers:
+        store.execute(ERASE, stream, number)
+
+
+def last(store: Store, stream: str) -> int:
+    return int(store.query("SELECT max(seq) FROM events WHERE stream = ?", stream)[0][0])
+
+
+def remove(store: Store, session: str) -> None:
+    for table, column in (
+        *(("messages", "session_id"), ("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")),
+    ):
+        store.execute(f"DELETE FROM {table} WHERE {column} = ?", session)
+
+
+async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: Store):
+    session = await new_session(store)
+    await store.sessions.append_message(session, Role.user, "hello")
+    anchor = await write_checkpoint(store.log)
+    await forge_sweep(store, SYSTEM_STREAM, anchor.seq)
+    remove(store, session)
+    (fault,) = faults(store, anchor=anchor)
+    assert f"system #{anchor.seq}" in fault
+    assert "never erased" in fault
+
+
+async def test_no_deletion_of_a_session_erases_what_stands_in_the_system_stream(store: Store):
+    session = await new_session(store)
+    anchor = await write_checkpoint(store.log)
+    await store.log.append(SYSTEM_STREAM, SessionDeleted(who="x", erased_through_seq=anchor.seq))
+    store.execute(ERASE, SYSTEM_STREAM, anchor.seq)
+    remove(store, session)
+    assert f"system #{anchor.seq}" in faults(store, anchor=anchor)[0]
+
+
+async def test_a_version_of_the_settings_cannot_be_swept_away_with_its_event(store: Store):
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    store.execute("UPDATE settings_versions SET document = '{}'")
+    await forge_sweep(store, SYSTEM_STREAM, last(store, SYSTEM_STREAM))
+    assert "never erased" in faults(store)[0]
+
+
+@pytest.mark.parametrize("what", ["the mode", "the model"])
+async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: Store, what):
+    """By a real sweep: what people switched stays on record, so the row cannot be changed afterwards."""
+    session = await new_session(store)
+    await store.switch(*ToolMode).switch(session, ToolMode.chat, who="ada")
+    await store.sessions.choose_model(session, "demo", who="ada")
+    await store.sessions.append_message(session, Role.user, "hello")
+    later = now_us() + 3 * DAY_US
+    assert (await Retention(store.log, store.database, 1, lambda: later).sweep()).messages == 1
+    assert faults(store) == []
+    change = {"the mode": "mode = 'coding'", "the model": "model = 'dear'"}[what]
+    store.execute(f"UPDATE sessions SET {change}")
+    assert len(faults(store)) == 1
+
+
+async def test_a_sweep_vouches_for_nothing_younger_than_the_day_it_names(store: Store):
+    session = await new_session(store)
+    await store.log.append(session, renamed("what was done today"))
+    await forge_sweep(store, session, last(store, session), before_us=now_us() - DAY_US)
+    assert "no erasure is on record" in faults(store)[0]
