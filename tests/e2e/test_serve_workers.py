@@ -17,12 +17,12 @@ SCRIPT = json.dumps(["sleep:150", "call:current_time {}", "sleep:150", "msg:Here
 
 
 class Serving:
-    def __init__(self, folder, *options, script=SCRIPT):
+    def __init__(self, folder, *options, script=SCRIPT, lease_seconds=2):
         self.environment = dict(os.environ) | {
             "INTERLOCK_STATE_DIR": str(folder / "state"),
             "WORKSPACE_DIR": str(folder / "workspace"),
             "MODEL": f"scripted:{script}",
-            "SESSION_LEASE_SECONDS": "2",
+            "SESSION_LEASE_SECONDS": str(lease_seconds),
             "WORKER_STABLE_SECONDS": "1",
         }
         command = [sys.executable, "-m", "interlock", "serve", "--port", "0", *options]
@@ -43,8 +43,8 @@ class Serving:
         lines = self.interlock("events", "tail", "system", "--json", "--limit", "1000").splitlines()
         return [event["payload"] for event in map(json.loads, lines) if event["kind"] == kind]
 
-    async def client(self):
-        token = await asyncio.to_thread(self.interlock, "token", "add", "tester")
+    async def client(self, name="tester"):
+        token = await asyncio.to_thread(self.interlock, "token", "add", name)
         address = self.link.split("/#")[0].replace("http", "ws") + "/ws"
         return Client(
             await connect(address, additional_headers={"Authorization": f"Bearer {token.strip()}"})

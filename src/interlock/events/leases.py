@@ -5,6 +5,7 @@ token only grows. What a holder does in between, and must not do late, is asked 
 """
 
 import time
+from collections.abc import Callable
 
 from interlock.events.log import Transaction
 from interlock.infra.text import storable
@@ -25,6 +26,8 @@ UPDATE TABLE_OF_LEASES SET expires_ms = {LEASE_MS} + ?
 WHERE THE_KEY = ? AND token = ? AND expires_ms > {LEASE_MS}
 """
 _GIVE_BACK = "UPDATE TABLE_OF_LEASES SET expires_ms = 0 WHERE THE_KEY = ? AND token = ?"
+_HOLDER = "SELECT holder FROM TABLE_OF_LEASES WHERE THE_KEY = ? {FOR_UPDATE}"
+_FREE = "UPDATE TABLE_OF_LEASES SET expires_ms = 0 WHERE THE_KEY = ?"
 _IS_HELD = """
 SELECT 1 FROM TABLE_OF_LEASES
 WHERE THE_KEY = ? AND token = ? AND expires_ms > {LEASE_MS} {FOR_SHARE}
@@ -49,6 +52,7 @@ class LeaseRows:
 
         self._take, self._renew = named(_TAKE), named(_RENEW)
         self._give_back, self._is_held = named(_GIVE_BACK), named(_IS_HELD)
+        self._holder, self._free = named(_HOLDER), named(_FREE)
         self._milliseconds = int(seconds * 1000)
 
     def take(self, transaction: Transaction, key: str | int, holder: str) -> int | None:
@@ -56,6 +60,19 @@ class LeaseRows:
         transaction.next_seq()
         rows = transaction.connection.query(self._take, (key, storable(holder), self._milliseconds))
         return int(rows[0][0]) if rows else None
+
+    def take_from(
+        self, is_gone: Callable[[str], bool], transaction: Transaction, key: str | int, holder: str
+    ) -> int | None:
+        """The same, also where it is held by somebody who is known to have gone."""
+        token = self.take(transaction, key, holder)
+        if token is not None:
+            return token
+        rows = transaction.connection.query(self._holder, (key,))
+        if not rows or not is_gone(str(rows[0][0])):
+            return None
+        transaction.connection.change(self._free, (key,))
+        return self.take(transaction, key, holder)
 
     def renew(self, transaction: Transaction, key: str | int, token: int) -> bool:
         transaction.next_seq()

@@ -23,12 +23,16 @@ from interlock.infra.errors import (
 )
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
+from interlock.store.lives import Lives
 
 _log = Log(__name__)
 
 Result = TypeVar("Result")
 
 FIRST_DELAY_SECONDS = 0.05
+
+# Between a holder and the lock that its process holds for as long as it lives.
+_UNDER = " under "
 
 
 @dataclass(slots=True)
@@ -60,10 +64,13 @@ class Lease:
 
 
 class SessionLeases:
-    def __init__(self, log: EventLog, *, seconds: float) -> None:
+    """`lives` is there where all processes run on one machine: then its kernel knows which have gone."""
+
+    def __init__(self, log: EventLog, *, seconds: float, lives: Lives | None = None) -> None:
         self._events = log
         self._seconds = seconds
         self._rows = LeaseRows("session_leases", "session_id", seconds=seconds)
+        self._lives = lives
 
     async def take(self, session_id: str, holder: str) -> Lease | None:
         """The lease, or None while somebody else holds the session."""
@@ -75,8 +82,10 @@ class SessionLeases:
     ) -> tuple[Lease, Result] | None:
         """The same, with what `begin` came to: it is part of the transaction that takes the session."""
 
+        named = self._named(holder)
+
         def work(transaction: Transaction) -> tuple[int, Result] | None:
-            token = self._rows.take(transaction, session_id, holder)
+            token = self._rows.take_from(self.is_gone, transaction, session_id, named)
             return None if token is None else (token, begin(transaction))
 
         asked = now()
@@ -85,6 +94,15 @@ class SessionLeases:
             return None
         tenure = Tenure(asked + self._seconds)
         return Lease(session_id, taken[0], holder, self._seconds, tenure=tenure), taken[1]
+
+    def is_gone(self, holder: str) -> bool:
+        """Of a holder as it stands in the row: whether its process has certainly ended. In any thread."""
+        _, marked, lock = holder.rpartition(_UNDER)
+        return bool(marked) and self._lives is not None and self._lives.is_gone(lock)
+
+    def _named(self, holder: str) -> str:
+        lock = None if self._lives is None else self._lives.own_name()
+        return holder if lock is None else f"{holder}{_UNDER}{lock}"
 
     async def renew(self, lease: Lease) -> None:
         def work(transaction: Transaction) -> bool:

@@ -145,7 +145,16 @@ def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
     )
     live = Live(runtime.wire)
     return Office(
-        *(runtime, agents, models, prompts, loop, tasks, live, Backlog(runtime.database)),
+        *(
+            runtime,
+            agents,
+            models,
+            prompts,
+            loop,
+            tasks,
+            live,
+            Backlog(runtime.database, runtime.leases.is_gone),
+        ),
         open_runs(runtime, agents, tasks),
         _plans(runtime, tasks),
     )

@@ -37,6 +37,7 @@ from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore, SettingsVersion
 from interlock.store.database import Database, StoreConfig, open_database
+from interlock.store.lives import Lives
 from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.delegate import Delegation
 from interlock.tools.builtins.generate_image import ImageServices
@@ -87,6 +88,8 @@ class Runtime:
     wire: Wire
     bell: InProcessBell
     sessions: SessionManager
+    # Which of the processes live that share an SQLite store.
+    lives: Lives | None
     leases: SessionLeases
     mode_switch: ModeSwitch
     stored_settings: SettingsStore
@@ -153,6 +156,9 @@ class Runtime:
             await self.sandbox.backend.close()
         self.log.close()
         self.database.close()
+        if self.lives is not None:
+            # Nothing is written here any more: what could not be given back is free for others.
+            self.lives.close()
 
 
 Places = tuple[KeptVersions, KeptOutputs, Choice, tuple[Path, ...]]
@@ -213,6 +219,7 @@ def open_runtime(
     redact_lines(redactor.value)
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
+    lives = _lives(database.config)
     open_modes = settings.session.open_modes | frozenset(opened)
     wire = _wire(settings)
     bell = InProcessBell(wire)
@@ -231,7 +238,8 @@ def open_runtime(
         wire=wire,
         bell=bell,
         sessions=_sessions(settings, database, log, redactor, open_modes, (kept.forget, outputs.forget)),
-        leases=SessionLeases(log, seconds=settings.session.lease_seconds),
+        lives=lives,
+        leases=SessionLeases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
         stored_settings=SettingsStore(database, log, redactor),
         questions=questions,
@@ -257,6 +265,11 @@ def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Pla
         sandbox,
         roots,
     )
+
+
+def _lives(config: StoreConfig) -> Lives | None:
+    """Beside an SQLite store: who uses one that machines share may be on any of them."""
+    return Lives(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
 
 def _undo_desk(kept: KeptVersions, database: Database, log: EventLog) -> UndoDesk:

@@ -6,12 +6,13 @@ the wire's (`wire.py`): a Unix socket on one machine, NATS on many.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from enum import Enum, auto
 from typing import Protocol
 
 from interlock.store.database import Database
-from interlock.worker.rows import FIND_WORK, LOOK_AT, TO_STOP
+from interlock.store.driver import Connection
+from interlock.worker.rows import FIND_WORK, HELD_WORK, LOOK_AT, TO_STOP
 from interlock.worker.wire import Ring, Stir, Wire
 
 
@@ -94,22 +95,32 @@ class Prospect(Enum):
 
 
 class Backlog:
-    """What there is to do, as the store has it."""
+    """What there is to do, as the store has it.
 
-    def __init__(self, database: Database) -> None:
+    `is_gone` tells of a holder that its process has ended, where anybody can know: with SQLite alone.
+    """
+
+    def __init__(self, database: Database, is_gone: Callable[[str], bool] | None = None) -> None:
         self._database = database
+        self._is_gone = is_gone if database.dialect == "sqlite" else None
 
     async def find_work(self, limit: int) -> list[str]:
         """Sessions whose next task is queued, or was left by a dead worker, and that nobody holds."""
-        rows = await self._database.read(lambda db: db.query(FIND_WORK, (limit,) * 3))
-        return [str(row[0]) for row in rows]
+        return await self._database.read(lambda db: self._found(db, limit))
+
+    def _found(self, connection: Connection, limit: int) -> list[str]:
+        found = [str(row[0]) for row in connection.query(FIND_WORK, (limit,) * 3)]
+        if self._is_gone is None or len(found) >= limit:
+            return found
+        held = connection.query(HELD_WORK)
+        return [*found, *(str(session) for session, holder in held if self._is_gone(str(holder)))][:limit]
 
     async def look_at(self, session_id: str) -> Prospect:
         rows = await self._database.glance(LOOK_AT, (session_id,))
         if not rows or rows[0][0] == "waiting":
             return Prospect.nothing
-        status, is_to_stop, is_held = rows[0]
-        if not is_held:
+        status, is_to_stop, holder = rows[0]
+        if holder is None or (self._is_gone is not None and self._is_gone(str(holder))):
             return Prospect.free
         return Prospect.to_stop if status == "running" and is_to_stop else Prospect.held
 

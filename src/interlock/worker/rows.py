@@ -89,10 +89,10 @@ SELECT {_NAMES} FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """  # noqa: S608
 
-# The same, and whether somebody holds the session.
+# The same, and who holds the session.
 LOOK_AT = """
-SELECT status, cancel_requested_us IS NOT NULL, EXISTS (
-    SELECT 1 FROM session_leases l WHERE l.session_id = tasks.session_id
+SELECT status, cancel_requested_us IS NOT NULL, (
+    SELECT l.holder FROM session_leases l WHERE l.session_id = tasks.session_id
         AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS})
 FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
@@ -148,6 +148,11 @@ SELECT session_id FROM (
     SELECT * FROM ({_TO_DO.replace("{status}", "queued")}) AS queued
 ) AS to_do ORDER BY created_us, session_id LIMIT ?
 """  # noqa: S608
+# Those that somebody holds though there is work, with the holder: it may have gone.
+HELD_WORK = """
+SELECT DISTINCT l.session_id, l.holder FROM tasks t JOIN session_leases l ON l.session_id = t.session_id
+WHERE t.status IN ('queued', 'running') AND l.expires_ms > {LEASE_MS} AND l.expires_ms <= {LAST_LEASE_MS}
+"""
 _UNDER_WAY = """
 SELECT session_id, status FROM tasks
 WHERE session_id IN ({sessions}) AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq DESC

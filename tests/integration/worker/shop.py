@@ -17,6 +17,7 @@ from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease, SessionLeases
 from interlock.session.manager import SessionManager
+from interlock.store.lives import Lives
 from interlock.worker.handler import Done, TaskOutcome
 from interlock.worker.queue import Backlog, InProcessBell
 from interlock.worker.rows import Task, TaskStatus
@@ -54,6 +55,7 @@ class Shop:
         queue_limit: int = 20,
         lease_seconds: float = 5.0,
         max_interruptions: int = MAX_INTERRUPTIONS,
+        lives: Lives | None = None,
     ) -> None:
         self.store = store
         self.redactor = Redactor([SECRET])
@@ -64,8 +66,8 @@ class Shop:
             default_mode=ToolMode.chat_safe,
             open_modes=frozenset(ToolMode),
         )
-        self.leases = SessionLeases(store.log, seconds=lease_seconds)
-        self.backlog = Backlog(store.database)
+        self.leases = SessionLeases(store.log, seconds=lease_seconds, lives=lives)
+        self.backlog = Backlog(store.database, self.leases.is_gone)
         self.tasks = TaskDesk(
             *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bell),
             queue_limit=queue_limit,

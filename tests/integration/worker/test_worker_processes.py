@@ -30,12 +30,14 @@ WHERE t.status = 'running' AND l.expires_ms > 0
 
 
 class WorkerProcess:
-    def __init__(self, store: Store, name: str, errors: Path, max_interruptions: int) -> None:
+    def __init__(
+        self, store: Store, name: str, errors: Path, max_interruptions: int, lease_seconds: float
+    ) -> None:
         command = [sys.executable, "-m", "tests.integration.worker.worker_process", store.config.url, name]
         self.name = name
         with errors.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*command, str(LEASE_SECONDS), str(max_interruptions)],
+                [*command, str(lease_seconds), str(max_interruptions)],
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 cwd=ROOT,
@@ -69,8 +71,10 @@ class WorkerProcess:
 def start(store, tmp_path) -> Iterator:
     started = []
 
-    def starting(name: str, *, max_interruptions: int = 100) -> WorkerProcess:
-        process = WorkerProcess(store, name, tmp_path / "stderr", max_interruptions)
+    def starting(
+        name: str, *, max_interruptions: int = 100, lease_seconds: float = LEASE_SECONDS
+    ) -> WorkerProcess:
+        process = WorkerProcess(store, name, tmp_path / "stderr", max_interruptions, lease_seconds)
         started.append(process)
         return process
 
@@ -113,6 +117,37 @@ async def test_a_killed_workers_task_is_gone_on_with_by_another(shop, start):
     assert shop.ends(session) == [(task.id, "done"), (after.id, "done")]
     assert await second.end(signal.SIGTERM) == 0
     assert shop.faults() == []
+
+
+@pytest.mark.parametrize("store_config", ["sqlite"], indirect=True)
+async def test_what_a_killed_worker_held_is_not_waited_for_on_one_machine(shop, start):
+    session = await shop.session()
+    task = await shop.put(session, "call")
+    first = start("first", lease_seconds=3600)
+    await first.told(calling=task.id)
+    second = start("second", lease_seconds=3600)
+    await second.told(ready="second")
+    assert await first.end() == -signal.SIGKILL
+    (ended,) = await shop.ended(task.id)
+    assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
+    assert started_by(shop, session) == [("first", 1), ("second", 2)]
+    assert shop.faults() == []
+
+
+@pytest.mark.parametrize("store_config", ["sqlite"], indirect=True)
+async def test_what_a_stopped_worker_holds_is_left_to_it(shop, start):
+    session = await shop.session()
+    task = await shop.put(session, "call")
+    first = start("first", lease_seconds=3600)
+    await first.told(calling=task.id)
+    await stop_outside_a_transaction(shop, first)
+    elsewhere = await shop.put(await shop.session(), "note")
+    second = start("second", lease_seconds=3600)
+    await second.told(ended=elsewhere.id)
+    # It has looked for work at least twice since it was started.
+    again = await shop.put(elsewhere.session_id, "note")
+    await second.told(ended=again.id)
+    assert started_by(shop, session) == [("first", 1)]
 
 
 async def stop_outside_a_transaction(shop: Shop, process: WorkerProcess) -> None:
@@ -213,7 +248,7 @@ async def test_while_workers_are_killed_every_task_ends_once_and_in_order(shop, 
         await worker.told(ready=name)
 
     def busy() -> list[str]:
-        holders = {str(row[0]) for row in shop.store.query(WHO_RUNS)}
+        holders = {str(row[0]).split()[0] for row in shop.store.query(WHO_RUNS)}
         return sorted(holders & workers.keys())
 
     for number in range(kills):

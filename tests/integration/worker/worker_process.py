@@ -24,6 +24,7 @@ from interlock.infra.errors import SessionFenced
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease
 from interlock.store.database import Database, StoreConfig, open_database
+from interlock.store.lives import Lives
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from interlock.worker.handler import Done, TaskOutcome, Waiting
@@ -116,7 +117,13 @@ class ByTheMessage:
 async def work(url: str, name: str, lease_seconds: float, max_interruptions: int) -> None:
     database = open_database(StoreConfig(url, busy_timeout_seconds=5))
     log = EventLog(database, Redactor())
-    shop = Shop(Opened(database, log), lease_seconds=lease_seconds, max_interruptions=max_interruptions)
+    config = database.config
+    shop = Shop(
+        Opened(database, log),
+        lease_seconds=lease_seconds,
+        max_interruptions=max_interruptions,
+        lives=Lives(config.path.with_name("lives")) if config.is_sqlite else None,
+    )
     worker = shop.worker(ByTheMessage(shop, lease_seconds), name, poll_seconds=0.1, stop_grace_seconds=0)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     tell(ready=name)

@@ -1,0 +1,132 @@
+"""What a process held that has gone is taken at once, where one kernel knows all of them; what a living one
+holds is not."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.session.lease import SessionLeases
+from interlock.store.lives import Lives
+from tests.conftest import Store
+
+ROOT = Path(__file__).parents[2]
+HOLDING = """
+import sys
+from pathlib import Path
+from interlock.store.lives import Lives
+print(Lives(Path(sys.argv[1])).own_name(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "lives"
+
+
+@pytest.fixture
+def lives(path):
+    made = []
+
+    def make() -> Lives:
+        made.append(Lives(path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def holding(path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDING, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    yield process
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_process_is_gone_when_it_was_killed_and_not_when_it_is_stopped(holding, lives):
+    name = holding.stdout.readline().strip()
+    here = lives()
+    assert not here.is_gone(name)
+    holding.send_signal(signal.SIGSTOP)
+    assert not here.is_gone(name)
+    holding.kill()
+    holding.wait()
+    assert here.is_gone(name)
+
+
+def test_what_one_process_started_does_not_keep_its_lock(lives):
+    one, other = lives(), lives()
+    name = one.own_name()
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, close_fds=False, **pipes) as child:
+        child.stdout.readline()
+        one.close()
+        assert other.is_gone(name)
+        child.communicate(b"\n")
+
+
+def test_two_within_one_process_are_told_apart(lives):
+    one, other = lives(), lives()
+    names = [one.own_name(), other.own_name()]
+    assert len(set(names)) == 2
+    assert [one.own_name(), other.own_name()] == names
+    assert not any(each.is_gone(name) for each in (one, other) for name in names)
+    one.close()
+    assert other.is_gone(names[0])
+
+
+def test_a_lock_in_a_file_that_was_removed_says_nothing(lives, path):
+    one = lives()
+    name = one.own_name()
+    path.unlink()
+    other = lives()
+    assert other.own_name().rpartition(":")[0] != name.rpartition(":")[0]
+    assert not other.is_gone(name)
+
+
+@pytest.mark.parametrize("name", ["", "x", "1:2:3", "{own}:x", "{own}:-1", "{own}:99999999999999999999"])
+def test_nothing_is_gone_that_names_no_lock(lives, name):
+    here = lives()
+    own = here.own_name().rpartition(":")[0]
+    assert not here.is_gone(name.replace("{own}", own))
+
+
+def test_without_a_file_nobody_is_known_to_be_gone(lives, path):
+    path.symlink_to(path.with_name("elsewhere"))
+    here = lives()
+    assert here.own_name() is None
+    assert not here.is_gone("1:2:3")
+    assert not path.with_name("elsewhere").exists()
+
+
+async def test_a_session_is_taken_from_who_has_gone_and_the_token_grows(sqlite_store: Store, lives):
+    session = (await sqlite_store.sessions.create(opened_by="test")).id
+    theirs, ours = lives(), lives()
+    dead = await SessionLeases(sqlite_store.log, seconds=30, lives=theirs).take(session, "dead")
+    leases = SessionLeases(sqlite_store.log, seconds=30, lives=ours)
+    assert await leases.take(session, "next") is None
+    theirs.close()
+    taken = await leases.take(session, "next")
+    assert taken.token > dead.token
+    assert (taken.holder, dead.holder) == ("next", "dead")
+
+
+async def test_a_session_is_not_taken_from_who_says_nothing_of_a_lock(sqlite_store: Store, lives):
+    session = (await sqlite_store.sessions.create(opened_by="test")).id
+    assert await SessionLeases(sqlite_store.log, seconds=30).take(session, "one under nothing")
+    leases = SessionLeases(sqlite_store.log, seconds=30, lives=lives())
+    assert await leases.take(session, "two") is None
