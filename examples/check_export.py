@@ -1,0 +1,202 @@
+"""Checks an export without Interlock: it needs Python alone, and no trust in who wrote the file.
+
+    interlock sessions export SESSION --out session.jsonl
+    python examples/check_export.py session.jsonl
+
+A file of all events (the page's Activity view, or GET /export/events.jsonl) is checked the same way, and
+against a line of `interlock events anchor` that was kept elsewhere: --anchor LINE. How the hashes are
+computed is in docs/events.md, section "How the chain is computed".
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+Entry = dict[str, Any]
+
+HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
+
+
+class Broken(Exception):
+    """The first thing in the file that cannot be as it was written."""
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def lines_of(path: Path) -> Iterator[tuple[Entry, bytes]]:
+    """Each line as an object, and its payload as it stands there: encoded again it may look different."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                entry = json.loads(line, object_pairs_hook=once)
+            except ValueError:
+                raise Broken(f"line {number} is not JSON; was the file cut off?") from None
+            if not isinstance(entry, dict) or entry.get("type") not in {"session", "message", "event"}:
+                raise Broken(f"line {number} is neither a session, nor a message, nor an event")
+            yield entry, raw_payload(line) if entry["type"] == "event" else b""
+
+
+def once(pairs: list[tuple[str, object]]) -> Entry:
+    """An object that has a name twice would tell one thing here and another to its next reader."""
+    entry = dict(pairs)
+    if len(entry) != len(pairs):
+        raise Broken("a line has the same name twice")
+    return entry
+
+
+def raw_payload(line: bytes) -> bytes:
+    return line[line.index(b'"payload":') + len(b'"payload":') : line.rindex(b',"payload_hash":')]
+
+
+class Told:
+    """What the events of the file say about others: what was erased, and where streams stood."""
+
+    def __init__(self, path: Path) -> None:
+        self.deleted_through: Counter[str] = Counter()
+        self.erased: dict[str, list[tuple[int, int]]] = {}
+        self.heads: dict[tuple[str, int], str] = {}
+        self.messages: dict[int, Entry] = {}
+        self.last: dict[str, int] = {}
+        self.has_system = False
+        for entry, _ in lines_of(path):
+            self.take(entry)
+
+    def take(self, entry: Entry) -> None:
+        if entry["type"] == "session":
+            self.last[entry["id"]] = entry["last_seq"]
+        if entry["type"] == "message" and self.messages.setdefault(entry["seq"], entry) is not entry:
+            raise Broken(f"message {entry['seq']} stands there twice")
+        if len(self.last) > 1:
+            raise Broken("it holds two sessions; check one file for each")
+        payload = entry.get("payload") or {}
+        match entry.get("kind"):
+            case "session.deleted":
+                self.deleted_through[entry["stream"]] = payload.get("erased_through_seq", 0)
+            case "log.erased":
+                self.erased.setdefault(payload.get("of", ""), []).extend(payload.get("ranges", []))
+            case "log.checkpoint":
+                self.heads |= {(stream, seq): head for stream, seq, head in payload.get("heads", [])}
+        self.has_system |= entry.get("stream") == "system"
+
+    def may_be_missing(self, stream: str, seq: int) -> bool:
+        """A session's own export does not hold the system stream, where sweeps of old content are told."""
+        swept = any(first <= seq <= last for first, last in self.erased.get(stream, []))
+        return swept or seq <= self.deleted_through[stream] or not self.has_system
+
+
+class Check:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.told = Told(path)
+        self.heads: dict[str, tuple[int, str]] = {}
+        self.events = self.messages = self.erased = 0
+        self.checkpoints: dict[tuple[int, str], str] = {}
+
+    def run(self) -> None:
+        # In a file of all events, those of a stream that a busy PostgreSQL wrote late may stand too early.
+        early: dict[tuple[str, int], tuple[Entry, bytes]] = {}
+        for entry, payload in lines_of(self.path):
+            if entry["type"] != "event":
+                continue
+            stream, seq = entry["stream"], entry["seq"]
+            if seq <= self.last(stream) or (stream, seq) in early:
+                raise Broken(f"{stream} #{seq}: it stands there twice")
+            early[stream, seq] = entry, payload
+            while following := early.pop((stream, self.last(stream) + 1), None):
+                self.link(*following)
+        for stream, seq in sorted(early):
+            raise Broken(f"{stream} #{seq}: an event between #{self.last(stream)} and it is missing")
+        for stream, seq in [*self.told.heads, *self.told.last.items()]:
+            if self.last(stream) < seq:
+                raise Broken(f"{stream}: the file tells of an event #{seq}; the end was cut off")
+        if self.told.messages:
+            raise Broken(f"message {min(self.told.messages)} stands there, but no event tells of it")
+
+    def last(self, stream: str) -> int:
+        return self.heads.get(stream, (0, ""))[0]
+
+    def link(self, event: Entry, payload: bytes) -> None:
+        stream, seq = event["stream"], event["seq"]
+        place = f"{stream} #{seq}"
+        _, previous = self.heads.get(stream, (0, "0" * 64))
+        if event["prev_hash"] != previous:
+            raise Broken(f"{place}: it does not follow on the event before it")
+        self.check_payload(event, payload, place)
+        header = encoded([event[name] for name in HEADER])
+        computed = hashlib.sha256(
+            bytes.fromhex(previous) + header + bytes.fromhex(event["payload_hash"])
+        ).hexdigest()
+        if computed != event["hash"]:
+            raise Broken(f"{place}: its header was changed")
+        if self.told.heads.get((stream, seq), computed) != computed:
+            raise Broken(f"{place}: a checkpoint saw another event there")
+        self.heads[stream] = seq, computed
+        self.events += 1
+
+    def check_payload(self, event: Entry, payload: bytes, place: str) -> None:
+        if event["payload"] is None:
+            if not self.told.may_be_missing(event["stream"], event["seq"]):
+                raise Broken(f"{place}: its content is missing, and nothing says that it was erased")
+            self.erased += 1
+            self.told.messages.pop(event["seq"], None)
+            return
+        if hashlib.sha256(payload).hexdigest() != event["payload_hash"]:
+            raise Broken(f"{place}: its content was changed")
+        if event["kind"] == "log.checkpoint":
+            self.checkpoints[event["seq"], event["payload"]["store_id"]] = event["hash"]
+        if event["kind"] == "message.appended" and self.told.last:
+            self.check_message(event, place)
+
+    def check_message(self, event: Entry, place: str) -> None:
+        message = self.told.messages.pop(event["seq"], None)
+        if message is None:
+            raise Broken(f"{place}: its message is missing")
+        calls = None if message["tool_calls"] is None else encoded(message["tool_calls"]).decode()
+        spellings = {
+            hashlib.sha256(encoded([message["role"], content, calls, message["tool_call_id"]])).hexdigest()
+            for content in {message["content"], message["content"] or None}
+        }
+        if event["payload"]["content_hash"] not in spellings:
+            raise Broken(f"{place}: its message was changed")
+        self.messages += 1
+
+    def hold_to(self, anchor: str) -> None:
+        match = re.fullmatch(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})", anchor.strip())
+        if match is None:
+            raise Broken("that is not an anchor; give the whole line that `events anchor` printed")
+        if self.checkpoints.get((int(match[2]), match[1])) != match[3]:
+            raise Broken(f"the anchor's checkpoint, system #{match[2]}, is not in this file")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Checks an export of Interlock's log.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--anchor", help="a line of `interlock events anchor`, kept elsewhere")
+    asked = parser.parse_args()
+    try:
+        check = Check(asked.file)
+        check.run()
+        if asked.anchor:
+            check.hold_to(asked.anchor)
+    except (Broken, OSError) as error:
+        sys.exit(f"broken: {error}")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        sys.exit(f"broken: a line has not the form of an export ({type(error).__name__}: {error})")
+    print(
+        f"whole: {check.events} events in {len(check.heads)} streams, {check.messages} messages, "
+        f"{len(check.checkpoints)} checkpoints, {check.erased} erased payloads"
+    )
+    for stream, (seq, head) in check.heads.items() if len(check.heads) == 1 else ():
+        print(f"{stream} ends with #{seq}, {head}")
+
+
+if __name__ == "__main__":
+    main()
