@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from interlock.gateway.serving import listening_socket
-from interlock.sandbox.landlock import abi_version
+from interlock.sandbox.landlock import CONFINING_ABI, abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
 from tests.escape.confinement import World
 from tests.escape.trying import Listener
@@ -62,8 +62,8 @@ def linked(world: World) -> World:
 
 
 async def started(losses: list[str]) -> LandlockBackend:
-    if not abi_version():
-        pytest.skip("this kernel has no Landlock")
+    if abi_version() < CONFINING_ABI:
+        pytest.skip("this kernel has no Landlock that confines")
     backend = LandlockBackend(report=losses.append)
     await backend.start()
     return backend
@@ -110,7 +110,7 @@ def narrow_house(open_house, monkeypatch):
 @pytest.fixture
 async def stand(tmp_path, monkeypatch) -> AsyncIterator[Stand]:
     """For MCP servers, which attack from inside."""
-    if not abi_version():
-        pytest.skip("this kernel has no Landlock")
+    if abi_version() < CONFINING_ABI:
+        pytest.skip("this kernel has no Landlock that confines")
     async with opened_stand(tmp_path, monkeypatch) as made:
         yield made

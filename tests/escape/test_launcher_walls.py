@@ -8,7 +8,6 @@ import subprocess
 import pytest
 
 from interlock.sandbox.jobs import EndReason, Job
-from interlock.sandbox.landlock import SCOPE_ABI
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.attempts import DENIED, FILES, KERNEL, PROCESSES, SOCKETS, program
 from tests.escape.confinement import PYTHON, SECRET, SOON_SECONDS, eventually, finished
@@ -73,8 +72,6 @@ async def test_what_may_only_be_read_does_not_become_writable_by_another_name(wo
 
 @pytest.mark.parametrize("name", PROCESSES)
 async def test_other_processes_are_out_of_reach(world, name):
-    if ("signal" in name or "kill" in name) and world.backend.abi < SCOPE_ABI:
-        pytest.skip("this kernel's Landlock has no scope for signals")
     body, refusals = PROCESSES[name]
     assert await attempt(world, body, kind="coding") in refusals
 
@@ -94,8 +91,6 @@ async def test_jobs_cannot_signal_each_other(world):
 
 async def test_a_signal_to_everybody_reaches_nobody_outside(world):
     """The kernel calls it a success even if every single one was refused; so somebody listens."""
-    if world.backend.abi < SCOPE_ABI:
-        pytest.skip("this kernel's Landlock has no scope for signals")
     heard: list[int] = []
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGURG, heard.append, 1)
@@ -112,8 +107,6 @@ async def test_a_signal_to_everybody_reaches_nobody_outside(world):
 @pytest.mark.parametrize("kind", ["thread", "process", "group"])
 async def test_the_owner_of_a_descriptor_gets_no_signal_where_it_is_outside(world, kind):
     """The kernel sends these by itself, when there is something to read."""
-    if world.backend.abi < SCOPE_ABI:
-        pytest.skip("this kernel's Landlock does not bound signals")
     with subprocess.Popen(
         [PYTHON, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
     ) as other:

@@ -13,7 +13,7 @@ import pytest
 from interlock.sandbox import landlock_backend
 from interlock.sandbox.choice import CACHE_NAME, choose_backend
 from interlock.sandbox.jobs import Ended, EndReason, system_paths
-from interlock.sandbox.landlock import SCOPE_ABI, abi_version
+from interlock.sandbox.landlock import CONFINING_ABI, abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.output import PipeOutput
 from interlock.sandbox.probe import probe
@@ -50,7 +50,7 @@ WALLS = {SWITCHES} | OUTSIDE | WRITES_OUTSIDE | SOCKETS | SERVER | STATE | READI
 
 
 def landlock() -> LandlockBackend:
-    if abi_version() < SCOPE_ABI:
+    if abi_version() < CONFINING_ABI:
         pytest.skip("this kernel's Landlock does not stop everything that is mandatory")
     return LandlockBackend()
 
@@ -270,7 +270,7 @@ async def test_a_backend_that_loses_children_and_leaks_is_found_out(state):
 
 async def test_auto_takes_landlock_where_it_holds_and_remembers_it(state):
     first = await choose_backend("auto", state_folder=state)
-    if abi_version() >= SCOPE_ABI:
+    if abi_version() >= CONFINING_ABI:
         assert first.backend.name == "landlock"
         assert first.reports[0].ok
         assert (state / CACHE_NAME).stat().st_mode & 0o777 == 0o600

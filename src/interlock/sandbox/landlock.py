@@ -3,8 +3,8 @@
 Below it is the kernel, above it `launcher.py` and `supervisor.py`. It imports nothing of Interlock and
 little of Python, because it is loaded into the small process that every sandboxed child is forked from.
 
-Rights are masked by the kernel's version: what an old kernel does not know cannot be handled, and what is
-not handled is not stopped. `OPEN_BEFORE` says what that means.
+What an old kernel does not know is not stopped. Before `CONFINING_ABI` a job could signal the server, so
+nothing is confined there; rules for ports alone, for which bubblewrap has no wall, need `NETWORK_ABI`.
 """
 
 import ctypes
@@ -36,6 +36,7 @@ IOCTL_DEV = 1 << 15
 BIND_TCP, CONNECT_TCP = 1, 2
 SCOPE_ABSTRACT_UNIX, SCOPE_SIGNAL = 1, 2
 
+_EVERY_RIGHT = (1 << 16) - 1
 READING = EXECUTE | READ_FILE | READ_DIR
 # Devices and sockets cannot be made: the first would need a capability, the second could be connected to.
 WRITING = READING | WRITE_FILE | TRUNCATE | REFER | REMOVE_DIR | REMOVE_FILE
@@ -45,15 +46,7 @@ DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
 # What a rule on something that is no folder may name; the kernel refuses the rest.
 _OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-NETWORK_ABI, SCOPE_ABI, TRUNCATE_ABI = 4, 6, 3
-
-OPEN_BEFORE = {
-    2: "files cannot be moved between folders at all",
-    3: "truncate() of files outside is stopped by seccomp alone",
-    4: "no port can be opened: a profile with network has none",
-    5: "ioctl on devices is bounded only by which devices can be opened",
-    6: "the job can signal processes of its own account, the server among them",
-}
+NETWORK_ABI, CONFINING_ABI = 4, 6
 
 
 class _RulesetAttr(ctypes.Structure):
@@ -90,29 +83,37 @@ def abi_version() -> int:
         return 0
 
 
-def file_rights(abi: int) -> int:
-    """Every right to files that this version can take away."""
-    known = {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)
-    return (1 << known) - 1
+def new_ruleset() -> int:
+    """A descriptor of a ruleset that takes away everything."""
+    return _ruleset(_EVERY_RIGHT, BIND_TCP | CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL)
 
 
-def new_ruleset(abi: int) -> int:
-    """A descriptor of a ruleset that takes away everything this version can take away."""
-    attr = _RulesetAttr(file_rights(abi), 0, 0)
-    size = 8
-    if abi >= NETWORK_ABI:
-        attr.net, size = BIND_TCP | CONNECT_TCP, 16
-    if abi >= SCOPE_ABI:
-        attr.scoped, size = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL, 24
-    return _call(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), ctypes.c_uint32(0))
+def port_ruleset() -> int:
+    """One that takes away ports, and whom else a job could reach where the kernel has scopes."""
+    has_scopes = abi_version() >= CONFINING_ABI
+    # Every ruleset keeps files from being moved between folders, unless it gives that back.
+    ruleset = _ruleset(
+        REFER, BIND_TCP | CONNECT_TCP, SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if has_scopes else 0
+    )
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    allow_path(ruleset, root, REFER)
+    os.close(root)
+    return ruleset
 
 
 def scope_self() -> None:
     """Bind this process to signal nothing but its own descendants, whatever number it may mistake."""
-    attr = _RulesetAttr(0, 0, SCOPE_SIGNAL)
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(24), ctypes.c_uint32(0))
+    ruleset = _ruleset(0, 0, SCOPE_SIGNAL)
     restrict_self(ruleset)
     os.close(ruleset)
+
+
+def _ruleset(files: int, ports: int, scopes: int) -> int:
+    """A kernel that does not know the last field takes it as long as it is zero."""
+    attr = _RulesetAttr(files, ports, scopes)
+    return _call(
+        _CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(ctypes.sizeof(attr)), ctypes.c_uint32(0)
+    )
 
 
 def allow_path(ruleset: int, path: int, rights: int) -> None:
@@ -133,11 +134,9 @@ def allow_port(ruleset: int, port: int) -> None:
     )
 
 
-def masked(abi: int, path: int, rights: int) -> int:
+def masked(path: int, rights: int) -> int:
     """The rights that a rule on this descriptor may name."""
-    if not stat.S_ISDIR(os.fstat(path).st_mode):
-        rights &= _OF_A_FILE
-    return rights & file_rights(abi)
+    return rights if stat.S_ISDIR(os.fstat(path).st_mode) else rights & _OF_A_FILE
 
 
 def restrict_self(ruleset: int) -> None:

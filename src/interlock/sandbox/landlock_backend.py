@@ -25,7 +25,6 @@ from interlock.sandbox.jobs import (
     SandboxUnavailable,
     system_paths,
 )
-from interlock.sandbox.landlock import OPEN_BEFORE
 from interlock.sandbox.launcher_process import BUSY, BUSY_SECONDS, LauncherProcess
 from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
 from interlock.sandbox.output import PipeInput, PipeOutput
@@ -147,21 +146,6 @@ class LandlockBackend:
     @property
     def name(self) -> str:
         return "landlock"
-
-    @property
-    def abi(self) -> int:
-        """The kernel's version of Landlock; 0 before the start."""
-        return self._launcher.abi if self._launcher else 0
-
-    @property
-    def gaps(self) -> tuple[str, ...]:
-        """What this machine leaves open that another would not, in words."""
-        if self._launcher is None:
-            return ()
-        missing = [text for version, text in OPEN_BEFORE.items() if self._launcher.abi < version]
-        if not self._launcher.judges_metadata:
-            missing.append("a job that writes can change modes and times of its account's files anywhere")
-        return tuple(missing)
 
     @property
     def launcher_pid(self) -> int | None:

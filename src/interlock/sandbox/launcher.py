@@ -57,7 +57,7 @@ def main(descriptor: int) -> None:
     except OSError as error:
         tell(channel, "unfit", f"the launcher could not confine itself: {error}")
         return
-    tell(channel, "ready", shared.abi, int(shared.judges_metadata))
+    tell(channel, "ready")
     # Nothing is collected, so that forks keep sharing their memory; nothing here makes cycles.
     gc.disable()
     gc.freeze()
@@ -138,11 +138,16 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     machine = os.uname().machine
     if not abi:
         raise Unfit("this kernel has no Landlock, or it is switched off or forbidden in this container")
+    if abi < landlock.CONFINING_ABI:
+        raise Unfit(
+            f"this kernel's Landlock has version {abi}, and before {landlock.CONFINING_ABI} (Linux 6.12) "
+            "a command could signal the server"
+        )
     if machine not in AUDIT_ARCH:
         raise Unfit(f"there is no system call filter for {machine}")
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH110 - pathlib is large
         raise Unfit("the children of a process cannot be listed: /proc is missing, or CONFIG_PROC_CHILDREN")
-    rules = _rules(abi, system, landlock.READING) + _rules(abi, devices, landlock.DEVICE)
+    rules = _rules(system, landlock.READING) + _rules(devices, landlock.DEVICE)
     filters = {
         (has_network, metadata): seccomp.prepared(
             seccomp.job_filter(machine, has_network=has_network, metadata=metadata)
@@ -154,22 +159,17 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     become_subreaper()
     _give_up_privileges()
     _lower_limits()
-    static = seccomp.static_filter(
-        machine,
-        stops_truncate=abi >= landlock.TRUNCATE_ABI,
-        stops_signals=abi >= landlock.SCOPE_ABI,
-    )
-    seccomp.enter(seccomp.prepared(static))
-    _make_sure(abi)
+    seccomp.enter(seccomp.prepared(seccomp.static_filter(machine)))
+    _make_sure()
     can_ask = _can_ask(filters[False, seccomp.JUDGE])
-    return Shared(abi, rules, filters, judges_metadata=can_ask)
+    return Shared(rules, filters, judges_metadata=can_ask)
 
 
-def _rules(abi: int, paths: list[bytes], rights: int) -> list[SystemRule]:
+def _rules(paths: list[bytes], rights: int) -> list[SystemRule]:
     found = []
     for path in paths:
         try:
-            found.append(SystemRule(abi, path, rights))
+            found.append(SystemRule(path, rights))
         except OSError:
             # Less can be read, which is no danger.
             continue
@@ -207,13 +207,13 @@ def _lower_limits() -> None:
         resource.setrlimit(kind, (0, 0))
 
 
-def _make_sure(abi: int) -> None:
+def _make_sure() -> None:
     """A filter that a container emulates, or a kernel that answers without doing, is found out here."""
     pid = fork()
     if pid == 0:
         outcome = 0
         try:
-            landlock.restrict_self(landlock.new_ruleset(abi))
+            landlock.restrict_self(landlock.new_ruleset())
             outcome = 2
             os.close(os.open("/", os.O_RDONLY))
         except PermissionError:

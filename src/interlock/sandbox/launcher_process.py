@@ -31,12 +31,8 @@ BUSY_SECONDS = 0.002
 class LauncherProcess:
     """`listen` tells of each supervisor that has ended, by its key, and of the launcher's own end."""
 
-    def __init__(
-        self, process: "subprocess.Popen[bytes]", channel: socket.socket, abi: int, *, judges_metadata: bool
-    ) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", channel: socket.socket) -> None:
         self.pid = process.pid
-        self.abi = abi
-        self.judges_metadata = judges_metadata
         self.is_alive = True
         self._process = process
         self._channel = channel
@@ -58,13 +54,13 @@ class LauncherProcess:
             await loop.sock_sendall(channel, marshal.dumps(tuple(paths)))
             async with asyncio.timeout(_START_SECONDS):
                 answer = await loop.sock_recv(channel, _REPORT_BYTES)
-            abi, judges_metadata = _ready(answer)
+            _refuse_unfit(answer)
         except BaseException:
             channel.close()
             process.kill()
             await asyncio.shield(asyncio.to_thread(process.wait))
             raise
-        return cls(process, channel, abi, judges_metadata=judges_metadata)
+        return cls(process, channel)
 
     def listen(self, on_gone: Callable[[int], None], on_death: Callable[[], None]) -> None:
         self._on_gone, self._on_death = on_gone, on_death
@@ -113,14 +109,12 @@ class LauncherProcess:
         self._channel.close()
 
 
-def _ready(answer: bytes) -> tuple[int, bool]:
-    """The version of Landlock, and whether metadata is judged; or a refusal with its reason."""
+def _refuse_unfit(answer: bytes) -> None:
     if not answer:
         raise SandboxUnavailable("children cannot be confined: the launcher did not start")
-    kind, *facts = marshal.loads(answer)  # noqa: S302 - from our own child, over its socket
+    kind, *reason = marshal.loads(answer)  # noqa: S302 - from our own child, over its socket
     if kind != "ready":
-        raise SandboxUnavailable(f"children cannot be confined: {facts[0]}")
-    return int(facts[0]), bool(facts[1])
+        raise SandboxUnavailable(f"children cannot be confined: {reason[0]}")
 
 
 def _spawn() -> "tuple[subprocess.Popen[bytes], socket.socket]":

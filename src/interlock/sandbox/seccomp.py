@@ -33,7 +33,7 @@ _NAMESPACES, _NAMESPACE_TIME = 0x7E020000, 0x80
 _F_SETLEASE, _F_NOTIFY = 1024, 1026
 _RENAME_WHITEOUT = 4
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_O_TRUNC, _O_ACCMODE, _O_CREAT, _O_TMPFILE = 0o1000, 0o3, 0o100, 0o20000000
+_O_CREAT, _O_TMPFILE = 0o100, 0o20000000
 _SET_ID = 0o6000
 _KIND_MASK, _MADE_BY_NODE = 0o170000, (0, 0o010000, 0o100000)
 _ANY_PERSONALITY = 0xFFFFFFFF
@@ -87,10 +87,10 @@ ATTRIBUTES = (
 Instruction = tuple[int, int, int, int]
 
 
-def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) -> list[Instruction]:
-    """What is the same for every job. The two facts are what this kernel's Landlock can do."""
+def static_filter(machine: str) -> list[Instruction]:
+    """What is the same for every job."""
     # The commonest first.
-    code = _head(machine) + _files(machine, stops_truncate=stops_truncate)
+    code = _head(machine) + _files(machine)
     for name, body in _judged_calls():
         code += _call(machine, name, body)
     for name in REFUSED:
@@ -100,9 +100,6 @@ def static_filter(machine: str, *, stops_truncate: bool, stops_signals: bool) ->
     for name in ATTRIBUTES:
         # As if the file system had none, which copying programs put up with.
         code += _call(machine, name, _refuse(errno.EOPNOTSUPP))
-    if not stops_signals:
-        # Nobody needs this one, and it would end every process of the account.
-        code += _call(machine, "kill", _unless(0, (0xFFFFFFFF,), errno.EPERM))
     return [*code, (_RET, 0, 0, _ALLOW)]
 
 
@@ -284,19 +281,15 @@ def _ioctl() -> list[Instruction]:
     return [*code, allow]
 
 
-def _files(machine: str, *, stops_truncate: bool) -> list[Instruction]:
+def _files(machine: str) -> list[Instruction]:
     """No file is made that runs as its owner: whoever else is on the machine could run it.
 
-    Below ABI 3 a file could also be emptied by path, or by opening it for reading with O_TRUNC. What
-    `openat2` is asked for lies behind a pointer, so programs are told to do without it.
+    What `openat2` is asked for lies behind a pointer, so programs are told to do without it.
     """
     code = []
     for name, index in (("openat", 2), ("open", 1)):
         body = [_argument(index), (_JSET, 0, 3, _O_CREAT | _O_TMPFILE)]
         body += [_argument(index + 1), (_JSET, 0, 1, _SET_ID), *_refuse(errno.EPERM)]
-        if not stops_truncate:
-            body += [_argument(index), (_AND, 0, 0, _O_TRUNC | _O_ACCMODE)]
-            body += [(_JEQ, 0, 1, _O_TRUNC), *_refuse(errno.EACCES)]
         code += _call(machine, name, [*body, (_RET, 0, 0, _ALLOW)])
     code += _call(machine, "creat", _without(1, _SET_ID, errno.EPERM))
     for name, index in (("mknod", 1), ("mknodat", 2)):
@@ -305,5 +298,4 @@ def _files(machine: str, *, stops_truncate: bool) -> list[Instruction]:
         body += [_argument(index), (_AND, 0, 0, _KIND_MASK)]
         body += [(_JEQ, 3 - at, 0, kind) for at, kind in enumerate(_MADE_BY_NODE)]
         code += _call(machine, name, [*body, *_either(errno.EPERM)])
-    code += _call(machine, "openat2", _refuse(errno.ENOSYS))
-    return code if stops_truncate else code + _call(machine, "truncate", _refuse(errno.EACCES))
+    return code + _call(machine, "openat2", _refuse(errno.ENOSYS))

@@ -195,11 +195,7 @@ def _make_sure(identity: Identity, flags: int = os.O_PATH) -> int:
 
 def _ports_only(order: StageOrder) -> int:
     """Mounts are the wall for files. Ports have none but Landlock, in the network of the machine."""
-    abi = landlock.abi_version()
-    ruleset = landlock.new_ruleset(abi)
-    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    landlock.allow_path(ruleset, root, landlock.file_rights(abi))
-    os.close(root)
+    ruleset = landlock.port_ruleset()
     for port in order.ports:
         landlock.allow_port(ruleset, port)
     return ruleset

@@ -31,8 +31,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 class SystemRule:
     """Something that every job may use, held open: files of /proc keep their identity only that way."""
 
-    def __init__(self, abi: int, path: bytes, rights: int) -> None:
-        self._abi = abi
+    def __init__(self, path: bytes, rights: int) -> None:
         self._path = path
         self._wanted = rights
         self._open()
@@ -53,7 +52,7 @@ class SystemRule:
 
     def _open(self) -> None:
         self.descriptor = os.open(self._path, os.O_PATH | os.O_CLOEXEC)
-        self.rights = landlock.masked(self._abi, self.descriptor, self._wanted)
+        self.rights = landlock.masked(self.descriptor, self._wanted)
         found = os.fstat(self.descriptor)
         is_setting = stat.S_ISREG(found.st_mode) and not self._path.startswith((b"/proc/", b"/sys/"))
         self._identity = (found.st_dev, found.st_ino) if is_setting else None
@@ -64,13 +63,11 @@ class Shared:
 
     def __init__(
         self,
-        abi: int,
         rules: list["SystemRule"],
         filters: dict[tuple[bool, str], seccomp.Prepared],
         *,
         judges_metadata: bool,
     ) -> None:
-        self.abi = abi
         self.rules = rules
         self.filters = filters
         self.judges_metadata = judges_metadata
@@ -114,9 +111,8 @@ class Supervisor:
     def serve(self) -> None:
         """Until the server closes the channel, or the launcher dies."""
         become_subreaper()
-        if self._shared.abi >= landlock.SCOPE_ABI:
-            # From here on it can signal its jobs and nobody else.
-            landlock.scope_self()
+        # From here on it can signal its jobs and nobody else.
+        landlock.scope_self()
         idle = select.poll()
         idle.register(self._channel, select.POLLIN)
         idle.register(self._shared.launcher, select.POLLIN)
@@ -158,11 +154,10 @@ class Supervisor:
             raise NotStarted(errno.EMFILE, "receiving its descriptors")
         self._fault.clear()
         ruleset = self._ruleset(order)
-        has_network = bool(order.ports) and self._shared.abi >= landlock.NETWORK_ABI
         metadata = seccomp.REFUSE
         if order.writable:
             metadata = seccomp.JUDGE if self._shared.judges_metadata else seccomp.LET
-        program = self._shared.filters[has_network, metadata]
+        program = self._shared.filters[bool(order.ports), metadata]
         asking = self._asking if metadata == seccomp.JUDGE else None
         try:
             pid = fork()
@@ -177,22 +172,20 @@ class Supervisor:
 
     def _ruleset(self, order: Order) -> int:
         """Made anew for each job: a rule holds for what a path names now, not for the path."""
-        abi = self._shared.abi
-        ruleset = landlock.new_ruleset(abi)
+        ruleset = landlock.new_ruleset()
         self._folders = []
         try:
             for rule in self._shared.rules:
                 rule.renew()
                 landlock.allow_path(ruleset, rule.descriptor, rule.rights)
             for path in order.readable:
-                _allow(ruleset, abi, path, landlock.READING)
+                _allow(ruleset, path, landlock.READING)
             for path in order.optional:
-                _allow(ruleset, abi, path, landlock.READING, may_miss=True)
+                _allow(ruleset, path, landlock.READING, may_miss=True)
             for path in order.writable:
-                self._folders.append(_allow(ruleset, abi, path, landlock.WRITING))
-            if abi >= landlock.NETWORK_ABI:
-                for port in order.ports:
-                    landlock.allow_port(ruleset, port)
+                self._folders.append(_allow(ruleset, path, landlock.WRITING))
+            for port in order.ports:
+                landlock.allow_port(ruleset, port)
         except OSError as error:
             os.close(ruleset)
             name = os.fsdecode(error.filename or "its rules")
@@ -201,7 +194,7 @@ class Supervisor:
         return ruleset
 
 
-def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool = False) -> bytes:
+def _allow(ruleset: int, path: bytes, rights: int, *, may_miss: bool = False) -> bytes:
     """The path, which was free of links when it was judged, and must be so still.
 
     A folder inside an opened one can be moved away by a job, which leaves a link to anywhere in its place.
@@ -215,7 +208,7 @@ def _allow(ruleset: int, abi: int, path: bytes, rights: int, *, may_miss: bool =
     try:
         if os.readlink(b"/proc/self/fd/%d" % descriptor) != path:  # noqa: PTH115 - pathlib is large
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        landlock.allow_path(ruleset, descriptor, landlock.masked(abi, descriptor, rights))
+        landlock.allow_path(ruleset, descriptor, landlock.masked(descriptor, rights))
         return path
     finally:
         os.close(descriptor)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from interlock.sandbox.landlock import abi_version
+from interlock.sandbox.landlock import CONFINING_ABI, abi_version
 from tests.integration.mcp.stand import opened_stand
 
 
 @pytest.fixture
 async def stand(tmp_path, monkeypatch):
-    if not abi_version():
-        pytest.skip("this kernel has no Landlock")
+    if abi_version() < CONFINING_ABI:
+        pytest.skip("this kernel has no Landlock that confines")
     async with opened_stand(tmp_path, monkeypatch) as made:
         yield made

@@ -1,7 +1,6 @@
 """The system call filters, run by a small interpreter of the kernel's language: for both architectures."""
 
 import errno
-import os
 import re
 from pathlib import Path
 
@@ -68,13 +67,9 @@ def judge(code, machine: str, number: int, *arguments: int, arch: int | None = N
                 raise AssertionError(operation)
 
 
-def static(machine: str, **facts: bool):
-    return seccomp.static_filter(machine, **{"stops_truncate": True, "stops_signals": True, **facts})
-
-
 def every_filter(machine: str):
+    yield seccomp.static_filter(machine)
     for yes in (False, True):
-        yield static(machine, stops_truncate=yes, stops_signals=yes)
         for metadata in (seccomp.REFUSE, seccomp.JUDGE, seccomp.LET):
             yield seccomp.job_filter(machine, has_network=yes, metadata=metadata)
 
@@ -120,7 +115,7 @@ def test_calls_of_x32_are_absent():
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_is_not_named_is_allowed(machine):
-    code = static(machine)
+    code = seccomp.static_filter(machine)
     named = {numbers[machine] for numbers in NUMBERS.values()}
     assert [number for number in range(470) if number not in named and judge(code, machine, number)] == []
 
@@ -136,12 +131,12 @@ def test_what_is_not_named_is_allowed(machine):
 )
 def test_no_call_is_taken_off_the_list(machine, name):
     refusals = {errno.EPERM, errno.ENOSYS, errno.EACCES, errno.EOPNOTSUPP}
-    assert judge(static(machine), machine, NUMBERS[name][machine]) in refusals
+    assert judge(seccomp.static_filter(machine), machine, NUMBERS[name][machine]) in refusals
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_every_refused_call_is_refused_whatever_its_arguments(machine):
-    code = static(machine)
+    code = seccomp.static_filter(machine)
     for names, error in (
         (seccomp.REFUSED, errno.EPERM),
         (seccomp.ABSENT, errno.ENOSYS),
@@ -221,25 +216,7 @@ CASES = [
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("name", "arguments", "error"), CASES)
 def test_calls_are_judged_by_their_arguments(machine, name, arguments, error):
-    assert judge(static(machine), machine, NUMBERS[name][machine], *arguments) == error
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_where_landlock_does_not_know_truncation_the_filter_does(machine):
-    code = static(machine, stops_truncate=False)
-    openat = NUMBERS["openat"][machine]
-    assert judge(code, machine, NUMBERS["truncate"][machine]) == errno.EACCES
-    assert judge(code, machine, NUMBERS["openat2"][machine]) == errno.ENOSYS
-    assert judge(code, machine, openat, -100, 0, os.O_RDONLY | os.O_TRUNC) == errno.EACCES
-    assert judge(code, machine, openat, -100, 0, os.O_WRONLY | os.O_TRUNC | os.O_CREAT) == 0
-    assert judge(code, machine, openat, -100, 0, os.O_RDONLY | os.O_CLOEXEC) == 0
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_where_landlock_does_not_scope_signals_one_to_everybody_is_refused(machine):
-    code = static(machine, stops_signals=False)
-    assert judge(code, machine, NUMBERS["kill"][machine], -1, 9) == errno.EPERM
-    assert judge(code, machine, NUMBERS["kill"][machine], 4711, 9) == 0
+    assert judge(seccomp.static_filter(machine), machine, NUMBERS[name][machine], *arguments) == error
 
 
 @pytest.mark.parametrize("machine", MACHINES)
