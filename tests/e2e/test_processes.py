@@ -115,7 +115,7 @@ async def test_a_call_that_died_with_its_process_is_told_and_not_repeated(store)
     os.kill(process.pid, signal.SIGKILL)
     assert end(process) == -signal.SIGKILL
     (settled,) = await settle_interrupted_calls(store.log, session, token=None)
-    assert (settled.call_id, settled.tool_name, settled.may_run_again) == ("call_7", "writer", False)
+    assert (settled.call_id, settled.tool_name) == ("call_7", "writer")
     assert await settle_interrupted_calls(store.log, session, token=None) == []
     with store.database.reading() as connection:
         _, started, interrupted = whole_stream(connection, session)

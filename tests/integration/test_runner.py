@@ -291,7 +291,7 @@ async def test_a_worker_that_lost_its_session_runs_nothing(bench):
 async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
     """The process dies between intent and outcome: only the intent is in the log."""
 
-    for effect, may_run_again in ((Effect.read, True), (Effect.write, False)):
+    for effect in (Effect.read, Effect.write):
         writer = bench(
             DeclaredTool(
                 run=lambda _a, _c: asyncio.sleep(60),
@@ -303,7 +303,7 @@ async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
         while writer.kinds()[-1:] != ["tool_call.started"]:
             await asyncio.sleep(0.01)
         settled = await settle_interrupted_calls(writer.store.log, writer.session_id, token=None)
-        assert [(call.call_id, call.may_run_again) for call in settled] == [("call_1", may_run_again)]
+        assert [(call.call_id, call.effect) for call in settled] == [("call_1", effect)]
         assert await settle_interrupted_calls(writer.store.log, writer.session_id, token=None) == []
         assert writer.kinds()[-1] == "tool_call.interrupted"
         task.cancel()

@@ -11,10 +11,8 @@ from interlock.events.catalog import (
 )
 from interlock.events.ledger import Scope
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.records import dataclass
 from interlock.questions.rows import waiting_intents
 from interlock.store.driver import Connection
-from interlock.tools.base import REPEATABLE
 
 READ_CALLS = """
 SELECT id, kind, task, parent, payload FROM events
@@ -26,24 +24,15 @@ _OUTCOMES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InterruptedCall:
-    """A call whose outcome nobody knows. Only one that merely reads, or tells us, may be run again."""
-
-    call_id: str
-    tool_name: str
-    may_run_again: bool
-
-
 async def settle_interrupted_calls(
     log: EventLog, session_id: str, *, token: int | None
-) -> list[InterruptedCall]:
+) -> list[ToolCallInterrupted]:
     """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless.
 
     A call whose question is open was not interrupted: it waits, and its answer will be its outcome.
     """
 
-    def work(transaction: Transaction) -> list[InterruptedCall]:
+    def work(transaction: Transaction) -> list[ToolCallInterrupted]:
         transaction.next_seq()
         settled = []
         waiting = waiting_intents(transaction.connection, session_id)
@@ -51,21 +40,15 @@ async def settle_interrupted_calls(
             if intent_id in waiting:
                 continue
             fields = orjson.loads(payload)
-            transaction.record(
-                ToolCallInterrupted(
-                    call_id=fields["call_id"],
-                    tool_name=fields["tool_name"],
-                    mode=fields["mode"],
-                    authority_digest=fields["authority_digest"],
-                    effect=fields["effect"],
-                ),
-                Scope(task, intent_id),
+            interrupted = ToolCallInterrupted(
+                call_id=fields["call_id"],
+                tool_name=fields["tool_name"],
+                mode=fields["mode"],
+                authority_digest=fields["authority_digest"],
+                effect=fields["effect"],
             )
-            settled.append(
-                InterruptedCall(
-                    fields["call_id"], fields["tool_name"], may_run_again=fields["effect"] in REPEATABLE
-                )
-            )
+            transaction.record(interrupted, Scope(task, intent_id))
+            settled.append(interrupted)
         return settled
 
     return await log.transact(session_id, work, token=token)
