@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from interlock.infra.logging import Log
@@ -105,21 +105,24 @@ class LocalWire:
             os.close(lock)
 
     async def _serve(self) -> None:
-        listening = self._listening()
-        server = await asyncio.get_running_loop().create_unix_server(lambda: _End(self), sock=listening)
-        self.is_host = True
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.is_host = False
-            server.close()
-            # While the lock is still held: the next one makes its own.
-            (self._folder / SOCKET).unlink(missing_ok=True)
-            for end in tuple(self._ends):
-                end.close()
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as listening:
+            self._bind(listening)
+            loop = asyncio.get_running_loop()
+            # Begun below: who is cancelled while a server begins is not given it, and could not close it.
+            server = await loop.create_unix_server(lambda: _End(self), sock=listening, start_serving=False)
+            try:
+                await server.start_serving()
+                self.is_host = True
+                await asyncio.Event().wait()
+            finally:
+                self.is_host = False
+                server.close()
+                # While the lock is still held: the next one makes its own.
+                (self._folder / SOCKET).unlink(missing_ok=True)
+                for end in tuple(self._ends):
+                    end.close()
 
-    def _listening(self) -> socket.socket:
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def _bind(self, listening: socket.socket) -> None:
         with _short_path(self._folder) as folder:
             path = Path(folder) / SOCKET
             # We hold the lock: what is there was left by one that is gone.
@@ -129,7 +132,6 @@ class LocalWire:
             path.chmod(0o600)
         listening.listen(64)
         listening.settimeout(0)
-        return listening
 
     # -- what goes over it --
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -234,3 +235,30 @@ async def test_when_the_host_is_killed_another_takes_its_place(tmp_path):
         host.kill()
         host.wait()
         host.stdout.close()
+
+
+def open_sockets():
+    return sorted(fd.name for fd in Path("/proc/self/fd").iterdir() if fd.is_socket())
+
+
+async def test_a_switchboard_that_cannot_be_opened_leaves_no_socket(tmp_path):
+    (tmp_path / SOCKET).mkdir()
+    before = open_sockets()
+    # The exception keeps the frames that it passed, and what they held.
+    with pytest.raises(OSError) as failed:  # noqa: PT011 - what it is differs with the file system
+        await LocalWire(tmp_path)._host()
+    assert open_sockets() == before
+    assert failed.value.filename
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_switchboard_that_is_told_to_end_while_it_opens_leaves_no_socket(tmp_path, steps):
+    before = open_sockets()
+    hosting = asyncio.create_task(LocalWire(tmp_path)._host())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    hosting.cancel()
+    await asyncio.gather(hosting, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert open_sockets() == before
+    assert not (tmp_path / SOCKET).exists()
