@@ -2,8 +2,9 @@
 async () => {
   const { SHELL_TEXTS } = await import('/static/js/texts-shell.js');
   const { CHAT_TEXTS } = await import('/static/js/texts-chat.js');
+  const { SLASH_TEXTS } = await import('/static/js/texts-slash.js');
   const { VIEW_TEXTS } = await import('/static/js/texts-views.js');
-  const parts = [SHELL_TEXTS, CHAT_TEXTS, VIEW_TEXTS];
+  const parts = [SHELL_TEXTS, CHAT_TEXTS, SLASH_TEXTS, VIEW_TEXTS];
   return {
     en: Object.assign({}, ...parts.map(({ en }) => en)),
     zh: Object.assign({}, ...parts.map(({ zh }) => zh)),

@@ -1,6 +1,7 @@
 /** Every text of the page, in English and Chinese. The words are in texts-*.js; this file picks and fills them. */
 import { SHELL_TEXTS } from './texts-shell.js';
 import { CHAT_TEXTS } from './texts-chat.js';
+import { SLASH_TEXTS } from './texts-slash.js';
 import { VIEW_TEXTS } from './texts-views.js';
 
 export const LANGUAGES = { en: 'English', zh: '中文' };
@@ -8,7 +9,7 @@ const KEPT_AS = 'interlock.language';
 
 const TEXTS = {};
 for (const code of Object.keys(LANGUAGES)) {
-  TEXTS[code] = { ...SHELL_TEXTS[code], ...CHAT_TEXTS[code], ...VIEW_TEXTS[code] };
+  TEXTS[code] = { ...SHELL_TEXTS[code], ...CHAT_TEXTS[code], ...SLASH_TEXTS[code], ...VIEW_TEXTS[code] };
 }
 
 const listeners = new Set();

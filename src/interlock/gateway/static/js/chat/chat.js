@@ -5,21 +5,21 @@ import { api } from '../api.js';
 import { View } from '../base.js';
 import { errorText, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
-import { announce, kept, modelNames, store } from '../store.js';
+import { announce, kept, store } from '../store.js';
 import { t } from '../texts.js';
+import { beginning } from './begin.js';
+import { carryOut } from './commands.js';
 import { ChatSession } from './controller.js';
 import { emptyView } from './empty.js';
 import { headView } from './head.js';
 import { openModeDialog } from './mode.js';
+import { pendingView } from './pending.js';
 import { Place } from './place.js';
 import { activeTask, answerOf, begunTask, tasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task.js';
 import { undoTask } from './undo.js';
 import './composer.js';
 
-const TITLE_CHARS = 60;
-/** It is meant for the page: only a person switches the mode, and a model is not told. */
-const MODE_COMMAND = /^\/mode(?:\s+(\S+))?$/;
 const SHELL_TOOLS = new Set(['bash', 'bash_readonly']);
 
 class Chat extends View {
@@ -155,7 +155,7 @@ class Chat extends View {
         (entry) => entry.id ?? entry.key,
         (entry) => (entry.type === 'task' ? taskView(entry, this.#context(chat, entry)) : noteView(entry)),
       )}
-      ${pending.map((message) => this.#pending(chat, message))}`;
+      ${pending.map((message) => pendingView(message, { resend: () => chat.resend(message), takeBack: () => this.#takeBack(chat, message) }))}`;
   }
 
   #context(chat, task) {
@@ -198,21 +198,6 @@ class Chat extends View {
         ${chat.loadingEarlier ? t('common.loading') : t('chat.earlier')}
       </button>
     </div>`;
-  }
-
-  #pending(chat, message) {
-    const { error } = message;
-    const waits = error?.code === 'DISCONNECTED';
-    return html`<article class="task pending">
-      <div class="said"><div class="said-head"><span class="said-who">${t('task.you')}</span></div><div class="said-text" dir="auto">${message.content}</div></div>
-      <div class="rail">
-        ${error && !waits
-          ? html`<div class="task-end notice error" role="alert">${icon('error')}<p class="grow">${t('chat.not_sent')} ${errorText(error)}</p>
-              <button type="button" class="btn tiny" @click=${() => chat.resend(message)}>${t('common.retry')}</button>
-              <button type="button" class="btn tiny" @click=${() => this.#takeBack(chat, message)}>${t('chat.take_back')}</button></div>`
-          : html`<div class="task-foot" role="status"><span class="spinner" aria-hidden="true"></span><span>${t(waits ? 'chat.will_send' : 'chat.sending')}</span></div>`}
-      </div>
-    </article>`;
   }
 
   #takeBack(chat, message) {
@@ -263,18 +248,33 @@ class Chat extends View {
       .hint=${hint}
       ?running=${Boolean(active) && !waiting}
       ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
-      @message=${(event) => this.#said(event.detail)}
+      @message=${(event) => (this.#chat ? this.#send(event.detail) : this.#begin(event.detail))}
+      @command=${(event) => carryOut(event.detail, this.#host())}
       @stop=${() => this.#cancel(chat, active.id)}
     ></il-composer>`;
   }
 
   // -- doing --
 
-  #said(text) {
-    const command = MODE_COMMAND.exec(text);
-    if (command) this.#chooseMode(command[1]);
-    else if (this.#chat) this.#send(text);
-    else this.#begin(text);
+  /** What commands with a slash work with. */
+  #host() {
+    const chat = this.#chat;
+    return {
+      chat,
+      mode: this.#mode,
+      model: (chat ? chat.session?.model : this.choice.model) ?? '',
+      tell: (text) => this.querySelector('il-composer')?.tell(text),
+      chooseMode: (mode) => this.#chooseMode(mode),
+      chooseModel: (model) => this.chooseModel(model),
+      undo: (task) => this.#undo(chat, task),
+      cancel: (id) => this.#cancel(chat, id),
+      toBeginning: () => this.#toBeginning(chat),
+      begin: () => (location.hash = '#/chat'),
+    };
+  }
+
+  get #mode() {
+    return this.#chat ? this.#chat.mode : (this.choice.mode ?? 'chat_safe');
   }
 
   #send(text) {
@@ -290,8 +290,7 @@ class Chat extends View {
     }
     this.starting = true;
     try {
-      const params = { title: titleFrom(text), ...chosen(this.choice) };
-      const { session } = await api.request('session.create', params);
+      const { session } = await api.request('session.create', beginning(text, this.choice));
       kept.set('tour', 'seen');
       this.choice = {};
       store.put(session);
@@ -312,7 +311,7 @@ class Chat extends View {
     const chat = this.#chat;
     openModeDialog({
       wanted,
-      mode: chat ? chat.mode : (this.choice.mode ?? 'chat_safe'),
+      mode: this.#mode,
       sessionId: chat?.id ?? '',
       task: chat && begunTask(chat.state),
       apply: async (mode) => {
@@ -359,37 +358,37 @@ class Chat extends View {
   }
 
   /** To the task with the message that was looked for, however long ago it was. */
-  async #seek(chat) {
-    const seq = this.#sought;
-    this.#sought = 0;
-    this.#place.sticks = false;
-    for (let from = Infinity; seq <= chat.state.fromSeq && chat.state.fromSeq < from; ) {
-      from = chat.state.fromSeq;
-      await chat.loadEarlier();
-    }
-    await this.updateComplete;
+  async #seek(chat, seq) {
+    await this.#loadBack(chat, seq);
     const task = tasksOf(chat.state).findLast(({ message }) => message && message.seq <= seq);
     if (chat !== this.#chat) return;
     if (task) this.querySelector(`[data-task-id="${CSS.escape(task.id)}"]`)?.scrollIntoView();
     else this.#toEnd();
   }
 
+  async #toBeginning(chat) {
+    await this.#loadBack(chat, 0);
+    if (chat === this.#chat) this.querySelector('.stream').scrollTop = 0;
+  }
+
+  async #loadBack(chat, seq) {
+    this.#place.sticks = false;
+    for (let from = Infinity; seq <= chat.state.fromSeq && chat.state.fromSeq < from; ) {
+      from = chat.state.fromSeq;
+      await chat.loadEarlier();
+    }
+    await this.updateComplete;
+  }
+
   updated() {
-    if (this.#sought && this.#chat?.phase === 'ready') this.#seek(this.#chat);
+    if (this.#sought && this.#chat?.phase === 'ready') {
+      const seq = this.#sought;
+      this.#sought = 0;
+      this.#seek(this.#chat, seq);
+    }
     if (this.#chat) this.#place.keep();
     this.#checkShell();
   }
-}
-
-function titleFrom(text) {
-  const line = text.trim().split('\n', 1)[0].trim();
-  const letters = [...line];
-  return letters.length > TITLE_CHARS ? `${letters.slice(0, TITLE_CHARS).join('').trimEnd()}…` : line;
-}
-
-function chosen({ mode, agent, model }) {
-  const names = modelNames();
-  return { ...(mode && { mode }), ...(agent && { agent }), ...(model && names.includes(model) && { model }) };
 }
 
 customElements.define('il-chat', Chat);

@@ -3,8 +3,9 @@ import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { View } from '../base.js';
 import { icon } from '../icons.js';
-import { kept } from '../store.js';
+import { announce, kept } from '../store.js';
 import { t } from '../texts.js';
+import { readSlash, suggestions } from './slash.js';
 
 const MAX_CHARS = 200_000;
 const TALLEST_PX = 260;
@@ -22,6 +23,11 @@ class Composer extends View {
     running: { type: Boolean },
     stopping: { type: Boolean },
     text: { state: true },
+    /** Which suggestion is chosen, and for which text the list was closed. */
+    at: { state: true },
+    closedFor: { state: true },
+    /** What came of a command, or why there is none. */
+    told: { state: true },
   };
 
   #timer = 0;
@@ -33,6 +39,9 @@ class Composer extends View {
     this.text = '';
     this.reason = '';
     this.hint = '';
+    this.at = -1;
+    this.closedFor = null;
+    this.told = null;
   }
 
   connectedCallback() {
@@ -51,11 +60,14 @@ class Composer extends View {
     if (!changed.has('draftKey')) return;
     const before = changed.get('draftKey');
     if (before !== undefined) this.#keep(before);
-    this.text = kept.get(`draft.${this.draftKey}`);
+    this.#write(kept.get(`draft.${this.draftKey}`));
+    // A draft is no reason to open a list.
+    this.closedFor = this.text;
   }
 
   updated() {
     this.#grow();
+    this.querySelector('[role=option][aria-selected=true]')?.scrollIntoView({ block: 'nearest' });
   }
 
   focus() {
@@ -64,17 +76,26 @@ class Composer extends View {
 
   /** @param {string} text */
   fill(text) {
-    this.text = text;
+    this.#write(text);
     this.#isChanged = true;
     this.#keep();
     this.focus();
+  }
+
+  /** One line, until something is written. @param {string} text */
+  tell(text) {
+    this.told = { text };
+    announce(text);
   }
 
   render() {
     const tooLong = this.text.length > MAX_CHARS;
     const why = this.reason || (tooLong ? t('composer.too_long') : '');
     const can = !why && this.text.trim() !== '';
+    const items = this.#suggested;
+    const chosen = items.length && this.at >= 0 ? `composer-option-${this.at}` : nothing;
     return html`<form class="composer" @submit=${this.#submit}>
+      ${items.length ? this.#list(items) : nothing}
       <div class="composer-box">
         <textarea
           rows="1"
@@ -82,6 +103,9 @@ class Composer extends View {
           aria-label=${t('composer.label')}
           placeholder=${t('composer.placeholder')}
           aria-describedby="composer-note"
+          aria-autocomplete="list"
+          aria-controls=${items.length ? 'composer-options' : nothing}
+          aria-activedescendant=${chosen}
           enterkeyhint="send"
           .value=${live(this.text)}
           @input=${this.#typed}
@@ -94,14 +118,52 @@ class Composer extends View {
           : nothing}
         <button type="submit" class="btn primary send" ?disabled=${!can} title=${t('composer.send')} aria-label=${t('composer.send')}>${icon('send')}</button>
       </div>
-      <p class="composer-note ${why ? 'why' : ''}" id="composer-note" role=${why ? 'status' : nothing}>
+      ${this.told && !why ? this.#telling() : html`<p class="composer-note ${why ? 'why' : ''}" id="composer-note" role=${why ? 'status' : nothing}>
         ${why || this.hint || t('composer.keys')}
-      </p>
+      </p>`}
     </form>`;
   }
 
+  #telling() {
+    const { text, problem } = this.told;
+    if (!problem) return html`<p class="composer-note told" id="composer-note">${text}</p>`;
+    return html`<p class="composer-note why" id="composer-note" role="alert">
+      ${t(...problem)} <button type="button" class="link-btn" @click=${() => this.#send(this.text.trim())}>${t('slash.send_anyway')}</button>
+    </p>`;
+  }
+
+  #list(items) {
+    return html`<ul class="suggestions" id="composer-options" role="listbox" aria-label=${t('slash.list')}>
+      ${items.map(
+        (item, number) => html`<li
+          role="option"
+          id="composer-option-${number}"
+          aria-selected=${number === this.at}
+          @mousedown=${(event) => event.preventDefault()}
+          @click=${() => this.#take(item)}
+        >
+          <code>${item.text}${item.takes ? html` <span class="takes">${item.takes}</span>` : nothing}</code><span class="suggestion-about">${item.about}</span>
+        </li>`,
+      )}
+    </ul>`;
+  }
+
+  get #suggested() {
+    return this.reason || this.closedFor === this.text ? [] : suggestions(this.text).items;
+  }
+
+  #write(text) {
+    const before = this.#suggested.length;
+    this.text = text;
+    this.told = null;
+    this.closedFor = null;
+    const { first, items } = suggestions(text);
+    this.at = first;
+    if (items.length && items.length !== before) announce(t('slash.count', { n: items.length }));
+  }
+
   #typed(event) {
-    this.text = event.target.value;
+    this.#write(event.target.value);
     this.#isChanged = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#keep(), KEEP_MS);
@@ -122,19 +184,66 @@ class Composer extends View {
 
   /** Enter that ends the writing of a Chinese or Japanese word is not meant for us. */
   #key(event) {
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    if (event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    const isTaken = this.#suggested.length ? this.#keyInList(event.key) : false;
+    if (!isTaken && event.key !== 'Enter') return;
     event.preventDefault();
-    this.#submit(event);
+    if (!isTaken) this.#submit(event);
+  }
+
+  /** Whether the list of suggestions had a use for the key. */
+  #keyInList(key) {
+    const items = this.#suggested;
+    const item = items[this.at];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[key];
+    if (step) this.at = this.at < 0 && step < 0 ? items.length - 1 : (this.at + step + items.length) % items.length;
+    else if (key === 'Escape') this.closedFor = this.text;
+    else if (key === 'Enter' && item) this.#take(item);
+    else if (key === 'Tab' && item && item.text !== this.text) this.#complete(item);
+    else return false;
+    return true;
+  }
+
+  /** What is whole is done; what may have something behind it waits for that, or for Enter once more. */
+  #take(item) {
+    if (!item.runs && item.text !== this.text) return this.#complete(item);
+    this.text = item.text;
+    return this.#carryOut(readSlash(item.text));
+  }
+
+  #complete({ text, runs }) {
+    this.fill(runs ? text : `${text} `);
   }
 
   #submit(event) {
     event.preventDefault();
     const content = this.text.trim();
     if (!content || this.reason || this.text.length > MAX_CHARS) return;
-    this.text = '';
+    const command = readSlash(content);
+    if (command) this.#carryOut(command);
+    else this.#send(content);
+  }
+
+  #send(content) {
+    this.#empty();
+    this.dispatchEvent(new CustomEvent('message', { detail: content }));
+  }
+
+  /** What is no command stays where it was written, and is not sent. */
+  #carryOut(command) {
+    if (command.problem) {
+      this.closedFor = this.text;
+      this.told = command;
+      return;
+    }
+    this.#empty();
+    this.dispatchEvent(new CustomEvent('command', { detail: command }));
+  }
+
+  #empty() {
+    this.#write('');
     this.#isChanged = true;
     this.#keep();
-    this.dispatchEvent(new CustomEvent('message', { detail: content }));
   }
 
   #stop() {
