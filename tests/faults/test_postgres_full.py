@@ -1,5 +1,6 @@
-"""The disk that PostgreSQL keeps its tables on runs full, while its write-ahead log has room: nothing that
-was acknowledged is lost, tasks wait, and they go on by themselves when there is space again."""
+"""A disk of PostgreSQL runs full: nothing that was acknowledged is lost, tasks wait, and they go on by
+themselves when there is space again. Without space for its tables it refuses to write; without space for
+its write-ahead log it ends, and somebody has to start it again."""
 
 import asyncio
 import secrets
@@ -13,12 +14,13 @@ import psycopg
 import pytest
 
 from interlock.events.catalog import SessionRenamed
-from interlock.infra.errors import StoreError, StoreFull, may_pass
+from interlock.infra.errors import StoreAway, StoreError, StoreFull, may_pass
 from interlock.store.database import StoreConfig
 from interlock.worker.handler import Done
 from tests.conftest import open_store
 from tests.faults.disks import Disk, mounting, small_disk
-from tests.integration.worker.shop import Handler, Shop
+from tests.integration.worker.shop import Handler, Shop, until
+from tests.postgres_server import PostgresServer
 
 pytestmark = mounting
 
@@ -126,4 +128,54 @@ async def test_a_task_waits_for_space_on_the_servers_disk_and_goes_on_by_itself(
     assert shop.faults() == []
     with suppress(FileNotFoundError):
         disk.free()
+    store.close()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[tuple[PostgresServer, Disk]]:
+    """A server that keeps its write-ahead log on a small disk."""
+    server = PostgresServer()
+    folder = Path(tempfile.mkdtemp(prefix="interlock-small-wal-"))
+    folder.chmod(0o755)
+    try:
+        with small_disk(folder / "disk", size="48m", inodes=500) as disk:
+            server.keep_write_ahead_log_in(disk.path / "wal")
+            yield server, disk
+            server.remove()
+    finally:
+        server.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_on_by_itself(elsewhere):
+    server, disk = elsewhere
+    store = open_store(StoreConfig(server.url, busy_timeout_seconds=5))
+    shop = Shop(store)
+    session = await shop.session()
+    acknowledged, met = [], []
+
+    async def handling(task, lease, _cancelled):
+        try:
+            for _ in range(2_000):
+                # Nothing that the server could make smaller.
+                renamed = SessionRenamed(who="test", title=secrets.token_hex(25_000))
+                acknowledged.extend(await store.log.append(session, renamed, token=lease.token))
+                if met:
+                    return Done()
+        except StoreError as error:
+            met.append(error)
+            raise
+
+    async with shop.working(Handler(handling)):
+        disk.fill()
+        task = await shop.put(session)
+        await until(lambda: met and not server.is_there)
+        disk.free()
+        server.restart()
+        (ended,) = await shop.ended(task.id)
+    assert all(isinstance(error, StoreAway | StoreFull) and may_pass(error) for error in met), met
+    assert ended.status.value == "done"
+    stored = dict(store.query("SELECT id, seq FROM events WHERE stream = ?", session))
+    assert all(stored[each.id] == each.seq for each in acknowledged)
+    assert shop.faults() == []
     store.close()
