@@ -99,6 +99,17 @@ def test_a_line_that_is_no_call_is_answered_and_the_next_is_made(interlock, proj
     assert answers[1]["result"]["ok"]
 
 
+def test_a_line_with_half_a_character_is_answered_under_its_id(interlock, project):
+    answers = lines(
+        interlock,
+        b'{"id": "half", "name": "read_file", "arguments": {"path": "\\udcff"}}\n'
+        b'{"id": "\\ud800", "name": "ls"}\n{"id": 3, "name": "ls"',
+        *("--mode", "chat", "--root", str(project)),
+    )
+    assert [answer["id"] for answer in answers] == ["half", None, None]
+    assert {answer["result"]["error_code"] for answer in answers} == {"INVALID_ARGS"}
+
+
 def test_any_json_value_can_be_an_id(interlock):
     identities = [None, 7, "x", {"a": [1]}, 1.5, True]
     text = "".join(json.dumps({"id": identity, "name": "current_time"}) + "\n" for identity in identities)

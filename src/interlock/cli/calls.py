@@ -1,5 +1,6 @@
 """Tool calls of one process: one session, the same gates, runner and log as any other entry."""
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -111,13 +112,23 @@ def _parsed(line: bytes) -> tuple[Any, dict[str, Any] | ToolFailure]:
     try:
         request = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return None, _no_call(f"the line is not valid JSON: {error}")
+        return _identity_of(line), _no_call(f"the line is not valid JSON: {error}")
     if not isinstance(request, dict):
         return None, _no_call("the line is not a JSON object")
     identity = request.get("id")
     if fault := _fault(request):
         return identity, _no_call(fault)
     return identity, request
+
+
+def _identity_of(line: bytes) -> Any:
+    """The id of a line that has half a character (a lone surrogate) in it, so that its answer is found."""
+    try:
+        identity = json.loads(line)["id"]
+        orjson.dumps(identity)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return identity
 
 
 def _fault(request: dict[str, Any]) -> str | None:
