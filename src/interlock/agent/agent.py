@@ -155,7 +155,6 @@ class AgentLoop:
         recording.begin(prompt.inputs.agent)
         note = recording.note
         return _Task(
-            provider=provider,
             prompt=prompt,
             conversation=conversation,
             past=past,
@@ -180,7 +179,6 @@ class AgentLoop:
 class _Task:
     """One assignment while it is worked on."""
 
-    provider: Provider
     prompt: SessionPrompt
     conversation: Conversation
     past: Past

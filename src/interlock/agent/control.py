@@ -55,16 +55,15 @@ class TaskControl:
         limits: ControlLimits,
         *,
         model: str,
-        prices: PriceTable | None = None,
-        used: Used | None = None,
+        prices: PriceTable,
+        used: Used,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        used = used or Used()
         self._limits = limits
         self._clock = clock
         self._seconds_before = used.seconds
         self._began = clock()
-        self._budget = Budget(limits, prices or PriceTable({}), model, used.spent)
+        self._budget = Budget(limits, prices, model, used.spent)
         self._ladder = DenialLadder(limits)
         self._progress = Progress()
         self._ended: Stop | None = None

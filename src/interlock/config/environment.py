@@ -5,7 +5,7 @@ to open a mode or switch the sandbox off.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,9 @@ def is_secret(field: FieldInfo) -> bool:
     return "SecretStr" in str(field.annotation)
 
 
-def look_up(
-    name: str, *, secret: bool = False, environment: Mapping[str, str] | None = None
-) -> Found | None:
+def look_up(name: str, *, secret: bool) -> Found | None:
     """The value of `name`, if any way of giving it was used; two ways that differ are an error."""
-    environ = os.environ if environment is None else environment
+    environ = os.environ
     candidates = [
         Found(environ[variable], variable)
         for variable in (name, SPEC_PREFIX + name)

@@ -31,10 +31,6 @@ def open_to_step(open_modes: frozenset[ToolMode], ceiling: ToolMode, mode: ToolM
     return open_modes | {mode} if is_below else open_modes
 
 
-def to_step(ceiling: ToolMode, wanted: ToolMode | None, agent: ToolPolicy, node: ToolPolicy) -> HandedOn:
-    return HandedOn(step_mode(ceiling, wanted), agent, node)
-
-
 def to_child(parent: Authority, agent: ToolPolicy) -> HandedOn:
     """`parent` is what the call was judged by that handed the task over."""
     return HandedOn(parent.mode, agent, parent.policy)

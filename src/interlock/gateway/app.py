@@ -58,7 +58,6 @@ class Gateway:
         browser_days: float,
         max_sockets: int,
         limits: SocketLimits,
-        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         self.services = services
         self.credentials = credentials
@@ -69,7 +68,6 @@ class Gateway:
         self._secure_cookie = secure_cookie
         self._browser_days = browser_days
         self._limits = limits
-        self._is_ready = is_ready
         self._logins = LoginTries()
         # One at a time: each reads much of the store.
         self._exporting = asyncio.Lock()
@@ -184,8 +182,9 @@ class Gateway:
             await self.services.database.read(lambda db: db.query(IS_THERE))
         except InterlockError:
             return PlainTextResponse("not ready", 503)
-        is_ready = self._is_ready() and not self.sockets.is_stopping
-        return PlainTextResponse("ok") if is_ready else PlainTextResponse("not ready", 503)
+        if self.sockets.is_stopping:
+            return PlainTextResponse("not ready", 503)
+        return PlainTextResponse("ok")
 
     async def show_metrics(self, request: Request) -> Response:
         if await self._who(request) is None:

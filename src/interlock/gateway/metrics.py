@@ -12,7 +12,7 @@ PREFIX = "interlock"
 class Metrics:
     """One registry for each gateway, so that two in one process do not mix."""
 
-    def __init__(self, methods: frozenset[str] = frozenset()) -> None:
+    def __init__(self, methods: frozenset[str]) -> None:
         self._methods = methods
         self._registry = CollectorRegistry()
         self._requests = self._counter("requests", "Requests over sockets.", "method", "code")

@@ -17,16 +17,9 @@ STUCK_SECONDS = 20.0
 
 
 class Sockets:
-    def __init__(
-        self,
-        still_valid: Callable[[Who], Awaitable[bool]],
-        *,
-        most: int,
-        stuck_seconds: float = STUCK_SECONDS,
-    ) -> None:
+    def __init__(self, still_valid: Callable[[Who], Awaitable[bool]], *, most: int) -> None:
         self._still_valid = still_valid
         self._most = most
-        self._stuck_seconds = stuck_seconds
         self._open: dict[Connection, asyncio.Task[object] | None] = {}
         self.is_stopping = False
 
@@ -54,7 +47,7 @@ class Sockets:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             for connection, task in tuple(self._open.items()):
-                if connection.is_stuck(self._stuck_seconds) and task is not None:
+                if connection.is_stuck(STUCK_SECONDS) and task is not None:
                     connection.close(Close.too_slow)
                     task.cancel()
             try:

@@ -59,15 +59,14 @@ class LoginTries:
 class FewAMinute:
     """For what is written down of things that anybody can cause: the rest is only counted."""
 
-    def __init__(self, most: int = 10, seconds: float = 60.0, clock: Clock = time.monotonic) -> None:
+    def __init__(self, most: int = 10, clock: Clock = time.monotonic) -> None:
         self._most = most
-        self._seconds = seconds
         self._clock = clock
         self._times: deque[float] = deque()
 
     def take(self) -> bool:
         now = self._clock()
-        while self._times and now - self._times[0] >= self._seconds:
+        while self._times and now - self._times[0] >= 60:
             self._times.popleft()
         if len(self._times) >= self._most:
             return False

@@ -76,7 +76,7 @@ def _judged(status: int, signs: str, where: str) -> tuple[ModelFault, str]:
     return ModelFault.invalid_request, f"the model's server refuses the request ({status})"
 
 
-def broken_off(error: Any, secret: str = "") -> ModelError:
+def broken_off(error: Any, secret: str) -> ModelError:
     """An error that comes in the stream itself. Some servers name the status that it would have had."""
     code = _code(error, "code")
     status = int(code) if code.isdecimal() and len(code) == 3 else 0

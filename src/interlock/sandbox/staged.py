@@ -67,13 +67,12 @@ class StagedChild:
         self.stderr = PipeOutput(stderr)
         self._channel: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._complaints: int | None = None
         self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._following: asyncio.Task[None] | None = None
         self._was_stopped = False
 
     def follow(self, process: asyncio.subprocess.Process, channel: socket.socket, complaints: int) -> None:
-        self._process, self._channel, self._complaints = process, channel, complaints
+        self._process, self._channel = process, channel
         self._following = asyncio.ensure_future(self._follow(process, channel, complaints))
 
     async def wait(self) -> Ended:

@@ -275,8 +275,8 @@ class SessionManager:
         session_id: str,
         draft: MessageDraft,
         *,
-        scope: Scope = NO_SCOPE,
-        token: int | None = None,
+        scope: Scope,
+        token: int | None,
         facts: Sequence[Event] = (),
     ) -> "asyncio.Future[list[Recorded]]":
         """Queue a message for which nobody waits (`EventLog.note`), `facts` right before it."""

@@ -65,7 +65,7 @@ class GroupCommitWriter(Generic[Unit]):
         connect: Callable[[], Connection],
         apply: Callable[[Connection, Sequence[Unit]], None],
         forget: Callable[[], None],
-        after: Callable[[Sequence[Unit]], None] = lambda _units: None,
+        after: Callable[[Sequence[Unit]], None],
     ) -> None:
         """`after` is told of each group when it is durable or has failed, in the writer's thread."""
         self._connect = connect

@@ -65,7 +65,7 @@ def memory_services(workspace: Path, database: Database, redactor: Redactor) -> 
     return MemoryServices(MemorySearch(database, index), NoteWriter(folder, redactor.text))
 
 
-def programs(opened: Iterable[Path] = ()) -> list[tuple[Program, Path | None, list[str]]]:
+def programs(opened: Iterable[Path]) -> list[tuple[Program, Path | None, list[str]]]:
     """Every program that tools run, where it is, and the tools that need it."""
     registry = build_registry()
     return [

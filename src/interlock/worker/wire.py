@@ -123,21 +123,3 @@ class Wire(Protocol):
         `has_room` says whether this process could take up another session: a wire that hands each ring to
         one process alone asks it before it takes one.
         """
-
-
-class NoWire:
-    """For a process that is alone."""
-
-    has_others = False
-
-    def send(self, signal: Signal) -> None:
-        pass
-
-    def watch(self, session_id: str) -> None:
-        pass
-
-    def unwatch(self, session_id: str) -> None:
-        pass
-
-    async def run(self, hear: Hear, has_room: Callable[[], bool]) -> None:
-        pass

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from interlock.agent.budget import FREE, Price, PriceTable
-from interlock.agent.control import TaskControl
+from interlock.agent.control import TaskControl, Used
 from interlock.agent.limits import ControlLimits
 from interlock.infra.errors import ErrorClass, ErrorCode
 from interlock.tools.result import ToolFailure, ToolResult
@@ -18,8 +18,8 @@ class Clock:
 
 
 def control(limits: ControlLimits | None = None, clock: Clock | None = None, **more) -> TaskControl:
-    more.setdefault("model", "m")
-    return TaskControl(limits or ControlLimits(), clock=clock or Clock(), **more)
+    given = {"model": "m", "prices": PriceTable({}), "used": Used(), **more}
+    return TaskControl(limits or ControlLimits(), clock=clock or Clock(), **given)
 
 
 def failed(

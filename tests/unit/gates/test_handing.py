@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority, compile_authority
-from interlock.gates.handing import HandedOn, open_to_step, to_child, to_step
+from interlock.gates.handing import HandedOn, open_to_step, step_mode, to_child
 from interlock.gates.policy import (
     FsPolicy,
     ImagePolicy,
@@ -152,7 +152,7 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
     ceiling = compile_authority(REGISTRY, here)
     assert_kept(ceiling, mode, [environment, settings])
     for wanted, agent, node, children in tree:
-        handed = to_step(mode, wanted, agent, node)
+        handed = HandedOn(step_mode(mode, wanted), agent, node)
         layers = [environment, settings, agent, node]
         parent = judged(here, handed)
         # Where the run's mode is not open nobody begins a step of it; if one did, the layers hold still.
@@ -191,8 +191,8 @@ def test_a_step_may_be_wider_than_the_one_before_it():
         capabilities=Capabilities(present=NEEDS, roots=(Path("/work"),)),
     )
     narrow, wide = ToolPolicy(fs=FsPolicy(enabled=False)), ToolPolicy()
-    first = judged(here, to_step(ToolMode.coding, ToolMode.plan, narrow, wide))
-    second = judged(here, to_step(ToolMode.coding, None, wide, wide))
+    first = judged(here, HandedOn(ToolMode.plan, narrow, wide))
+    second = judged(here, HandedOn(ToolMode.coding, wide, wide))
     assert "write_file" not in first.exposed
     assert "write_file" in second.exposed
     assert set(judged(here, to_child(first, wide)).exposed) <= set(first.exposed)
@@ -200,4 +200,4 @@ def test_a_step_may_be_wider_than_the_one_before_it():
 
 def test_a_step_that_asks_for_a_wider_mode_gets_the_runs():
     for wanted in ToolMode:
-        assert to_step(ToolMode.plan, wanted, ToolPolicy(), ToolPolicy()).mode is not ToolMode.coding
+        assert step_mode(ToolMode.plan, wanted) is not ToolMode.coding

@@ -26,9 +26,9 @@ class Content:
     wants_reply: bool = False
 
     @classmethod
-    def of(cls, markdown: str, *, buttons: Rows = (), wants_reply: bool = False) -> "Content":
+    def of(cls, markdown: str, *, buttons: Rows = ()) -> "Content":
         shown = rendered(markdown)
-        return cls(shown.text, shown.entities, buttons, wants_reply)
+        return cls(shown.text, shown.entities, buttons)
 
     def plain(self) -> "Content":
         return replace(self, entities=())

@@ -15,7 +15,7 @@ from interlock.channels.telegram.polling import until_reached
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services
 from interlock.channels.telegram.shift import Shift
-from interlock.channels.telegram.traffic import GROUP, PRIVATE, Pace, Traffic
+from interlock.channels.telegram.traffic import Pace, Traffic
 from interlock.channels.telegram.updates import BotName
 from interlock.infra.errors import StoreError
 from interlock.infra.logging import Log
@@ -35,10 +35,10 @@ class Front:
         services: Services,
         lease: BotLease,
         *,
-        private: Pace = PRIVATE,
-        group: Pace = GROUP,
-        announce: Callable[[BotName], None] = lambda _name: None,
-        waits: Callable[[BotName], None] = lambda _name: None,
+        private: Pace,
+        group: Pace,
+        announce: Callable[[BotName], None],
+        waits: Callable[[BotName], None],
     ) -> None:
         self._bot = bot
         self._records = records

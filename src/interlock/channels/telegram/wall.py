@@ -82,9 +82,9 @@ class Wall:
         self._wake()
         return card
 
-    def say(self, content: Content, *, reply_to: int | None = None) -> None:
+    def say(self, content: Content) -> None:
         """A message that stays as it is."""
-        self.put(Card("said", wanted=content, reply_to=reply_to))
+        self.put(Card("said", wanted=content))
 
     def change(self, card: Card, content: Content | None, *, soft: bool = False) -> None:
         card.wanted, card.soft = content, soft

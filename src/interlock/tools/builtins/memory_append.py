@@ -1,6 +1,6 @@
 """Adds a dated entry to a note in memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,14 +11,9 @@ from interlock.tools.blocking import beside_the_loop, looked_up
 from interlock.tools.result import FileTouch, ToolResult
 
 
-def _local_now() -> datetime:
-    return datetime.now().astimezone()
-
-
 class MemoryAppendTool(BaseTool):
-    def __init__(self, writer: NoteWriter | None, now: Callable[[], datetime] = _local_now) -> None:
+    def __init__(self, writer: NoteWriter | None) -> None:
         self._writer = writer
-        self._now = now
 
     @property
     def name(self) -> str:
@@ -71,7 +66,8 @@ class MemoryAppendTool(BaseTool):
             )
         # Redaction costs with the length of the text: the limit comes before it.
         _refuse_too_much(content, context.limits.max_write_bytes)
-        return await looked_up(context.cancel, lambda: writer.entry(content, title, self._now()))
+        now = datetime.now().astimezone()
+        return await looked_up(context.cancel, lambda: writer.entry(content, title, now))
 
     async def execute(self, prepared: Entry, context: ToolContext) -> ToolResult:
         writer = self._writer
