@@ -80,6 +80,8 @@ class OwnWorker:
         # It is tried again by the next one that is started.
         with suppress(StoreError):
             await self._runtime.sessions.finish_deletions()
+        if (retention := self._runtime.retention) is not None:
+            await retention.forget_beside()
         self._running = asyncio.create_task(self._worker.run())
         await asyncio.wait({self._running})
         if not self._running.cancelled():

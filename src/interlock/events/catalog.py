@@ -155,6 +155,8 @@ class ToolCallStarted(ToolCallEvent):
     effect: str
     timeout_seconds: float
     sandbox: str = "none"
+    # Where something in the arguments is masked: the hash of what is kept of them, as they were given.
+    arguments_seal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import InterlockError
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
+from interlock.infra.threads import WorkThreads
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 
@@ -118,8 +119,17 @@ class Retention:
     """`days` is how long things are kept, at least; at midnight (UTC) what is older goes."""
 
     def __init__(
-        self, log: EventLog, database: Database, days: int, clock_us: Callable[[], int] = now_us
+        self,
+        log: EventLog,
+        database: Database,
+        days: int,
+        clock_us: Callable[[], int] = now_us,
+        *,
+        forget_before: Callable[[int], None] = lambda _time_us: None,
     ) -> None:
+        """`forget_before` lets go of what is kept beside the store of what the log masks."""
+        self._forget_before = forget_before
+        self._threads = WorkThreads("interlock-retention")
         self._events = log
         self._database = database
         self._days = days
@@ -138,8 +148,14 @@ class Retention:
             for stream in page.to_do:
                 swept = swept.and_stream(*await self._sweep_stream(stream, before_us))
             after = page.last
+        await self.forget_beside()
         self._swept_before_us = before_us
         return swept
+
+    async def forget_beside(self) -> None:
+        """Only what this machine keeps beside the store. Others look after what they keep."""
+        before_us = self.before_us
+        await self._threads.start(lambda: self._forget_before(before_us))
 
     async def run_hourly(self) -> None:
         """Until it is cancelled. A sweep that fails is tried again in the next hour."""

@@ -14,7 +14,7 @@ from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.gates.verdict import Layer
 from interlock.infra.records import dataclass
-from interlock.redaction.redactor import Redactor
+from interlock.redaction.redactor import Redacted
 from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.result import ToolFailure, ToolResult
 
@@ -33,8 +33,8 @@ class Outcome:
     redacted: bool
 
 
-def intent_event(cleared: ClearedCall, redactor: Redactor) -> Event:
-    arguments = redactor.checked(cleared.arguments)
+def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
+    """`arguments` are those of the call without secrets, `seal` vouches for what they were with them."""
     return ToolCallStarted(
         call_id=cleared.call_id,
         tool_name=cleared.tool.name,
@@ -46,6 +46,7 @@ def intent_event(cleared: ClearedCall, redactor: Redactor) -> Event:
         effect=cleared.tool.effect.value,
         timeout_seconds=cleared.timeout_seconds,
         sandbox=cleared.authority.profile.sandbox,
+        arguments_seal=seal,
     )
 
 

@@ -33,16 +33,21 @@ from interlock.infra.errors import (
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
+from interlock.infra.threads import WorkThreads
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import Effect, ToolContext
 from interlock.tools.blocking import Stopped
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolFailure, ToolResult
+from interlock.tools.sealed import SealedArguments
 
 _log = Log(__name__)
 
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0
+
+# What these are given is freed of secrets before anything is done with it: there is no more to tell.
+_IS_SHOWN_AS_TOLD = frozenset({Effect.ask, Effect.tell})
 
 _Cancelled = asyncio.CancelledError | None
 
@@ -68,7 +73,17 @@ class _Ended:
 
 
 class ToolRunner:
-    def __init__(self, registry: ToolRegistry, log: EventLog, redactor: Redactor) -> None:
+    """`sealed` keeps what the log masks; without it, nobody can show later what a call was given."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        log: EventLog,
+        redactor: Redactor,
+        sealed: SealedArguments | None = None,
+    ) -> None:
+        self._sealed = sealed
+        self._threads = WorkThreads("interlock-sealing")
         self._registry = registry
         self._log = log
         self._book = AuthorityBook(log)
@@ -132,9 +147,19 @@ class ToolRunner:
             raise cancelled
         return replace(refusal, failure=failure).result()
 
+    async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
+        """What the log says of it. What is masked there is kept before anything is done with it."""
+        arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
+        if arguments.changed and sealed is not None and cleared.tool.effect not in _IS_SHOWN_AS_TOLD:
+            try:
+                seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
+            except OSError as error:
+                raise AuditUnavailable(f"what it was given could not be kept: {error.strerror}") from error
+        return intent_event(cleared, arguments, seal)
+
     async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
         """The context whose scope is the call itself, once the intent is durable."""
-        intent, cancelled = await self._append(intent_event(cleared, self._redactor), context)
+        intent, cancelled = await self._append(await self._intent(cleared, context), context)
         inside = replace(context, scope=Scope(context.scope.task, intent))
         if cancelled is not None:
             # It is on disk: end it, so that nobody has to wonder about it.
@@ -155,7 +180,7 @@ class ToolRunner:
 
     async def _record_whole(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
         """The intent and the outcome, both or neither."""
-        intent = self._log.draft(intent_event(cleared, self._redactor), context.scope)
+        intent = self._log.draft(await self._intent(cleared, context), context.scope)
         inside = Scope(context.scope.task, intent.id)
         outcome_draft = self._log.draft(outcome_event(cleared, outcome), inside)
         cancelled = await self._write(context, intent, outcome_draft)

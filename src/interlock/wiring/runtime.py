@@ -47,6 +47,7 @@ from interlock.tools.files.writing import WritingDesk
 from interlock.tools.mcp.desk import McpDesk
 from interlock.tools.mcp.walls import Walls
 from interlock.tools.registry import ToolRegistry
+from interlock.tools.sealed import SealedArguments
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
 from interlock.wiring.foreign import allowed_servers, open_mcp
@@ -103,6 +104,8 @@ class Runtime:
     registry: ToolRegistry
     authorities: AuthorityCache
     runner: ToolRunner
+    # What calls were given where the log masks it.
+    sealed: SealedArguments
     sandbox: Choice
     situation: Situation
     # None: what was said and done is kept for ever.
@@ -161,7 +164,7 @@ class Runtime:
             self.lives.close()
 
 
-Places = tuple[KeptVersions, KeptOutputs, Choice, tuple[Path, ...]]
+Places = tuple[KeptVersions, KeptOutputs, SealedArguments, Choice, tuple[Path, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,19 +228,15 @@ def open_runtime(
     bell = InProcessBell(wire)
     questions = QuestionDesk(database, log, redactor, bell.ring)
     folders = roots or settings.tool.allowed_roots
-    kept, outputs, *_ = places = _places(settings, sandbox, folders or ())
+    kept, outputs, sealed, *_ = places = _places(settings, sandbox, folders or ())
+    forgetting = (kept.forget, outputs.forget, sealed.forget)
     runs, delegation = RunBook(database, log, redactor), Delegation()
     registry = _tools(settings, database, redactor, questions, places, runs, delegation)
     situation = situation_of(settings, open_modes, folders, sandbox)
     walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings, roots))
     return Runtime(
-        settings=settings,
-        database=database,
-        redactor=redactor,
-        log=log,
-        wire=wire,
-        bell=bell,
-        sessions=_sessions(settings, database, log, redactor, open_modes, (kept.forget, outputs.forget)),
+        *(settings, database, redactor, log, wire, bell),
+        sessions=_sessions(settings, database, log, redactor, open_modes, forgetting),
         lives=lives,
         leases=SessionLeases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
@@ -249,10 +248,11 @@ def open_runtime(
         mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),
         registry=registry,
         authorities=AuthorityCache(registry),
-        runner=ToolRunner(registry, log, redactor),
+        runner=ToolRunner(registry, log, redactor, sealed),
+        sealed=sealed,
         sandbox=sandbox,
         situation=situation,
-        retention=_retention(settings, database, log),
+        retention=_retention(settings, database, log, sealed),
     )
 
 
@@ -262,6 +262,7 @@ def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Pla
     return (
         KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
         KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES),
+        SealedArguments(settings.state_dir / "sealed"),
         sandbox,
         roots,
     )
@@ -316,7 +317,7 @@ def _tools(
     runs: RunBook,
     delegation: Delegation,
 ) -> ToolRegistry:
-    kept, outputs, sandbox, roots = places
+    kept, outputs, _sealed, sandbox, roots = places
     desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
     shell = ShellServices(sandbox.backend, locate(BASH, roots), redactor, outputs, JobLimits())
     return build_registry(
@@ -330,9 +331,11 @@ def _tools(
     )
 
 
-def _retention(settings: Settings, database: Database, log: EventLog) -> Retention | None:
+def _retention(
+    settings: Settings, database: Database, log: EventLog, sealed: SealedArguments
+) -> Retention | None:
     days = settings.retention_days
-    return None if days is None else Retention(log, database, days)
+    return None if days is None else Retention(log, database, days, forget_before=sealed.forget_before)
 
 
 def _images(settings: Settings, redactor: Redactor, desk: WritingDesk) -> ImageServices:
