@@ -3,7 +3,7 @@
     interlock sessions export SESSION --out session.jsonl
     python examples/check_export.py session.jsonl
 
-A file of all events (the page's Activity view, or GET /export/events.jsonl) is checked the same way, and
+A file of all events (interlock events export, or the page's Activity view) is checked the same way, and
 against a line of `interlock events anchor` that was kept elsewhere: --anchor LINE. How the hashes are
 computed is in docs/events.md, section "How the chain is computed".
 """

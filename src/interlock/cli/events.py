@@ -1,16 +1,28 @@
-"""`interlock events`: the log as a tree, as a tail, verified, and anchored."""
+"""`interlock events`: the log as a tree, as a tail, exported, verified, and anchored."""
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from interlock.cli.exits import Exit
-from interlock.cli.output import AsJson, Count, local_time, note, print_json, print_json_line, print_line
+from interlock.cli.output import (
+    AnywayJson,
+    AsJson,
+    Count,
+    local_time,
+    note,
+    print_json,
+    print_json_line,
+    print_line,
+    print_text,
+)
 from interlock.cli.runtime import opened_runtime
 
 if TYPE_CHECKING:
+    from interlock.events.feed import Cursor
     from interlock.events.lineage import Lineage
     from interlock.events.tree import Node
 
@@ -104,22 +116,19 @@ async def tail(
     follow
         Go on as new events arrive.
     """
-    from interlock.events.feed import Cursor, event_number, read_all, read_stream
-    from interlock.infra.errors import BadUsage
-    from interlock.infra.text import quotable
+    from interlock.events.feed import read_all, read_stream
 
     async with opened_runtime() as runtime:
         reader: Any
         if session is None:
-            place: Any = Cursor.parse(after) if after else await runtime.database.read(_back_all(limit))
+            place: Any = _place_of(None, after) if after else await runtime.database.read(_back_all(limit))
 
             def reader(db: Any) -> Any:
                 return read_all(db, after=place)
         else:
-            place = event_number(after) if after is not None else None
-            if after is not None and place is None:
-                raise BadUsage(f"--after {quotable(after, 100)}: within a session it is an event's number")
-            if place is None:
+            if after is not None:
+                place = _place_of(session, after).position
+            else:
                 place = await runtime.database.read(_back_one(session, limit))
 
             def reader(db: Any) -> Any:
@@ -136,6 +145,46 @@ async def tail(
                 # Whoever reads it from a pipe waits for it.
                 sys.stdout.flush()
                 await asyncio.sleep(POLL_SECONDS)
+
+
+@app.command
+async def export(
+    session: str | None = None,
+    *,
+    after: str | None = None,
+    out: Path | None = None,
+    _json: AnywayJson = False,
+) -> int:
+    """Print events with their hashes as JSON lines, of one session or of all, as they are now.
+
+    Parameters
+    ----------
+    session
+        The session's id, or `system`. Without it, all of them.
+    after
+        Begin behind this place: a number within a session, a cursor over all.
+    out
+        Write to this new file instead of stdout.
+    """
+    from interlock.cli.exporting import exporting
+    from interlock.events.export import EventsPlace, begin_events, events_page
+
+    def begin(db: Any) -> EventsPlace:
+        if session is not None:
+            _back_one(session, 0)(db)
+        return begin_events(db, session, after=_place_of(session, after))
+
+    place: EventsPlace | None
+    async with opened_runtime() as runtime:
+        # What is not there is told before a file is made for it.
+        place = await runtime.database.read(begin)
+        with exporting(out) as write:
+            # Each page is a short reading of its own: a slow reader holds nobody up.
+            while place is not None:
+                at = place
+                lines, place = await runtime.database.read(lambda db: events_page(db, at))  # noqa: B023
+                write(lines)
+    return Exit.ok
 
 
 @app.command
@@ -184,6 +233,47 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
 
 
 @app.command
+async def given(session: str, number: int, *, json: AsJson = False) -> int:
+    """Show what a call was given, as it was given, where the log masks it; secrets included.
+
+    Parameters
+    ----------
+    session
+        The session's id.
+    number
+        The number of the call's `tool_call.started` in that session.
+    """
+    from interlock.events.catalog import ToolCallStarted
+    from interlock.events.feed import read_stream
+    from interlock.infra.errors import PersonError
+
+    async with opened_runtime() as runtime:
+        stored = await runtime.database.read(
+            lambda db: read_stream(db, session, after_seq=number - 1, limit=1)
+        )
+        event = stored[0].event() if stored and stored[0].header.seq == number else None
+        if not isinstance(event, ToolCallStarted):
+            raise PersonError(
+                f"#{number} of {session} is no beginning of a call, or its payload was erased"
+            )
+        if not event.arguments_seal:
+            raise PersonError("nothing of what it was given is masked: `events tree` shows all of it")
+        arguments = runtime.sealed.opened(session, event.arguments_seal)
+    if arguments is None:
+        raise PersonError(
+            "what it was given is not kept on this machine any more, or was changed; where it ran is told "
+            "by `events tree --processes`"
+        )
+    if json:
+        print_json({"arguments": arguments, "arguments_seal": event.arguments_seal})
+    else:
+        for name, value in arguments.items():
+            print_text(f"{name}: {value}")
+        note(f"as the log vouches for it: sha256 {event.arguments_seal}")
+    return Exit.ok
+
+
+@app.command
 async def anchor(*, json: AsJson = False) -> int:
     """Record a checkpoint over all streams and print the line to keep elsewhere."""
     from interlock.events.checkpoint import write_checkpoint
@@ -217,6 +307,22 @@ async def sweep(*, json: AsJson = False) -> int:
             f"from before {local_time(swept.before_us)}"
         )
     return Exit.ok
+
+
+def _place_of(session: str | None, after: str | None) -> "Cursor":
+    """What --after says. Within a session a place is a number; over all it is a cursor."""
+    from interlock.events.feed import START, Cursor, event_number
+    from interlock.infra.errors import BadUsage
+    from interlock.infra.text import quotable
+
+    if after is None:
+        return START
+    if session is None:
+        return Cursor.parse(after)
+    number = event_number(after)
+    if number is None:
+        raise BadUsage(f"--after {quotable(after, 100)}: within a session it is an event's number")
+    return Cursor(0, number)
 
 
 def _back_all(limit: int) -> Any:

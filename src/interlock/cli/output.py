@@ -21,6 +21,10 @@ AsJson = Annotated[
 ]
 # What comes as it happens; the command says of what kind.
 AsJsonLines = Annotated[bool, Parameter(name="--json", negative=())]
+# An export has no other form.
+AnywayJson = Annotated[
+    bool, Parameter(name="--json", negative=(), help="As it is anyway: an export is JSON lines.")
+]
 # What is longer, such as a path, may be broken where there is no room.
 LONG_WORD = 20
 GAP = 3

@@ -1,30 +1,32 @@
 """`interlock sessions`: the conversations there are."""
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import (
+    AnywayJson,
     AsJson,
     Count,
     local_time,
     note,
     print_json,
-    print_json_bytes,
     print_line,
     print_table,
     print_text,
 )
 from interlock.cli.runtime import mode_argument, opened_runtime
 
+if TYPE_CHECKING:
+    from interlock.session.search import Match
+
 app = App(
     name="sessions",
-    help="List, show, export, delete sessions; switch a mode.",
+    help="List, find, show, export, delete sessions; switch a mode.",
     help_format="plaintext",
 )
 
@@ -50,6 +52,49 @@ async def list_sessions(*, archived: bool = False, limit: Count = 50, json: AsJs
         rows = [[s.id, s.kind, s.stored_mode, local_time(s.updated_us), s.title] for s in sessions]
         print_table(["session", "kind", "mode", "last used", "title"], rows)
     return Exit.ok
+
+
+@app.command
+async def search(
+    *words: Annotated[str, Parameter(required=True)], limit: Count = 20, json: AsJson = False
+) -> int:
+    """Find sessions by their titles and by what was said in them. Exit 1 if there is none.
+
+    Parameters
+    ----------
+    words
+        All of them have to occur in one title or message, in upper or lower case.
+    limit
+        At most so many places.
+    """
+    from interlock.infra.errors import BadUsage
+    from interlock.session.search import search_sessions
+
+    query = " ".join(words).strip()
+    if not query:
+        raise BadUsage("say which words to look for")
+    async with opened_runtime() as runtime:
+        found = await runtime.database.read(lambda db: search_sessions(db, query, limit=limit))
+    if json:
+        print_json([asdict(match) for match in found])
+    else:
+        _print_matches(found)
+        if len(found) == limit:
+            note(f"there may be more than these {limit}; --limit says how many are shown")
+    return Exit.ok if found else Exit.failed
+
+
+def _print_matches(found: "list[Match]") -> None:
+    if not found:
+        note("nothing was found")
+    shown = ""
+    for match in found:
+        session = match.session
+        if session.id != shown:
+            shown = session.id
+            print_line(f"{session.id}  {local_time(session.updated_us)}  {session.title or '(no title)'}")
+        if match.seq is not None:
+            print_line(f"{match.seq:>6}  {match.snippet}")
 
 
 @app.command
@@ -84,7 +129,7 @@ async def show(session: str, *, json: AsJson = False) -> int:
 
 
 @app.command
-async def export(session: str, *, out: Path | None = None) -> int:
+async def export(session: str, *, out: Path | None = None, _json: AnywayJson = False) -> int:
     """Print a session as JSON lines: first the session, then its messages, then its events.
 
     Parameters
@@ -94,20 +139,18 @@ async def export(session: str, *, out: Path | None = None) -> int:
     out
         Write to this new file instead of stdout.
     """
+    from interlock.cli.exporting import exporting
     from interlock.session.export import export_lines
 
-    def work(db: Any) -> int:
+    def work(db: Any) -> None:
         lines = export_lines(db, session)
         # A session that is not there is told before a file is made for it.
         first = next(lines)
-        return (
-            _write_out(chain((first,), lines)) if out is None else _write_new(out, chain((first,), lines))
-        )
+        with exporting(out) as write:
+            write(chain((first,), lines))
 
     async with opened_runtime() as runtime:
-        written = await runtime.database.read(work)
-    if out is not None:
-        note(f"wrote {written} lines to {out}")
+        await runtime.database.read(work)
     return Exit.ok
 
 
@@ -158,32 +201,3 @@ async def mode(session: str, mode: str | None = None, *, json: AsJson = False) -
     else:
         print_line(present.value)
     return Exit.ok
-
-
-def _write_out(lines: Iterable[bytes]) -> int:
-    written = 0
-    for line in lines:
-        print_json_bytes(line)
-        written += 1
-    return written
-
-
-def _write_new(path: Path, lines: Iterable[bytes]) -> int:
-    import os
-
-    from interlock.infra.errors import PersonError
-
-    written = 0
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except OSError as error:
-        raise PersonError(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            for line in lines:
-                file.write(line)
-                written += 1
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise PersonError(f"{path} cannot be written: {error.strerror}") from None
-    return written

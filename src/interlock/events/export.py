@@ -27,11 +27,11 @@ class EventsPlace:
     end: Cursor
 
 
-def begin_events(connection: Connection, stream: str | None) -> EventsPlace:
+def begin_events(connection: Connection, stream: str | None, *, after: Cursor = START) -> EventsPlace:
     """A stream's place is its number; that of all streams is a cursor."""
     if stream is None:
-        return EventsPlace(None, START, end_of_log(connection))
-    return EventsPlace(stream, START, Cursor(0, connection.query(LAST_SEQ, (stream,))[0][0]))
+        return EventsPlace(None, after, end_of_log(connection))
+    return EventsPlace(stream, after, Cursor(0, connection.query(LAST_SEQ, (stream,))[0][0]))
 
 
 def events_page(connection: Connection, place: EventsPlace) -> tuple[list[bytes], EventsPlace | None]:
