@@ -21,6 +21,12 @@ from typing import Any
 Entry = dict[str, Any]
 
 HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
+# What is never erased but with its whole session: without it, a forgery could not be told from an erasure.
+KEPT = {
+    *("log.checkpoint", "log.erased", "settings.changed", "authority.compiled", "turn.completed"),
+    *("mcp.server_added", "mcp.server_removed", "mcp.tool_classed"),
+    *("session.created", "session.mode_changed", "session.model_changed", "session.deleted"),
+}
 
 
 class Broken(Exception):
@@ -61,7 +67,7 @@ class Told:
 
     def __init__(self, path: Path) -> None:
         self.deleted_through: Counter[str] = Counter()
-        self.erased: dict[str, list[tuple[int, int]]] = {}
+        self.swept: dict[str, list[tuple[int, int, int]]] = {}
         self.heads: dict[tuple[str, int], str] = {}
         self.messages: dict[int, Entry] = {}
         self.last: dict[str, int] = {}
@@ -76,20 +82,27 @@ class Told:
             raise Broken(f"message {entry['seq']} stands there twice")
         if len(self.last) > 1:
             raise Broken("it holds two sessions; check one file for each")
-        payload = entry.get("payload") or {}
-        match entry.get("kind"):
-            case "session.deleted":
-                self.deleted_through[entry["stream"]] = payload.get("erased_through_seq", 0)
+        payload: Entry = entry.get("payload") or {}
+        match entry.get("kind") if payload else None:
+            case "session.deleted" if entry["stream"] != "system":
+                self.deleted_through[entry["stream"]] = payload["erased_through_seq"]
             case "log.erased":
-                self.erased.setdefault(payload.get("of", ""), []).extend(payload.get("ranges", []))
+                spans = [(first, last, payload["before_us"]) for first, last in payload["ranges"]]
+                self.swept.setdefault(payload["of"], []).extend(spans)
             case "log.checkpoint":
-                self.heads |= {(stream, seq): head for stream, seq, head in payload.get("heads", [])}
+                self.heads |= {(stream, seq): head for stream, seq, head in payload["heads"]}
         self.has_system |= entry.get("stream") == "system"
 
-    def may_be_missing(self, stream: str, seq: int) -> bool:
+    def may_be_missing(self, event: Entry) -> bool:
         """A session's own export does not hold the system stream, where sweeps of old content are told."""
-        swept = any(first <= seq <= last for first, last in self.erased.get(stream, []))
-        return swept or seq <= self.deleted_through[stream] or not self.has_system
+        stream, seq = event["stream"], event["seq"]
+        if seq <= self.deleted_through[stream]:
+            return True
+        swept = any(
+            first <= seq <= last and event["time_us"] < before_us
+            for first, last, before_us in self.swept.get(stream, [])
+        )
+        return event["kind"] not in KEPT and (swept or not self.has_system)
 
 
 class Check:
@@ -143,7 +156,7 @@ class Check:
 
     def check_payload(self, event: Entry, payload: bytes, place: str) -> None:
         if event["payload"] is None:
-            if not self.told.may_be_missing(event["stream"], event["seq"]):
+            if not self.told.may_be_missing(event):
                 raise Broken(f"{place}: its content is missing, and nothing says that it was erased")
             self.erased += 1
             self.told.messages.pop(event["seq"], None)

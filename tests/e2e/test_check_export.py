@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.events.export import export_events
-from interlock.store.database import StoreConfig, open_database
+from interlock.events.erasures import KEPT
 from tests.e2e.shell import Shell
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "check_export.py"
@@ -115,16 +115,26 @@ def test_every_change_of_it_is_told(session, name):
     assert words in told_of(session, [change(line) if line in meant else line for line in lines])
 
 
+def test_it_knows_what_is_never_erased():
+    assert runpy.run_path(str(EXAMPLE))["KEPT"] == KEPT
+
+
+def chained(previous, payload, **header):
+    """The line of an event as Interlock writes it, after the one with that hash."""
+    names = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
+    header = {name: header.get(name) for name in names}
+    payload_hash = hashlib.sha256(payload)
+    hashed = bytes.fromhex(previous) + orjson.dumps(list(header.values())) + payload_hash.digest()
+    hashes = {"payload_hash": payload_hash.hexdigest(), "prev_hash": previous}
+    event = {"type": "event", **header, "payload": orjson.Fragment(payload), **hashes}
+    return orjson.dumps(event | {"hash": hashlib.sha256(hashed).hexdigest()}) + b"\n"
+
+
 def test_numbers_that_libraries_spell_differently_are_no_change(tmp_path):
     payload = orjson.dumps({"tiny": 1e-7, "large": 1e22, "payload_hash": "x", "payload": {}})
     assert payload != json.dumps(json.loads(payload), separators=(",", ":")).encode()
-    header = {"id": "a", "time_us": 1, "stream": "s", "seq": 1, "task": None, "parent": None, "kind": "k"}
-    payload_hash = hashlib.sha256(payload)
-    chained = hashlib.sha256(bytes(32) + orjson.dumps(list(header.values())) + payload_hash.digest())
-    hashes = {"payload_hash": payload_hash.hexdigest(), "prev_hash": "0" * 64, "hash": chained.hexdigest()}
     file = tmp_path / "one.jsonl"
-    event = {"type": "event", **header, "payload": orjson.Fragment(payload), **hashes}
-    file.write_bytes(orjson.dumps(event) + b"\n")
+    file.write_bytes(chained("0" * 64, payload, id="a", time_us=1, stream="s", seq=1, kind="k"))
     assert check(file).stdout.startswith("whole: 1 events")
 
 
@@ -134,11 +144,8 @@ def everything(interlock, session):
     other = interlock.json("tool", "call", "current_time", "--args", "{}")["session_id"]
     anchor = interlock("events", "anchor").stdout.splitlines()[0]
     interlock("sessions", "delete", other, "--yes")
-    database = open_database(StoreConfig(f"sqlite:///{interlock.home}/state/interlock.db"))
     file = interlock.home / "everything.jsonl"
-    with database.reading() as connection:
-        file.write_bytes(b"".join(export_events(connection)))
-    database.close()
+    interlock("events", "export", "--out", str(file))
     return file, anchor
 
 
@@ -169,3 +176,25 @@ def test_what_was_cut_off_or_emptied_behind_a_checkpoint_is_told(everything, ses
     emptied = orjson.dumps(json.loads(lines[of_session[3]]) | {"payload": None}) + b"\n"
     lines[of_session[3]] = emptied
     assert "nothing says that it was erased" in told_of(file, lines)
+
+
+def test_a_forged_record_of_an_erasure_excuses_no_missing_checkpoint(everything):
+    file, _ = everything
+    events = [json.loads(line) for line in file.read_bytes().splitlines()]
+    system = [event for event in events if event["stream"] == "system"]
+    (checkpoint,) = (event for event in system if event["kind"] == "log.checkpoint")
+    number = checkpoint["seq"]
+    record = {"of": "system", "before_us": 2**60, "ranges": [[number, number]], "payloads": 1}
+    seq = system[-1]["seq"] + 1
+    forged = chained(
+        *(system[-1]["hash"], orjson.dumps(record)),
+        id="f",
+        time_us=2**59,
+        stream="system",
+        seq=seq,
+        kind="log.erased",
+    )
+    checkpoint["payload"] = None
+    assert "nothing says that it was erased" in told_of(
+        file, [*(orjson.dumps(event) + b"\n" for event in events), forged]
+    )
