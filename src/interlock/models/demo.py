@@ -58,6 +58,12 @@ class _Done:
     def is_ok(self) -> bool:
         return self.result.get("ok") is True
 
+    @property
+    def is_missing(self) -> bool:
+        """A file was to be read, and there is none of that name."""
+        told = str(self.result.get("message", ""))
+        return self.name == "read_file" and not self.is_ok and told.startswith("there is no ")
+
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -106,14 +112,24 @@ def _next_move(text: str, done: list[_Done], offered: frozenset[str]) -> _Step |
         return introduction(chinese=chinese)
     if wish.kind is Kind.unknown:
         return not_understood(chinese=chinese)
-    step = _next_step(wish, text, done, offered)
+    step = _next_step(*_meant(wish, done), text, offered)
     if step is not None:
         return step
     last = done[-1]
     return worded(Told(last.name, last.arguments, last.result, chinese))
 
 
-def _next_step(wish: Wish, text: str, done: list[_Done], offered: frozenset[str]) -> _Step | None:
+def _meant(wish: Wish, done: list[_Done]) -> tuple[Wish, list[_Done]]:
+    """Where there is no file of the name as it was said, the other one, and what was done since."""
+    if wish.or_path in ("", wish.path):
+        return wish, done
+    for number, each in enumerate(done, start=1):
+        if each.is_missing and each.arguments.get("path") == wish.path:
+            return replace(wish, path=wish.or_path, or_path=""), done[number:]
+    return wish, done
+
+
+def _next_step(wish: Wish, done: list[_Done], text: str, offered: frozenset[str]) -> _Step | None:
     """The call to make now, or None where the last result is to be told."""
     goal, reading = _goal(wish, text, offered), _Step("read_file", {"path": wish.path})
     if not done:

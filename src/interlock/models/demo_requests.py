@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -30,12 +31,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`path` is a file or folder, `text` what else is needed, `other` what the text is to become."""
+    """`path` is a file or folder, `text` what else is needed, `other` what the text is to become.
+
+    `or_path` is what the file may be called where there is none of that name: in "read my notes.txt" the
+    first word may be a part of it, or not.
+    """
 
     kind: Kind
     path: str = ""
     text: str = ""
     other: str = ""
+    or_path: str = ""
 
 
 ZONES = {
@@ -65,6 +71,30 @@ ZONES = {
 }
 # Plain requests are short.
 _LONGEST = 4000
+_MOST_WORDS = 6
+_OF_SENTENCES = frozenset(
+    {
+        *(
+            "a",
+            "about",
+            "an",
+            "and",
+            "are",
+            "as",
+            "at",
+            "by",
+            "do",
+            "for",
+            "from",
+            "how",
+            "if",
+            "in",
+            "into",
+        ),
+        *("is", "of", "on", "or", "please", "than", "that", "the", "then", "to", "what", "when", "where"),
+        *("which", "who", "why", "will", "with", "you"),
+    }
+)
 _ZONE_NAME = re.compile(r"\b(?:[A-Z][A-Za-z_]+/[A-Z][A-Za-z_/]+|UTC)\b")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _QUOTES = re.compile(r"\A(?:\"(.*)\"|'(.*)'|“(.*)”|「(.*)」|`(.*)`)\Z", re.DOTALL)
@@ -81,7 +111,9 @@ def understood(text: str) -> Wish:
         return Wish(Kind.unknown)
     for pattern, make in _WAYS:
         if found := pattern.search(sentence):
-            return make({name: _bare(value) for name, value in found.groupdict().items() if value})
+            groups = {name: _bare(value) for name, value in found.groupdict().items() if value}
+            if wish := make(groups):
+                return wish
     return Wish(Kind.unknown)
 
 
@@ -106,6 +138,7 @@ def _path(text: str) -> str:
 
 
 Groups = dict[str, str]
+Make = Callable[[Groups], Wish | None]
 
 
 def _making(kind: Kind) -> Callable[[Groups], Wish]:
@@ -115,9 +148,23 @@ def _making(kind: Kind) -> Callable[[Groups], Wish]:
     return make
 
 
-def _ways(kind: Kind, *patterns: str) -> list[tuple[Any, Callable[[Groups], Wish]]]:
+def _making_of_words(kind: Kind) -> Make:
+    """For a name of several words; None where they read like a sentence."""
+    making = _making(kind)
+
+    def make(found: Groups) -> Wish | None:
+        wish = making(found)
+        words = wish.path.split()
+        if len(words) > _MOST_WORDS or not _OF_SENTENCES.isdisjoint(wish.path.lower().split()):
+            return None
+        return replace(wish, or_path=words[-1] if len(words) > 1 else wish.path.removeprefix("我的"))
+
+    return make
+
+
+def _ways(kind: Kind, *patterns: str, making: Callable[[Kind], Make] = _making) -> list[tuple[Any, Make]]:
     # In linear time, whatever a person writes.
-    return [(re2.compile(f"(?is){pattern}"), _making(kind)) for pattern in patterns]
+    return [(re2.compile(f"(?is){pattern}"), making(kind)) for pattern in patterns]
 
 
 _PLEASE = r"\A(?:please\s+|can you\s+|could you\s+|请|请你|帮我|请帮我)?\s*"
@@ -126,6 +173,9 @@ _THE_FILE = r"(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+|folder\s+)?"
 _LETTER = r"[^\s\x{3000}-\x{303f}\x{4e00}-\x{9fff}\x{ff00}-\x{ffef}\"'“”「」`,;:!?]"
 _FILE = rf"(?P<path>[\"'“「`][^\"'”」`]+[\"'”」`]|{_LETTER}*(?:\.\w|/){_LETTER}*)"
 _WHERE = r"(?P<path>\S+)"
+# A name without quotes that has spaces in it, or Chinese: it ends like one, and nothing comes behind it.
+_NO_NAME = r"\n\"'“”「」`,;:!?，。；：！？、"
+_WORDS = rf"(?P<path>[^\s/{_NO_NAME}][^{_NO_NAME}]*\.\w{{1,8}})[.!?。！？]?\s*\z"
 _TEXT, _ANYTHING = r"(?P<text>\S.*?)", r"(?P<text>\S.*)\z"
 
 _WAYS = [
@@ -204,6 +254,30 @@ _WAYS = [
         rf"{_PLEASE}(?:read|open|cat)\s+{_THE_FILE}{_WHERE}\z",
         rf"{_PLEASE}(?:读取|读一下|读|打开|查看|显示|看看|看一下)一?下?(?:文件)?\s*{_FILE}",
         rf"{_FILE}\s*(?:的内容|[里中](?:有什么|写了什么|是什么))",
+    ),
+    *_ways(
+        Kind.reading,
+        rf"{_PLEASE}(?:read|open|show|cat|print|display)\s+(?:me\s+)?{_THE_FILE}{_WORDS}",
+        rf"\Awhat(?:'s| is)\s+in\s+{_THE_FILE}{_WORDS}",
+        rf"{_PLEASE}(?:读取|读一下|读|打开|查看|显示|看看|看一下)一?下?(?:文件)?\s*{_WORDS}",
+        making=_making_of_words,
+    ),
+    *_ways(
+        Kind.appending,
+        rf"{_PLEASE}(?:append|add)\s+{_TEXT}\s+to\s+(?:the\s+)?(?:end of\s+)?{_THE_FILE}{_WORDS}",
+        rf"[把将]\s*{_TEXT}\s*(?:追加到|加到|添加到)\s*(?:文件)?\s*{_WORDS}",
+        making=_making_of_words,
+    ),
+    *_ways(
+        Kind.writing,
+        rf"{_PLEASE}(?:write|save|put)\s+{_TEXT}\s+(?:to|into|in|as)\s+{_THE_FILE}{_WORDS}",
+        rf"[把将]\s*{_TEXT}\s*(?:写入|写到|写进|保存到|存到)\s*(?:文件)?\s*{_WORDS}",
+        making=_making_of_words,
+    ),
+    *_ways(
+        Kind.editing,
+        rf"{_PLEASE}(?:replace|change)\s+{_TEXT}\s+(?:with|to|by)\s+(?P<other>.+?)\s+in\s+{_THE_FILE}{_WORDS}",
+        making=_making_of_words,
     ),
     *_ways(
         Kind.time,
