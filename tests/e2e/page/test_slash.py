@@ -68,6 +68,10 @@ def test_a_slash_lists_the_commands_and_keys_choose_among_them(page):
     page.keyboard.press("Escape")
     expect(composer(page)).to_be_focused()
     expect(composer(page)).to_have_value("")
+    # A name that is written whole is meant, also where a longer one begins so.
+    write(page, "/mode chat")
+    expect(dialog.get_by_role("radio", name=re.compile(r"^chat\b"))).to_be_checked()
+    page.keyboard.press("Escape")
 
 
 def test_the_list_fits_a_phone_and_is_taken_with_a_finger(server, enter):

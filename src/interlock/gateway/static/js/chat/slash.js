@@ -38,12 +38,18 @@ export function suggestions(text) {
   if (begun) {
     const fitting = commands().filter(({ name }) => name.startsWith(begun[1].toLowerCase()));
     const items = fitting.map(({ name, takes }) => ({ text: `/${name}`, takes, about: t(`slash.${name}`), runs: !takes }));
-    return { first: 0, items };
+    return { first: firstOf(items, text, 0), items };
   }
   const [, name = '', value = ''] = BEGUN_BEHIND.exec(text) ?? [];
   const fitting = (VALUES[name.toLowerCase()]?.() ?? []).filter((each) => each.startsWith(value));
   const items = fitting.map((each) => ({ text: `/${name} ${each}`, takes: '', about: aboutMode(each), runs: true }));
-  return { first: value ? 0 : -1, items };
+  return { first: firstOf(items, text, value ? 0 : -1), items };
+}
+
+/** What is written whole is meant, also where something longer begins so: /mode chat is not /mode chat_safe. */
+function firstOf(items, text, otherwise) {
+  const whole = items.findIndex((item) => item.text === text);
+  return whole < 0 ? otherwise : whole;
 }
 
 const aboutMode = (name) => (hasText(`mode.for.${name}`) ? t(`mode.for.${name}`) : '');
