@@ -48,43 +48,67 @@ class Fault:
         return self._page[1]
 
 
+class Start:
+    """Open descriptors: the folder it starts in, its input and outputs, and the machine's own /proc where
+    the one that it sees is read-only.
+    """
+
+    def __init__(self, folder: int, streams: tuple[int, int, int], processes: int | None = None) -> None:
+        self.folder = folder
+        self.streams = streams
+        self.processes = processes
+
+
 class Confinement:
-    """The open descriptors and the filter that a child enters."""
+    """The ruleset and the filter that a child enters, if any.
+
+    Over `asking` it hands on by what a filter asks that has calls judged; where that cannot be entered, it
+    enters the `other` one.
+    """
 
     def __init__(
-        self, ruleset: int, program: seccomp.Prepared, asking: _socket.socket | None, null: int
+        self,
+        ruleset: int | None,
+        program: seccomp.Prepared | None,
+        asking: _socket.socket | None,
+        other: seccomp.Prepared | None = None,
     ) -> None:
         self.ruleset = ruleset
-        self.program = program
-        self.asking = asking
-        self.null = null
+        self._program = program
+        self._asking = asking
+        self._other = other
 
     def enter_filter(self) -> None:
-        if self.asking is None:
-            seccomp.enter(self.program)
+        if self._program is None:
             return
-        listener = seccomp.enter_asking(self.program)
+        if self._asking is None:
+            seccomp.enter(self._program)
+            return
+        try:
+            listener = seccomp.enter_asking(self._program)
+        except OSError:
+            if self._other is None:
+                raise
+            seccomp.enter(self._other)
+            return
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
-        self.asking.sendmsg([b"?"], [rights])
+        self._asking.sendmsg([b"?"], [rights])
 
 
-def become(
-    order: Order, descriptors: list[int], confinement: Confinement, fault: Fault, parent: int
-) -> None:
+def become(order: Order, start: Start, confinement: Confinement, fault: Fault, parent: int) -> None:
     """Never returns: executes the program, or leaves why not and exits."""
-    folder, *outputs = descriptors[:3]
-    entry = descriptors[3] if order.has_stdin else confinement.null
     step = 1
     try:
         _begin_session(parent)
         step = 2
-        for number, descriptor in enumerate((entry, *outputs)):
+        for number, descriptor in enumerate(start.streams):
             os.dup2(descriptor, number)
         step = 3
-        os.fchdir(folder)
-        _be_killed_first()
+        os.fchdir(start.folder)
+        _be_killed_first(start.processes)
         step = 4
-        landlock.restrict_self(confinement.ruleset)
+        if confinement.ruleset is not None:
+            landlock.restrict_self(confinement.ruleset)
         step = 5
         confinement.enter_filter()
         step = 6
@@ -106,7 +130,8 @@ def become(
 
 def _begin_session(parent: int) -> None:
     os.setsid()
-    # Should the supervisor be killed, this one dies at once; what it started falls to the launcher.
+    # Should whoever watches it be killed, this one dies at once; what it started falls to the launcher, or
+    # goes with its namespace.
     _libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(127)
@@ -121,12 +146,16 @@ def _set_limits(limits: list[tuple[int, int]]) -> None:
         resource.setrlimit(kind, (value, above))
 
 
-def _be_killed_first() -> None:
-    """Where the machine runs out of memory, rather this one than the server."""
+def _be_killed_first(processes: int | None) -> None:
+    """Where the machine runs out of memory, rather this one than the server.
+
+    Nothing of the job has run yet, and the descriptors are closed before it does.
+    """
     # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    path = "/proc/self/oom_score_adj" if processes is None else "self/oom_score_adj"
     try:
-        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        score = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=processes)
     except OSError:
         return
     os.write(score, _OOM_SCORE)

@@ -20,11 +20,17 @@ import marshal
 import os
 import resource
 import select
-import signal
 
 from interlock.sandbox import landlock, process_tree, seccomp
 from interlock.sandbox.order import receive, tell
-from interlock.sandbox.supervisor import Shared, Supervisor, SystemRule, become_subreaper, fork
+from interlock.sandbox.supervisor import (
+    Shared,
+    Supervisor,
+    SystemRule,
+    become_subreaper,
+    fork,
+    reset_signals,
+)
 from interlock.sandbox.syscalls import AUDIT_ARCH
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SECUREBITS = 4, 24, 28
@@ -155,7 +161,7 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
         for has_network in (False, True)
         for metadata in (seccomp.REFUSE, seccomp.JUDGE, seccomp.LET)
     }
-    _reset_signals()
+    reset_signals()
     become_subreaper()
     _give_up_privileges()
     _lower_limits()
@@ -174,13 +180,6 @@ def _rules(paths: list[bytes], rights: int) -> list[SystemRule]:
             # Less can be read, which is no danger.
             continue
     return found
-
-
-def _reset_signals() -> None:
-    """What the server ignores, a job would ignore for good: Python itself ignores two."""
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _give_up_privileges() -> None:

@@ -13,19 +13,15 @@ import ctypes
 import errno
 import os
 import resource
-import signal
-import sys
 
 from interlock.sandbox import landlock, seccomp
-from interlock.sandbox.confined import Fault
+from interlock.sandbox.confined import Confinement, Fault, Start, become
 from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
-from interlock.sandbox.supervisor import become_subreaper, fork
+from interlock.sandbox.supervisor import NotStarted, become_subreaper, fork, reset_signals
 from interlock.sandbox.watch import Watch
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
-_CLOSE_RANGE = 436
+_PR_SET_DUMPABLE = 4
 _FIRST_PROCESS = 1
-_OOM_SCORE = b"800"
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 # (path, device, inode): what a path must be in here, for it was that when it was judged.
@@ -42,13 +38,6 @@ class StageOrder(Order):
     folder: Identity | None
     mounted: list[Identity]
     metadata: str
-
-
-class NotStarted(Exception):
-    def __init__(self, code: int, step: str) -> None:
-        super().__init__(step)
-        self.code = code
-        self.step = step
 
 
 def main(descriptor: int) -> None:
@@ -82,19 +71,23 @@ class _Stage:
 
     def run(self) -> None:
         order = self._order
-        _reset_signals()
+        reset_signals()
         _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if os.getpid() != _FIRST_PROCESS:
             become_subreaper()
         for identity in order.mounted:
             os.close(_make_sure(identity))
         folder = self._folder()
         alive = self._server()
-        ruleset = _ports_only(order) if order.is_confined and order.ports else None
+        confinement = self._confinement()
+        entry = self._null if self._entry is None else self._entry
+        out, err = self._outputs
+        start = Start(folder, (entry, out, err), self._processes)
         parent = os.getpid()
         pid = fork()
         if pid == 0:
-            self._become(folder, ruleset, parent)
+            become(order, start, confinement, self._fault, parent)
         for descriptor in (folder, self._processes, *self._outputs):
             os.close(descriptor)
         if self._entry is not None:
@@ -119,65 +112,21 @@ class _Stage:
         else:
             tell_end(self._channel, reason, status)
 
-    def _become(self, folder: int, ruleset: int | None, parent: int) -> None:
-        """The forked side, which never returns. The numbers of the steps are `confined.STEPS`."""
-        order, step = self._order, 1
-        try:
-            _begin_session(parent)
-            step = 2
-            entry = self._null if self._entry is None else self._entry
-            for number, descriptor in enumerate((entry, *self._outputs)):
-                os.dup2(descriptor, number)
-            step = 3
-            os.fchdir(folder)
-            _be_killed_first(self._processes)
-            step = 4
-            if ruleset is not None:
-                landlock.restrict_self(ruleset)
-            step = 5
-            if order.is_confined:
-                self._enter_filter()
-            step = 6
-            # Last, for entering the filter takes a descriptor, and few may be allowed.
-            _set_limits(order.limits)
-            step = 7
-            _libc.syscall(
-                ctypes.c_long(_CLOSE_RANGE), ctypes.c_uint(3), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0)
-            )
-            os.execve(order.argv[0], order.argv, order.environment)  # noqa: S606 - a sandbox's whole purpose
-        except OSError as error:
-            self._fault.set(step, error.errno or errno.EIO)
-        except (ValueError, MemoryError):
-            self._fault.set(step, errno.ENOMEM)
-        finally:
-            os._exit(127)
-
-    def _enter_filter(self) -> None:
-        """Where the kernel cannot ask, changes of metadata are let through: mounts bound them as well."""
+    def _confinement(self) -> Confinement:
         order = self._order
-        if order.metadata == seccomp.JUDGE:
-            try:
-                listener = seccomp.enter_asking(_job_filter(order, seccomp.JUDGE))
-            except OSError:
-                seccomp.enter(_job_filter(order, seccomp.LET))
-                return
-            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
-            self._asking.sendmsg([b"?"], [rights])
-        else:
-            seccomp.enter(_job_filter(order, order.metadata))
+        if not order.is_confined:
+            return Confinement(None, None, None)
+        ruleset = _ports_only(order) if order.ports else None
+        if order.metadata != seccomp.JUDGE:
+            return Confinement(ruleset, _job_filter(order, order.metadata), None)
+        # Where the kernel cannot ask, changes of metadata are let through: mounts bound them as well.
+        let = _job_filter(order, seccomp.LET)
+        return Confinement(ruleset, _job_filter(order, seccomp.JUDGE), self._asking, let)
 
 
 def _job_filter(order: StageOrder, metadata: str) -> seccomp.Prepared:
     code = seccomp.job_filter(os.uname().machine, has_network=bool(order.ports), metadata=metadata)
     return seccomp.prepared(code)
-
-
-def _begin_session(parent: int) -> None:
-    os.setsid()
-    # Should the stage be killed, at least this one dies at once.
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(127)
 
 
 def _make_sure(identity: Identity, flags: int = os.O_PATH) -> int:
@@ -199,34 +148,3 @@ def _ports_only(order: StageOrder) -> int:
     for port in order.ports:
         landlock.allow_port(ruleset, port)
     return ruleset
-
-
-def _reset_signals() -> None:
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _set_limits(limits: list[tuple[int, int]]) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for kind, wanted in limits:
-        _soft, hard = resource.getrlimit(kind)
-        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        # Processor time warns by a signal that can be caught, and a second later by one that cannot.
-        above = value + 1 if kind == resource.RLIMIT_CPU and hard == resource.RLIM_INFINITY else value
-        resource.setrlimit(kind, (value, above))
-
-
-def _be_killed_first(processes: int) -> None:
-    """Where the machine runs out of memory, rather this one than the server.
-
-    By the machine's own /proc: the one in here is read-only. Nothing of the job has run yet, and the
-    descriptor is closed before it does.
-    """
-    # Ordinary accounts own their files in /proc only while they can be traced. Execution sets this anyway.
-    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-    try:
-        score = os.open("self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC, dir_fd=processes)
-    except OSError:
-        return
-    os.write(score, _OOM_SCORE)

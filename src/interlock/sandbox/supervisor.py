@@ -13,10 +13,11 @@ import ctypes
 import errno
 import os
 import select
+import signal
 import stat
 
 from interlock.sandbox import landlock, seccomp
-from interlock.sandbox.confined import Confinement, Fault, become
+from interlock.sandbox.confined import Confinement, Fault, Start, become
 from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
 from interlock.sandbox.watch import Watch
 
@@ -91,6 +92,13 @@ def fork() -> int:
     return pid
 
 
+def reset_signals() -> None:
+    """What the server ignores, a job would ignore for good: Python itself ignores two."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def become_subreaper() -> None:
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "subreaper")
@@ -162,8 +170,10 @@ class Supervisor:
         try:
             pid = fork()
             if pid == 0:
-                confinement = Confinement(ruleset, program, asking, self._shared.null)
-                become(order, descriptors, confinement, self._fault, self._pid)
+                folder, out, err = descriptors[:_FOLDER_AND_OUTPUTS]
+                entry = descriptors[_FOLDER_AND_OUTPUTS] if order.has_stdin else self._shared.null
+                confinement = Confinement(ruleset, program, asking)
+                become(order, Start(folder, (entry, out, err)), confinement, self._fault, self._pid)
         except OSError as error:
             raise NotStarted(error.errno or errno.EAGAIN, "starting a process") from None
         finally:

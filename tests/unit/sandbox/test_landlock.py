@@ -62,7 +62,7 @@ def test_a_ruleset_for_ports_alone_leaves_files_as_they_were(version, tmp_path):
 def test_a_kernel_whose_landlock_would_not_hold_is_not_used(version, said, monkeypatch):
     monkeypatch.setattr(landlock, "abi_version", lambda: version)
     # All that is done to the process comes later: it must not get there.
-    monkeypatch.setattr(launcher, "_reset_signals", pytest.fail)
+    monkeypatch.setattr(launcher, "reset_signals", pytest.fail)
     with pytest.raises(launcher.Unfit, match=said):
         launcher._prepare([], [])
 
