@@ -1,7 +1,8 @@
 """The cases that the judges of commands and of paths are held against, from all their files.
 
 The second files were written by somebody who had read neither the judges nor the other cases, the third
-ones by the same person afterwards; docs/security/sandbox-paths-redaction.md tells how they did at first.
+ones by the same person afterwards, the fourth ones like the second;
+docs/security/sandbox-paths-redaction.md tells how they did at first.
 """
 
 import json

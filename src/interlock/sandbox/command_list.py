@@ -1,12 +1,14 @@
 """The built-in rules: what is plainly destructive, or changes who may do what.
 
-Those about the machine itself are in `command_machine_list.py`.
+Those about devices are in `command_device_list.py`, those about the machine itself in
+`command_machine_list.py`.
 
 They are advice on top of the kernel's wall. What they cannot see is left to it, and so is everything
 that is destructive only inside the folders that were opened.
 """
 
 from interlock.sandbox import command_rules as tests
+from interlock.sandbox.command_device_list import DEVICE_RULES
 from interlock.sandbox.command_machine_list import MACHINE_RULES
 from interlock.sandbox.command_places import Place
 from interlock.sandbox.command_rules import Rule
@@ -14,7 +16,6 @@ from interlock.sandbox.shell_commands import SELF_STARTING
 
 _NAME_IT = "Name the file or folder inside the working folder that should go."
 _TELL = "Tell the person what is needed; they can do it themselves."
-_USE_A_FILE = "Work on an image file in the working folder instead of a device."
 
 _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     Rule(
@@ -47,6 +48,48 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
         operand=Place.precious,
     ),
     Rule(
+        "remove-with-other-tools",
+        "it removes a system or home folder, or puts it in the trash",
+        _NAME_IT,
+        refused=("rimraf /usr", "npx -y rimraf ~", "trash-put /etc", "gio trash /home"),
+        allowed=("npx rimraf dist", "gio info /etc", "trash ~/notes.txt", "gio list /"),
+        programs=("rimraf", "trash", "trash-put", "rmtrash", "gio"),
+        operand=Place.precious,
+        test=tests.puts_in_trash,
+    ),
+    Rule(
+        "pack-and-remove",
+        "it packs a system or home folder and removes what it has packed",
+        "Pack it without the option that removes.",
+        refused=("tar --remove-files -cf x.tar /etc", "zip -rm x.zip ~", "7z a -sdel x.7z /usr"),
+        allowed=("tar -cf x.tar /etc", "zip -r x.zip ~", "tar --remove-files -cf x.tar build"),
+        programs=("tar", "bsdtar", "zip", "7z", "7za", "7zr", "7zz"),
+        operand=Place.precious,
+        test=tests.removes_packed,
+    ),
+    Rule(
+        "copy-and-remove",
+        "it copies a system or home folder and removes what it has copied",
+        "Copy it without the option that removes.",
+        refused=("rsync -a --remove-source-files /etc/ x/",),
+        allowed=("rsync -a --remove-source-files x/ ~", "rsync -a /etc/ x/"),
+        programs=("rsync",),
+        options=(("remove-source-files", "remove-sent-files"),),
+        unless=("n", "dry-run"),
+        operand=Place.precious,
+        is_source=True,
+    ),
+    Rule(
+        "rename-system-files",
+        "it renames everything in a system or home folder",
+        _NAME_IT,
+        refused=("rename 's/^/x/' /etc/*", "rename .conf .bak /usr/lib/*"),
+        allowed=("rename 's/a/b/' *.txt", "rename -n 's/^/x/' /etc/*"),
+        programs=("rename", "prename", "perl-rename", "file-rename"),
+        unless=("n", "no-act", "nono", "just-print", "dry-run"),
+        operand=Place.precious,
+    ),
+    Rule(
         "move-system-folder",
         "it moves a system or home folder away",
         _NAME_IT,
@@ -61,8 +104,9 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
         "it makes a system or home folder equal to another and deletes the rest",
         _NAME_IT,
         refused=("rsync -a --delete empty/ /", "rsync -r --delete-after x/ ~"),
-        allowed=("rsync -a --delete src/ dst/", "rsync -a ~/ backup/"),
+        allowed=("rsync -a --delete src/ dst/", "rsync -a ~/ backup/", "rsync -an --delete x/ /etc/"),
         programs=("rsync",),
+        unless=("n", "dry-run", "list-only"),
         operand=Place.precious,
         test=tests.deletes_elsewhere,
     ),
@@ -88,6 +132,15 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
         written=Place.precious,
     ),
     Rule(
+        "empty-by-redirection",
+        "it empties or rewrites everything that a search finds in a system or home folder",
+        _NAME_IT,
+        refused=("find /home -type f -exec sh -c '> \"$1\"' _ {} \\;",),
+        allowed=("find . -type f -exec sh -c '> \"$1\"' _ {} \\;", "echo x > ~/notes.txt"),
+        written=Place.precious,
+        test=tests.redirects_to_all,
+    ),
+    Rule(
         "change-home-access",
         "it changes who may use a whole system or home folder",
         "Change the access of files inside the working folder.",
@@ -105,93 +158,6 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
         allowed=("chmod +x run.sh", "chmod 644 /tmp/x", "chattr +i x"),
         programs=("chmod", "chown", "chgrp", "chattr", "setfacl"),
         operand=Place.system,
-    ),
-    Rule(
-        "format-device",
-        "it formats or erases a device",
-        _USE_A_FILE,
-        refused=(
-            "mkfs.ext4 /dev/sda1",
-            "wipefs -a /dev/sda",
-            "shred -n 3 /dev/nvme0n1",
-            "mkswap /dev/$disk",
-        ),
-        allowed=("mkfs.ext4 disk.img", "shred -u notes.txt", "lsblk /dev/sda", "mkfs.ext4 -d x image"),
-        programs=(
-            *("mkfs", "mkfs.*", "mke2fs", "mkswap", "mkntfs", "mkdosfs", "newfs", "wipefs", "blkdiscard"),
-            *("shred", "scrub", "nwipe", "pvcreate", "pvremove", "zerofree", "sg_format"),
-        ),
-        operand=Place.any_device,
-    ),
-    Rule(
-        "partition-device",
-        "it changes the partitions or the file system of a device",
-        _USE_A_FILE,
-        refused=("fdisk /dev/sda", "parted /dev/sda mklabel gpt", "sgdisk --zap-all /dev/sda"),
-        allowed=("fdisk -l /dev/sda", "parted /dev/sda print", "sfdisk -d /dev/sda", "fdisk disk.img"),
-        programs=("fdisk", "sfdisk", "cfdisk", "sgdisk", "gdisk", "parted", "tune2fs", "resize2fs"),
-        unless=("l", "list", "d", "dump", "p", "print", "J", "json"),
-        not_subcommands=("print", "unit"),
-        operand=Place.any_device,
-    ),
-    Rule(
-        "erase-device",
-        "it erases a device",
-        _USE_A_FILE,
-        refused=(
-            "nvme format /dev/nvme0",
-            "cryptsetup luksFormat /dev/sda1",
-            "cryptsetup -q luksErase /dev/sdb",
-        ),
-        allowed=("nvme list", "cryptsetup luksDump /dev/sda1", "cryptsetup luksFormat disk.img"),
-        programs=("nvme", "cryptsetup"),
-        subcommands=("format", "sanitize", "luksFormat", "luksErase", "erase", "reencrypt"),
-        operand=Place.any_device,
-    ),
-    Rule(
-        "erase-device-by-option",
-        "it erases a device",
-        _USE_A_FILE,
-        refused=("mdadm --zero-superblock /dev/sdb1", "badblocks -w /dev/sdb"),
-        allowed=("mdadm --detail /dev/md0", "badblocks -v /dev/sdb", "hdparm -I /dev/sda"),
-        programs=("mdadm", "hdparm", "badblocks"),
-        options=(("zero-superblock", "security-erase", "security-erase-enhanced", "w"),),
-        operand=Place.any_device,
-    ),
-    Rule(
-        "remove-volumes",
-        "it removes storage volumes",
-        _TELL,
-        refused=("lvremove -f vg/root", "vgremove vg"),
-        allowed=("lvs", "man lvremove"),
-        programs=("lvremove", "vgremove"),
-    ),
-    Rule(
-        "destroy-pool",
-        "it destroys a storage pool",
-        _TELL,
-        refused=("zfs destroy -r tank/home", "zpool destroy tank"),
-        allowed=("zfs list", "zpool status", "echo zpool destroy tank"),
-        programs=("zpool", "zfs"),
-        subcommands=("destroy", "labelclear"),
-    ),
-    Rule(
-        "write-device",
-        "it writes over a device",
-        _USE_A_FILE,
-        refused=(
-            "dd if=/dev/zero of=/dev/sda bs=1M",
-            "echo x > /dev/sda",
-            "cat a | tee /dev/nvme0n1",
-            "cp disk.img /dev/disk/by-id/x",
-        ),
-        allowed=(
-            "dd if=/dev/zero of=disk.img",
-            "ls 2>/dev/null",
-            "dd if=/dev/sda of=x",
-            "basename /dev/sda",
-        ),
-        written=Place.device,
     ),
     Rule(
         "write-system-file",
@@ -226,6 +192,15 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        "change-user-by-option",
+        "it runs commands as the administrator",
+        "Run the command as it is, without changing the user.",
+        refused=("setpriv --reuid=0 sh", "setpriv --ruid root id", "machinectl shell root@.host"),
+        allowed=("setpriv --reuid=1000 ls", "setpriv --dump", "machinectl list"),
+        programs=("setpriv", "machinectl"),
+        test=tests.becomes_root,
+    ),
+    Rule(
         "change-accounts",
         "it changes accounts, groups or passwords of the machine",
         _TELL,
@@ -235,12 +210,17 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
             "passwd root",
             "visudo",
             "chpasswd < x",
+            "chage -E -1 root",
         ),
-        allowed=("cat passwd", "openssl passwd -1 x", "ls | grep -v passwd", "./passwd"),
+        allowed=(
+            *("cat passwd", "openssl passwd -1 x", "ls | grep -v passwd", "./passwd"),
+            *("passwd -S", "chage -l ann", "visudo -c", "visudo -cf sudoers.new"),
+        ),
+        test=tests.changes_accounts,
         programs=(
             *("useradd", "adduser", "usermod", "userdel", "deluser", "groupadd", "addgroup", "groupmod"),
             *("groupdel", "delgroup", "gpasswd", "passwd", "chpasswd", "chgpasswd", "newusers", "visudo"),
-            *("vipw", "vigr", "chsh", "chfn", "pwconv", "pwunconv", "grpconv", "grpunconv"),
+            *("vipw", "vigr", "chsh", "chfn", "chage", "pwconv", "pwunconv", "grpconv", "grpunconv"),
         ),
     ),
     Rule(
@@ -279,4 +259,4 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = (*_FILES_AND_RIGHTS, *MACHINE_RULES)
+RULES: tuple[Rule, ...] = (*_FILES_AND_RIGHTS, *DEVICE_RULES, *MACHINE_RULES)

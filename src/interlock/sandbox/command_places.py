@@ -73,7 +73,7 @@ _VITAL_TOPS = frozenset(
     "etc var bin sbin lib lib32 lib64 libx32 boot usr proc sys root home".split()  # noqa: SIM905
 )
 _DEVICE = re.compile(
-    r"(?:sd|hd|vd|xvd)[a-z\0\1]|(?:nvme|mmcblk|md|dm-|loop|sr|nbd|zd|ram|mtd|pmem|disk|rdisk|fd)[0-9\0\1]"
+    r"(?:sd|hd|vd|xvd)[a-z\0\1]|(?:nvme|mmcblk|md|dm-|loop|sr|sg|nbd|zd|ram|mtd|pmem|disk|rdisk|fd)[0-9\0\1]"
     r"|mtdblock|(?:mem|kmem|port)$|(?:mapper|disk|block|md|vg[^/]*|zvol)/."
 )
 _HARMLESS_DEVICE = re.compile(

@@ -29,7 +29,35 @@ _SAYS_NOTHING = re.compile(r"(?:\[[^\]]*\]|\\[wWdDsSbB]|[.^$*+?|()])*")
 _MOUNT_VALUES = re.compile(r"-[A-Za-z]*[otLUNO]|--(?:options|types|label|uuid|namespace|test-opts)")
 _IPTABLES = frozenset("ADFINPRXZ")
 _IP_OBJECTS = ("link", "address", "route", "rule")
-NETWORK_PROGRAMS = ("ip", "ifconfig", "iptables", "ip6tables", "nft", "ufw")
+NETWORK_PROGRAMS = (
+    "ip",
+    "ifconfig",
+    "iptables",
+    "ip6tables",
+    "nft",
+    "ufw",
+    "nmcli",
+    "rfkill",
+    "route",
+    "tc",
+)
+_NETWORK_WORDS = {
+    "nmcli": frozenset({"off", "down", "delete", "del", "disconnect"}),
+    "rfkill": frozenset({"block", "toggle"}),
+    "route": frozenset({"add", "del", "flush"}),
+    "tc": frozenset({"add", "del", "delete", "replace", "change"}),
+}
+_ROOT = frozenset({"0", "+0", "root"})
+# Without one of these `machinectl` only shows or manages containers.
+_SHELLS_OF_MACHINES = frozenset({"shell", "login"})
+# Options by which a storage program stops what it manages, or makes it sleep or unwritable.
+_STOPPING = {
+    "mdadm": ("S", "stop", "f", "fail", "r", "remove"),
+    "blockdev": ("setro", "setrw"),
+    "hdparm": ("y", "Y", "trim-sector-ranges", "make-bad-sector", "write-sector", "repair-sector"),
+    "fsfreeze": ("f", "freeze"),
+}
+_BOOT_ENTRIES = (*"aABcCdDnNoOt", "active", "delete-bootnum", "create", "bootnext", "bootorder", "timeout")
 
 _PROGRAM_FOLDERS = frozenset(
     {
@@ -216,10 +244,37 @@ def changes_network(command: Command, line: Line) -> bool:
         case "nft":
             changes = first in {"add", "create", "delete", "destroy", "flush", "insert", "replace", "reset"}
             return (changes or line.has("f", "file")) and not line.has("c", "check")
+        case name if name in _NETWORK_WORDS:
+            return bool(_NETWORK_WORDS[name] & set(line.operands))
         case "ufw":
             return bool(first) and first not in {"status", "show", "version", "app", "help"}
         case _:
             return not line.has("t", "test")
+
+
+def takes_storage_away(command: Command, line: Line) -> bool:
+    match command.name:
+        case "dmsetup":
+            return bool({"remove", "remove_all", "wipe_table", "suspend"} & set(line.operands[:1]))
+        case "vgchange" | "lvchange":
+            return option_value(command.words, "a", "activate").startswith("n")
+        case name:
+            return line.has(*_STOPPING[name])
+
+
+def changes_boot(command: Command, line: Line) -> bool:
+    match command.name:
+        case "efibootmgr":
+            return line.has(*_BOOT_ENTRIES)
+        case "flashrom":
+            return line.has("w", "write", "E", "erase")
+        case _:
+            return True
+
+
+def sleeps(command: Command, line: Line) -> bool:  # noqa: ARG001
+    """`rtcwake` sends the machine to sleep, except in the modes that only set or show its clock."""
+    return option_value(command.words, "m", "mode") not in {"no", "on", "disable", "show"}
 
 
 def stops_system(command: Command, line: Line) -> bool:  # noqa: ARG001
@@ -240,6 +295,43 @@ def sets_user_id(command: Command, line: Line) -> bool:
         for sign in "+="
         if sign in change and not change.startswith("o")
     )
+
+
+def becomes_root(command: Command, line: Line) -> bool:
+    if command.name == "machinectl":
+        return bool(_SHELLS_OF_MACHINES & set(line.operands[:1]))
+    return any(option_value(command.words, "", each) in _ROOT for each in ("reuid", "ruid", "euid"))
+
+
+def changes_accounts(command: Command, line: Line) -> bool:
+    """What only shows or checks something is left alone."""
+    match command.name:
+        case "passwd":
+            return not (line.has("S", "status") and line.letters <= {"S", "a"})
+        case "chage":
+            return not line.has("l", "list")
+        case "visudo":
+            return not line.has("c", "check")
+        case _:
+            return True
+
+
+def puts_in_trash(command: Command, line: Line) -> bool:
+    return command.name != "gio" or bool({"trash", "remove"} & set(line.operands[:1]))
+
+
+def removes_packed(command: Command, line: Line) -> bool:
+    match command.name:
+        case "tar" | "bsdtar":
+            return line.has("remove-files")
+        case "zip":
+            return line.has("m", "move")
+        case _:
+            return "-sdel" in command.words
+
+
+def redirects_to_all(command: Command, line: Line) -> bool:  # noqa: ARG001
+    return any(names_everything(target) for operator, target in command.redirects if operator != "<")
 
 
 def changes_jobs(command: Command, line: Line) -> bool:  # noqa: ARG001

@@ -66,6 +66,8 @@ _GIT_OPTIONS = {
         *("--msg-filter", "--commit-filter", "--tag-name-filter"),
     ),
 }
+_FORCE = re.compile("-[a-zA-Z]*f|--force$")
+_DRY_RUN = re.compile("-[a-zA-Z]*n|--dry-run$")
 _GIT_REMOTE = frozenset({"clone", "fetch", "pull", "push", "ls-remote", "submodule"})
 _GIT_SETTINGS = re.compile(
     r"pager\..+|(?:core|sequence)\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy)"
@@ -136,10 +138,20 @@ def _git(words: tuple[str, ...]) -> Iterator[Inner]:
         settings += _values(rest, ("-c", "--config"))
     for setting in settings:
         yield from _setting(*setting.partition("=")[::2])
+    if rest[:1] == ("clean",):
+        yield from _git_clean(before, rest)
     if rest:
         for value in _values(rest, _GIT_OPTIONS.get(rest[0], ())):
             yield Code(value)
         yield from _git_subcommand(rest[0], rest[1:])
+
+
+def _git_clean(before: tuple[str, ...], rest: tuple[str, ...]) -> Iterator[Inner]:
+    """It removes everything that is not kept in the repository, in its folder or in those it is given."""
+    if any(map(_FORCE.match, rest)) and not any(map(_DRY_RUN.match, rest)):
+        operands = [word for word in rest[1:] if not word.startswith("-")]
+        folders = [None, *_values(before, ("-C",))]
+        yield Words(("rm", "--", *(operands or ["."])), is_recursive=True, folder=folders[-1])
 
 
 def _git_subcommand(name: str, arguments: tuple[str, ...]) -> Iterator[Inner]:

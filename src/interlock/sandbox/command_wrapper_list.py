@@ -65,6 +65,17 @@ class Wrapper:
             index += 1
         return words[index + self.skipped :]
 
+    def operands(self, words: tuple[str, ...]) -> list[str]:
+        """The words that are neither options nor values of options."""
+        found: list[str] = []
+        is_value = False
+        for word in words[1:]:
+            is_option = word.startswith("-") and len(word) > 1
+            if not is_value and not is_option:
+                found.append(word)
+            is_value = is_option and not is_value and self.takes_next(word)
+        return found
+
     def takes_next(self, option: str) -> bool:
         """Whether the next word is its value. A long one may be cut short, as GNU programs allow."""
         if option.startswith("--"):
@@ -162,6 +173,9 @@ WRAPPERS = {
             *_TIMER,
         ),
     ),
+    "systemd-inhibit": Wrapper("", ("what", "who", "why", "mode")),
+    "systemd-cat": Wrapper("tp", ("identifier", "priority", "stderr-priority", "level-prefix")),
+    "cgexec": Wrapper("g"),
     "rlwrap": Wrapper(
         "bCDefgHlMOPqsStwz",
         (
@@ -204,6 +218,12 @@ WRAPPERS = {
     "chpst": Wrapper("uUbe/nlLmdorpftc"),
     "screen": Wrapper("cehpsStTX", only_looks="lrxRX"),
     "npx": Wrapper("pcw", ("package", "call", "workspace")),
+    "cross-env": Wrapper(assignments=True),
+    "shx": Wrapper(),
+    "dotenv": Wrapper("ecv"),
+    "watchexec": Wrapper(
+        "wefijsd", ("watch", "exts", "filter", "ignore", "shell", "signal", "delay-run", "debounce")
+    ),
 }
 
 # Programs of which one subcommand runs another program.
@@ -228,6 +248,10 @@ SUBCOMMANDS = {
     ("mamba", "run"): _ENVIRONMENT,
     ("direnv", "exec"): Wrapper(skipped=1),
     ("rustup", "run"): Wrapper(skipped=1),
+    ("hatch", "run"): Wrapper(),
+    ("rye", "run"): Wrapper(),
+    ("pixi", "run"): Wrapper("e", ("environment", "manifest-path")),
+    **dict.fromkeys((("rbenv", "exec"), ("pyenv", "exec"), ("asdf", "exec"), ("mise", "exec")), Wrapper()),
     ("perf", "stat"): Wrapper(
         "eopCrIxGmtMD", ("event", "output", "pid", "tid", "cpu", "repeat", "delay", "cgroup", "filter")
     ),

@@ -18,7 +18,7 @@ from interlock.sandbox.command_wrapper_list import (
     Wrapper,
 )
 from interlock.sandbox.shell_values import unmarked
-from interlock.sandbox.shell_words import UNKNOWN
+from interlock.sandbox.shell_words import BELOW, UNKNOWN
 
 MAX_ARGUMENTS = 200
 MAX_GLUED = 200
@@ -28,6 +28,7 @@ SHELLS = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "yash", "fish", "csh", "tcsh"}
 )
 
+_SHELL_WORDS = {(name,) for name in SHELLS}
 _STDIN = {("-",), ("/dev/stdin",), ("/dev/fd/0",), ("/proc/self/fd/0",)}
 _BY_LINE = re.compile("-[a-zA-Z]*0|--null$|-[a-zA-Z]*d|--delimiter")
 _QUOTE = re.compile(r"[\"'\\]")
@@ -35,6 +36,11 @@ _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_NAMES = frozenset(
     {"-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-user", "-mtime", "-mmin"}
 )
+_FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
+_FD_VALUES = "detEScojg"
+_FD_LONG_VALUES = ("max-depth", "min-depth", "exact-depth", "type", "extension", "exclude", "size", "owner")
+_FD_CHOOSING = frozenset({"-e", "--extension", "-S", "--size", "--changed-within", "--changed-before"})
+_FINDS_ALL = frozenset({"", ".", "*", "^", ".*"})
 
 
 def inner_of(words: tuple[str, ...], stdin: str | None) -> Iterator[Inner]:
@@ -212,9 +218,24 @@ def _find(words: tuple[str, ...]) -> Iterator[Inner]:
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
             template = words[index + 1 : end]
-            yield Words(_filled(template, "{}", starts), is_recursive=True)
+            given = [f"{start}/{BELOW}" for start in starts] if template[:1] in _SHELL_WORDS else starts
+            yield Words(_filled(template, "{}", given), is_recursive=True)
             index = end
         index += 1
+
+
+def _fd(words: tuple[str, ...]) -> Iterator[Inner]:
+    """`fd pattern folder… -x program`, and `-X`, which takes all the rest. A bare `.` finds everything."""
+    cut = next((at for at, word in enumerate(words) if word in _FD_ACTIONS), len(words))
+    template = tuple(word for word in words[cut + 1 :] if word != ";")
+    pattern, *starts = Wrapper(_FD_VALUES, _FD_LONG_VALUES).operands(words[:cut]) or [""]
+    if not template:
+        return
+    chooses = unmarked(pattern) not in _FINDS_ALL or any(word in _FD_CHOOSING for word in words[:cut])
+    starts = [f"{start}/{UNKNOWN}" if chooses and start != "/" else start for start in starts] or ["."]
+    if not any("{}" in word for word in template):
+        template = (*template, "{}")
+    yield Words(_filled(template, "{}", starts[:MAX_ARGUMENTS]), is_recursive=True)
 
 
 def _filled(template: tuple[str, ...], mark: str, values: list[str]) -> tuple[str, ...]:
@@ -268,6 +289,8 @@ def _capabilities(words: tuple[str, ...]) -> Iterator[Inner]:
 
 _BY_ITSELF = {
     "find": _find,
+    "fd": _fd,
+    "fdfind": _fd,
     "eval": _eval,
     "trap": _trap,
     "sg": _group,

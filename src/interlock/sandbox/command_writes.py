@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from interlock.infra.records import dataclass
 from interlock.sandbox.shell_commands import Command
@@ -24,6 +25,9 @@ _PERL = re.compile("-[acfghlnpstuvwWXTUS0-9]*i")
 _IN_PLACE = {"sed": _SED, "gsed": _SED, "perl": _PERL, "ruby": _PERL}
 _AWKS = frozenset({"awk", "gawk"})
 _DUPLICATORS = frozenset({"dd", "dcfldd", "dc3dd"})
+_DUPLICATED = ("of=", "hof=", "wipe=")
+# Copiers of disks, with the subcommand that copies, and which operand they write to.
+_COPIERS = {"ddrescue": ("", 1), "qemu-img": ("convert", -1), "bmaptool": ("copy", -1)}
 # Programs that unpack or fetch into a folder, with the option that names it.
 _INTO_FOLDER = {
     "tar": ("C", "directory"),
@@ -32,7 +36,14 @@ _INTO_FOLDER = {
     "curl": ("", "output-dir"),
 }
 _UNPACKS = re.compile("-[A-Zabd-z]*x[A-Zabd-z]*|--extract|--get")
+_PACKS = re.compile("-[A-Zabd-z]*[cruA][A-Za-z]*|--create|--append|--update|--concatenate")
 _NAMED_OUTPUT = {
+    **dict.fromkeys(("gpg", "gpg2", "age", "iconv", "genisoimage", "mkisofs"), ("o", "output")),
+    **dict.fromkeys(("grub-mkconfig", "grub2-mkconfig"), ("o", "output")),
+    **{
+        f"partclone.{system}": ("o", "output")
+        for system in ("dd", "restore", "ext2", "ext3", "ext4", "extfs", "xfs", "btrfs", "fat", "ntfs")
+    },
     "curl": ("o", "output"),
     "wget": ("O", "output-document"),
     "sort": ("o", "output"),
@@ -88,6 +99,8 @@ WRITERS = (
     | _REMOVING
     | _AWKS
     | _DUPLICATORS
+    | set(_COPIERS)
+    | {"openssl"}
     | set(_IN_PLACE)
     | set(_NAMED_OUTPUT)
     | set(_INTO_FOLDER)
@@ -108,7 +121,11 @@ def writes_of(command: Command, home: str) -> Iterator[Write]:
     elif name in _REMOVING:
         yield from (Write(path, is_removal=True) for path in line.operands)
     elif name in _DUPLICATORS:
-        yield from (Write(word[3:]) for word in command.words if word.startswith("of="))
+        yield from (Write(word.partition("=")[2]) for word in command.words if word.startswith(_DUPLICATED))
+    elif name in _COPIERS:
+        subcommand, at = _COPIERS[name]
+        if len(line.operands) > 1 and subcommand in {"", line.operands[0]}:
+            yield Write(line.operands[at])
     else:
         yield from _named(name, command.words, line)
 
@@ -119,11 +136,17 @@ def _named(name: str, words: tuple[str, ...], line: Line) -> Iterator[Write]:
         yield from map(Write, line.operands[:1])
     if name in _NAMED_OUTPUT and (path := option_value(words, *_NAMED_OUTPUT[name])):
         yield Write(path)
+    if name == "openssl":
+        yield from (Write(path) for option, path in pairwise(words) if option == "-out")
+    if name == "tar":
+        # Its letters may come first and without a dash.
+        words = (name, "-" + "".join(words[1:2]).removeprefix("-"), *words[2:])
+        if any(map(_PACKS.fullmatch, words[1:])) and (path := option_value(words, "f", "file")):
+            yield Write(path)
+        if not any(map(_UNPACKS.fullmatch, words[1:])):
+            return
     if name in _INTO_FOLDER and (folder := option_value(words, *_INTO_FOLDER[name])):
-        # The letters of `tar` may come first and without a dash.
-        first = "-" + "".join(words[1:2]).lstrip("-")
-        if name != "tar" or any(map(_UNPACKS.fullmatch, (first, *words[1:]))):
-            yield Write(f"{folder}/{UNKNOWN}")
+        yield Write(f"{folder}/{UNKNOWN}")
 
 
 def _edits(name: str, words: tuple[str, ...], line: Line) -> bool:

@@ -40,6 +40,7 @@ MAX_DEPTH = 24
 MAX_FUNCTIONS = 256
 MAX_ALIASES = 256
 MAX_READERS = 4
+MAX_LEFT = 64
 WORK_PER_CHARACTER = 20
 WORK_AT_LEAST = 50_000
 COST_OF_CODE = 100
@@ -292,8 +293,8 @@ class _Walker:
 
     def _builtin(self, command: Command, scope: Scope) -> None:
         name, arguments = command.name, command.words[1:]
-        if name in {"cd", "pushd"}:
-            scope.folder = _changed_folder(arguments, scope)
+        if name in {"cd", "pushd", "popd"}:
+            _change_folder(name, arguments, scope)
         elif name in _DECLARING:
             self._declare(arguments, scope)
         elif name in READING:
@@ -368,12 +369,25 @@ class _Walker:
             self.seen.commands.append(command)
 
 
+def _change_folder(name: str, arguments: tuple[str, ...], scope: Scope) -> None:
+    here = scope.folder
+    if name == "popd":
+        scope.folder, scope.left = (scope.left[-1], scope.left[:-1]) if scope.left else (here, ())
+    else:
+        scope.folder = _changed_folder(arguments, scope)
+        if name == "pushd" and len(scope.left) < MAX_LEFT:
+            scope.left = (*scope.left, here)
+    scope.before = here
+
+
 def _changed_folder(arguments: tuple[str, ...], scope: Scope) -> str:
     operands = [word for word in arguments if not re.fullmatch("-[LPe@n]+|--", word)]
     if not operands:
         return scope.home
     target = operands[0]
-    if target == "-" or not is_known(target):
+    if target == "-":
+        return scope.before
+    if not is_known(target):
         return UNKNOWN
     return target if target.startswith("/") else f"{scope.folder}/{target}"
 

@@ -22,6 +22,8 @@ _PRINTS_OTHERWISE = frozenset(
 _CHOOSES_NOTHING = frozenset(
     {"-type", "-xtype", "-print", "-print0", "-xdev", "-mount", "-depth", "-follow", "-mindepth"}
 )
+_ALL_PROCESSES = re.compile(r"(?:^| )(?:-?[A-Za-z]*[eA]|a?x)")
+_ONLY_NUMBERS = re.compile(r"(?:-[A-Za-z]*o|^o| o|--format[= ]) ?pid=?$")
 _LOOKUPS = {"which": (), "command": ("-v",), "type": ("-P", "-p")}
 _SILENT = frozenset({"cd", "true", ":", "set", "shopt", "export", "unset"})
 _NAMING = frozenset({"dirname", "basename", "realpath", "readlink"})
@@ -134,4 +136,38 @@ def _grep(arguments: tuple[str, ...]) -> str | None:
     return "".join(f"{folder}/{SOME}\n" for folder in operands[1:] or ["."])
 
 
-_PRINTING = {"echo": _echo, "printf": _printf, "find": _find, "ls": _ls}
+def _rg(arguments: tuple[str, ...]) -> str | None:
+    """Names of files, where it is asked for names: of all, or of those in which it finds something."""
+    operands = [word for word in arguments if not word.startswith("-")]
+    if "--files" in arguments:
+        chooses = any(re.match("-[gt]|--(?:i?glob|type)", word) for word in arguments)
+        return "".join(f"{folder}/{SOME if chooses else BELOW}\n" for folder in operands or ["."])
+    if {"-l", "--files-with-matches", "--files-without-match"} & set(arguments):
+        return "".join(f"{folder}/{SOME}\n" for folder in operands[1:] or ["."])
+    return None
+
+
+def _ps(arguments: tuple[str, ...]) -> str | None:
+    """The number of the first process, where it prints the numbers of all and nothing else."""
+    text = " ".join(arguments)
+    return "1\n" if _ALL_PROCESSES.search(text) and _ONLY_NUMBERS.search(text) else None
+
+
+def _pgrep(arguments: tuple[str, ...]) -> str | None:
+    return "1\n" if len(arguments) == 1 and arguments[0] in {"", ".", ".*", "^"} else None
+
+
+def _pidof(arguments: tuple[str, ...]) -> str | None:
+    return "1\n" if {"systemd", "init"} & set(arguments) else None
+
+
+_PRINTING = {
+    "echo": _echo,
+    "printf": _printf,
+    "find": _find,
+    "ls": _ls,
+    "rg": _rg,
+    "ps": _ps,
+    "pgrep": _pgrep,
+    "pidof": _pidof,
+}

@@ -57,6 +57,9 @@ class Scope:
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    # Where it was before the last `cd`, and what `pushd` left for `popd` to return to.
+    before: str = UNKNOWN
+    left: tuple[str, ...] = ()
 
     def inner(self) -> "Scope":
         """A subshell's scope: it knows all of it, and what it changes is its own."""
@@ -68,6 +71,8 @@ class Scope:
             dict(self.choices),
             dict(self.functions),
             dict(self.aliases),
+            self.before,
+            self.left,
         )
 
     @property

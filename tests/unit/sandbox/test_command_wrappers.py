@@ -62,7 +62,7 @@ time -p {}
 watch -n 1 {}
 script -qc '{}' f
 chroot --userspec=a:b /x {}
-setpriv --reuid=0 {}
+setpriv --reuid=1000 {}
 unshare -r {}
 systemd-run --unit x {}
 parallel {} ::: 1
