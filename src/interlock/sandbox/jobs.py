@@ -208,6 +208,9 @@ _OF_ETC = (
     *("ssl/certs", "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/openssl.cnf", "pki/ca-trust/extracted"),
     *("ca-certificates", "crypto-policies", "protocols", "services", "hosts", "host.conf", "gai.conf"),
     *("resolv.conf", "fonts", "gitconfig", "gitattributes", "xattr.conf"),
+    *("hostname", "lsb-release", "redhat-release", "alpine-release"),
+    # Without these `man` shows nothing.
+    *("manpath.config", "man_db.conf", "groff"),
 )
 # Debian keeps parts of interpreters here, which do not start without them.
 _INTERPRETERS_OF_ETC = ("python3*", "perl", "java-*-openjdk")

@@ -66,6 +66,22 @@ async def test_a_command_that_fails_keeps_its_exit_code_and_output(shell: Workbe
     assert result.failure.is_an_answer
 
 
+@pytest.mark.parametrize(
+    ("tool", "command", "is_told"),
+    [
+        ("bash", "echo 'log: /tmp/log: Permission denied' >&2; false", True),
+        ("bash", "echo \"PermissionError: Permission denied: '/tmp/x'\" >&2; false", True),
+        ("bash", "echo 'log: /srv/log: Permission denied' >&2; false", False),
+        ("bash_readonly", "echo 'log: /tmp/log: Permission denied' >&2; false", False),
+    ],
+)
+async def test_who_writes_to_the_shared_temporary_folder_is_told_of_the_own_one(
+    shell: Workbench, tool, command, is_told
+):
+    result = await shell.call(tool, cmd=command)
+    assert ("$TMPDIR" in result.failure.next_action) is is_told
+
+
 async def test_a_signal_is_told_in_words(shell: Workbench):
     result = await shell.call("bash", cmd="kill -SEGV $$")
     assert "SIGSEGV" in result.failure.message

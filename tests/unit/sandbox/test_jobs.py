@@ -31,6 +31,12 @@ def test_programs_libraries_and_the_interpreter_are_in_every_jobs_reach():
     assert Path("/usr/share") in system_paths(["/usr/share"])
 
 
+@pytest.mark.parametrize("name", ["hostname", "lsb-release", "manpath.config", "groff"])
+def test_what_tells_the_machines_name_and_lets_man_work_can_be_read(name):
+    path = Path("/etc", name)
+    assert (path in system_paths()) is path.exists()
+
+
 @pytest.mark.parametrize("prefix", ["/", str(Path.home()), str(Path.home().parent)])
 def test_a_prefix_that_holds_a_home_is_not_opened(prefix):
     assert Path(prefix) not in system_paths([prefix])

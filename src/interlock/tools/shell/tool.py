@@ -1,6 +1,7 @@
 """A shell tool: judges a command, runs it in the sandbox, tells how it ended and pages its output."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
 # Of the paths that were put back.
 MAX_TOLD = 50
+
+# Other processes of the machine keep files there, so a command has a folder of its own instead.
+_SHARED_TEMPORARY = re.compile(
+    r"(?<![\w/])/(?:var/)?tmp\b[^\n]{0,300}: Permission denied|Permission denied: ['\"]/(?:var/)?tmp\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +212,10 @@ class ShellTool(BaseTool):
         result, is_whole = self._page(plan, output, (0, 0), context)
         ended = ran.ended
         exit_code = ended.exit_code if ended.exit_code is not None else 128 + (ended.signal or 0)
-        failure = self._failure(ran, context)
+        failure = self._failure(ran, context, result.stderr)
         return replace(result, exit_code=exit_code, failure=failure), is_whole
 
-    def _failure(self, ran: Ran, context: ToolContext) -> ToolFailure | None:
+    def _failure(self, ran: Ran, context: ToolContext, shown: str) -> ToolFailure | None:
         ended = ran.ended
         if not ran.in_time:
             code, reason = (
@@ -223,6 +229,8 @@ class ShellTool(BaseTool):
         else:
             code, reason = ErrorCode.EXECUTION_ERROR, f"the command failed: {ended.text}"
             step = "Look at its output, and try another way."
+            if self.may_write and _SHARED_TEMPORARY.search(shown):
+                step = "Use a file in the working folder, or in $TMPDIR, which is gone afterwards."
         error_class: ErrorClass = code.error_class
         has_exited = ran.in_time and ended.reason is EndReason.exited
         return ToolFailure(
