@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from bench.many_events import LONG_SESSION
 from interlock.agent.past import LAST_COMPACTION, READ_OWN_OF_TASK, TURNS_WITHIN
 from interlock.agent.spending import OF_SESSION, SINCE
-from interlock.cli.conversing import LAST_DENIAL
 from interlock.events.export import export_events
 from interlock.events.feed import last_cursors, read_all
 from interlock.events.lineage import read_processes
@@ -22,6 +21,7 @@ from interlock.following.hub import NEWEST, OPEN_TURN
 from interlock.following.told import LAST, read_told
 from interlock.session.manager import LIST_SESSIONS, READ_SESSION
 from interlock.session.search import search_sessions
+from interlock.session.slash import LAST_DENIAL
 from interlock.session.transcript import read_for_task, read_messages, read_of_task
 from interlock.store.driver import Connection
 from interlock.tools.files.seen import READ_OUTCOMES

@@ -43,9 +43,7 @@ const SHAPES = {
   sun: svg`<circle cx="12" cy="12" r="4"/><path d="M12 3v2M12 19v2M3 12h2M19 12h2M5.6 5.6 7 7M17 17l1.4 1.4M18.4 5.6 17 7M7 17l-1.4 1.4"/>`,
   moon: svg`<path d="M19 14A8 8 0 0 1 10 5a7.5 7.5 0 1 0 9 9z"/>`,
   auto: svg`<circle cx="12" cy="12" r="8"/><path d="M12 4v16a8 8 0 0 0 0-16" fill="currentColor"/>`,
-  globe: svg`<circle cx="12" cy="12" r="8.5"/><path d="M3.5 12h17M12 3.5c5 5 5 12 0 17M12 3.5c-5 5-5 12 0 17"/>`,
   person: svg`<circle cx="12" cy="8" r="3.5"/><path d="M5 20c0-4 3-6 7-6s7 2 7 6"/>`,
-  external: svg`<path d="M9 5H5v14h14v-4M13 5h6v6M19 5l-8 8"/>`,
   logout: svg`<path d="M10 5H5v14h5M14 8l4 4-4 4M18 12H9"/>`,
 };
 

@@ -4,28 +4,6 @@ import { hasText, t } from '../texts.js';
 
 const LONGEST = 160;
 
-const ICONS = {
-  current_time: 'clock',
-  memory_search: 'note',
-  memory_append: 'note',
-  ask_user: 'question',
-  list_files: 'folder',
-  find_files: 'search',
-  search_files: 'search',
-  read_file: 'file',
-  get_project_structure: 'folder',
-  write_file: 'file',
-  edit_file: 'rename',
-  move_file: 'file',
-  delete_file: 'trash',
-  bash_readonly: 'terminal',
-  bash: 'terminal',
-  generate_image: 'image',
-  delegate: 'person',
-};
-
-export const iconOf = (tool) => ICONS[tool] ?? 'tool';
-
 /** Which text tells the call: the fuller one where the argument is given. */
 function keyOf(tool, args) {
   const variants = {
@@ -51,13 +29,6 @@ export function phrase(tool, args) {
     if (n % 2 === 0) return part;
     return html`<code class="about">${clipped(values[part])}</code>`;
   });
-}
-
-/** The same without markup, for a screen reader. */
-export function plainPhrase(tool, args) {
-  const values = args && typeof args === 'object' ? args : {};
-  const key = keyOf(tool, values);
-  return hasText(key) ? t(key).replace(/\{(\w+)\}/g, (_, name) => clipped(values[name])) : t('call.other');
 }
 
 function clipped(value) {

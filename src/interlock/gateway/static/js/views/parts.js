@@ -42,12 +42,6 @@ export function joined(words, type = 'conjunction') {
   return new Intl.ListFormat(language() === 'zh' ? 'zh-CN' : 'en-GB', { type }).format(words);
 }
 
-/** Templates with the language's own separators between them. */
-export function joinedParts(parts) {
-  const separator = language() === 'zh' ? '、' : ', ';
-  return parts.map((part, n) => html`${n ? separator : ''}${part}`);
-}
-
 export function layerName(layer, decidedBy) {
   const key = `v.layer.${layer}`;
   return hasText(key) ? t(key) : decidedBy || layer || '';
