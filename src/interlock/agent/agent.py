@@ -147,7 +147,7 @@ class AgentLoop:
         past = standing.past
         prompt = await here.prompts.prepare(session_id, assignment.mode, past.agent)
         provider = here.provider_of(prompt.inputs.model)
-        conversation = Conversation(standing.messages, budget=here.context_tokens)
+        conversation = Conversation(standing.messages, budget=here.context_tokens, is_part=standing.is_part)
         conversation.compact_through(standing.compacted_through)
         used = past.used(here.prices, standing.messages, prompt.authority.names)
         control = TaskControl(here.limits, model=provider.name, prices=here.prices, used=used)

@@ -4,6 +4,7 @@ A provider refuses a history in which a tool call has no answer or an answer no 
 was asked for and has no tool message is known here (`unanswered`), and nothing is sent before it has one.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -23,6 +24,8 @@ _MAX_LINE = 200
 _MAX_REQUEST = 12_000
 _MAX_CUT_RESULT = 600
 _DEFAULT_BUDGET = 100_000
+# How ids of tasks, sessions and undos begin.
+_OTHER_THINGS = re.compile("(?:t|s|undo)_")
 _PREFACE = (
     "This is what was said and done earlier in this conversation, in short. The person can still see all "
     "of it. Files may have changed since: read them again before you rely on them."
@@ -60,10 +63,16 @@ class Compaction:
 
 
 class Conversation:
-    """`budget` is how many tokens a model takes; of what is told in short a quarter of that is kept."""
+    """`budget` is how many tokens a model takes; of what is told in short a quarter of that is kept.
 
-    def __init__(self, messages: Iterable[Message] = (), *, budget: int = _DEFAULT_BUDGET) -> None:
+    `is_part`: there is more in the session than these messages, so not all ids of calls are known here.
+    """
+
+    def __init__(
+        self, messages: Iterable[Message] = (), *, budget: int = _DEFAULT_BUDGET, is_part: bool = False
+    ) -> None:
         self._budget = budget
+        self._is_part = is_part
         self._entries: list[Entry] = []
         self._request = ""
         self._unanswered: dict[str, RequestedCall] = {}
@@ -118,12 +127,17 @@ class Conversation:
             self.add(Message(self._entries[-1].seq, Role.tool, content, 0, None, call.call_id))
 
     def with_own_ids(self, calls: Iterable[RequestedCall]) -> tuple[RequestedCall, ...]:
-        """Some models leave ids out or use them again; here every call of a session has its own."""
+        """Some models leave ids out or use them again; here every call of a session has its own.
+
+        None is that of something else that people name to say what they mean: undo, above all.
+        """
         taken, distinct = set(self._call_ids), []
         for call in calls:
-            fresh = call.call_id if call.call_id and call.call_id not in taken else f"call_{token_hex(8)}"
-            taken.add(fresh)
-            distinct.append(replace(call, call_id=fresh))
+            is_free = call.call_id and not self._is_part and call.call_id not in taken
+            keeps = is_free and not _OTHER_THINGS.match(call.call_id)
+            own = call.call_id if keeps else f"call_{token_hex(8)}"
+            taken.add(own)
+            distinct.append(replace(call, call_id=own))
         return tuple(distinct)
 
     def __len__(self) -> int:

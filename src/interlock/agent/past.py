@@ -21,7 +21,7 @@ from interlock.models.provider import FinishReason, Reply, RequestedCall, Usage
 from interlock.questions.rows import Question, Status, questions_of
 from interlock.redaction.redactor import MARK
 from interlock.session.models import Message, Role
-from interlock.session.transcript import read_for_task, read_of_task
+from interlock.session.transcript import begins_afresh, read_for_task, read_of_task
 from interlock.store.driver import Connection, Row
 from interlock.tools.base import REPEATABLE
 from interlock.tools.result import ToolResult
@@ -114,6 +114,8 @@ class Standing:
     messages: tuple[Message, ...]
     past: Past
     compacted_through: int = 0
+    # There is more in the session than these messages.
+    is_part: bool = False
 
     @property
     def answer(self) -> Reply | None:
@@ -130,7 +132,8 @@ def read_standing(connection: Connection, session_id: str, task: str | None, att
     rows = connection.query(LAST_COMPACTION, (session_id,))
     through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
     past = read_past(connection, session_id, task) if attempt > 1 else Past()
-    return Standing(tuple(messages), past, through)
+    is_part = task is not None and begins_afresh(connection, session_id, task)
+    return Standing(tuple(messages), past, through, is_part)
 
 
 def read_past(connection: Connection, session_id: str, task: str | None) -> Past:

@@ -199,10 +199,11 @@ class KeptVersions:
         """The entries of a session, a task, a single call or an undo, newest first.
 
         What an undo did is not part of the work of its session or task; it has an id of its own.
-        Without the session that it belongs to, the heads of all entries are read.
+        With a session it is a task of that session. Without one, the heads of all entries are read. Calls
+        are named by models, and count only where nothing else has that name.
         """
         if session_id is not None:
-            return [entry for entry in self.entries(session_id) if _is_of(entry.change, identity)]
+            return [entry for entry in self.entries(session_id) if _is_of_task(entry.change, identity)]
         of_session = [entry for entry in self.entries(identity) if not entry.change.by_undo]
         if of_session:
             return of_session
@@ -210,8 +211,11 @@ class KeptVersions:
             entry
             for folder in _folders(self._folder)
             for entry in _entries_in(folder)
-            if _is_of(entry.change, identity)
+            if entry.change.call_id == identity or _is_of_task(entry.change, identity)
         ]
+        of_task = [entry for entry in found if _is_of_task(entry.change, identity)]
+        by_undo = [entry for entry in found if entry.change.by_undo]
+        found = of_task or by_undo or found
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
 
     def forget(self, session_id: str) -> None:
@@ -272,13 +276,10 @@ def _make_folder(folder: Path) -> None:
     _settle(folder.parent)
 
 
-def _is_of(change: Change, identity: str) -> bool:
-    return identity == change.call_id or (_is_within(change.task, identity) and not change.by_undo)
-
-
-def _is_within(task: str | None, identity: str) -> bool:
+def _is_of_task(change: Change, identity: str) -> bool:
     """A task that was handed over is named after the one that did so, with a dot."""
-    return task is not None and (task == identity or task.startswith(f"{identity}."))
+    is_within = change.task is not None and f"{change.task}.".startswith(f"{identity}.")
+    return is_within and not change.by_undo
 
 
 def _folders(top: Path) -> list[Path]:

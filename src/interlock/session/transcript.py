@@ -47,6 +47,11 @@ def is_handed_over(task: str | None) -> bool:
     return task is not None and "." in task
 
 
+def begins_afresh(connection: Connection, session_id: str, task: str) -> bool:
+    """Whether a task is told its own alone, and nothing of what else was said in its session."""
+    return is_handed_over(task) or bool(connection.query(IS_RUN, (session_id,)))
+
+
 def read_messages(
     connection: Connection,
     session_id: str,
@@ -66,7 +71,7 @@ def read_for_task(connection: Connection, session_id: str, task: str | None) -> 
     A step of a run, and a task that was handed over, begin afresh: they are told their own alone.
     """
     must_be_there(connection, session_id)
-    if task is not None and (is_handed_over(task) or connection.query(IS_RUN, (session_id,))):
+    if task is not None and begins_afresh(connection, session_id, task):
         return read_of_task(connection, session_id, 0, task)
     rows = connection.query(READ_ALL_WITH_TASKS, (session_id,))
     if task is None:
