@@ -221,6 +221,8 @@ def test_every_decision_is_in_the_index():
     decisions = sorted(folder.glob("0*.md"))
     assert {"0024", "0025", "0026"} <= {path.name[:4] for path in decisions}
     assert [path.name for path in decisions if path.name not in index] == []
+    numbers = [path.name[:4] for path in decisions]
+    assert numbers == sorted(set(numbers))
 
 
 def test_the_architecture_page_names_every_package():
