@@ -27,6 +27,16 @@ async def test_one_holder_at_a_time(store):
     assert second.token > first.token
 
 
+async def test_one_who_stops_wanting_it_while_it_is_written_down_gives_it_back(store):
+    session = await new_session(store)
+    taking = asyncio.create_task(store.leases.take(session, "one"))
+    await asyncio.sleep(0)
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert await store.leases.take(session, "two") is not None
+
+
 async def test_many_who_want_it_at_once_get_it_once(store):
     session = await new_session(store)
     other = open_store(store.config)

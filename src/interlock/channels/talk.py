@@ -5,9 +5,8 @@ another process holds the session, that one works, and the log tells how it goes
 """
 
 import asyncio
-import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import orjson
@@ -21,7 +20,17 @@ from interlock.agent.events import (
     TurnCompleted,
     shown_arguments,
 )
-from interlock.infra.errors import ErrorClass, ErrorCode, SessionBusy, StoreError, WrongTaskStatus
+from interlock.channels.interrupts import Interrupts
+from interlock.infra.errors import (
+    ErrorClass,
+    ErrorCode,
+    SessionBusy,
+    SessionFenced,
+    StoreError,
+    WrongTaskStatus,
+    may_pass,
+)
+from interlock.infra.records import dataclass
 from interlock.questions.desk import QuestionDesk
 from interlock.questions.rows import Question
 from interlock.session.lease import Lease, SessionLeases
@@ -38,6 +47,14 @@ LOOK_SECONDS = 0.3
 TAKE_SECONDS = 3.0
 
 Show = Callable[[AgentEvent], None]
+
+
+@dataclass(slots=True)
+class _Said:
+    """The task that came of it, and the number of the last message of it that was shown."""
+
+    task: Task | None = None
+    shown: int = 0
 
 
 class Talk:
@@ -114,42 +131,57 @@ class Talk:
     # -- working on it --
 
     async def _carried_out(self, begin: Callable[[], Awaitable[Task]]) -> Task:
+        interrupts = Interrupts(self.session_id, self._tasks, self._work, who=self._person)
+        said = _Said()
+        with interrupts.heard():
+            while said.task is None or not _rests(said.task):
+                try:
+                    await self._see_on(said, begin, interrupts)
+                except StoreError as error:
+                    if not interrupts.have_come or not may_pass(error):
+                        raise
+                    # What was cancelled is not left to others while they know nothing of it.
+                    await interrupts.written_down()
+                    await asyncio.sleep(LOOK_SECONDS)
+            await interrupts.written_down()
+        return said.task
+
+    async def _see_on(
+        self, said: _Said, begin: Callable[[], Awaitable[Task]], interrupts: Interrupts
+    ) -> None:
         """The lease comes first: nobody else can take up what is put here under what is open here."""
-        task: Task | None = None
-        shown = 0
-        while task is None or not _rests(task):
-            async with AsyncExitStack() as stack:
-                lease: Lease | None = None
-                with suppress(SessionBusy):
-                    held = self._leases.held(self.session_id, self._holder)
-                    lease = await stack.enter_async_context(held)
-                task = task or await begin()
-                if lease is not None:
-                    await self._work_on(task, lease)
-                else:
-                    shown = await self._follow(task, max(shown, task.message_seq))
-            task = await self._tasks.get(task.id)
-            if not _rests(task) and (ahead := await self._waiting()) is not None:
-                return ahead
-        return task
+        async with AsyncExitStack() as stack:
+            lease: Lease | None = None
+            with suppress(SessionBusy):
+                held = self._leases.held(self.session_id, self._holder)
+                lease = await stack.enter_async_context(held)
+            task = said.task = said.task or await interrupts.beginning(begin)
+            if lease is not None:
+                # Lost while the store took its time: then it is asked for again, or followed.
+                with suppress(SessionFenced):
+                    await self._work_on(lease)
+            else:
+                said.shown = await self._follow(task, max(said.shown, task.message_seq))
+        said.task = await self._tasks.get(task.id)
+        if not _rests(said.task) and (ahead := await self._waiting()) is not None:
+            said.task = ahead
 
     async def _waiting(self) -> Task | None:
         """A task that waits for an answer holds up those behind it."""
         found = await self._tasks.list_tasks(session_id=self.session_id, status=TaskStatus.waiting)
         return found[-1] if found else None
 
-    async def _work_on(self, task: Task, lease: Lease) -> None:
+    async def _work_on(self, lease: Lease) -> None:
         self._work.hurrying.clear()
         with self._live.watch(self.session_id) as watching:
             showing = asyncio.create_task(self._show_all(watching))
             working = asyncio.create_task(self._work.run(lease))
             try:
-                with self._interrupts(task):
-                    while not working.done():
-                        await asyncio.wait({working}, timeout=LOOK_SECONDS)
-                        # A store that is away for a moment is waited for where the work is done.
-                        with suppress(StoreError):
-                            await self._work.pass_on_cancels()
+                while not working.done():
+                    await asyncio.wait({working}, timeout=LOOK_SECONDS)
+                    # A store that is away for a moment is waited for where the work is done.
+                    with suppress(StoreError):
+                        await self._work.pass_on_cancels()
                 await working
             finally:
                 working.cancel()
@@ -161,50 +193,20 @@ class Talk:
         async for _task, event in watching:
             self._show(event)
 
-    @contextmanager
-    def _interrupts(self, task: Task) -> Iterator[None]:
-        """Ctrl-C cancels the task; once more, without waiting for what it is doing."""
-        loop = asyncio.get_running_loop()
-        cancelling: list[asyncio.Task[None]] = []
-
-        async def cancel() -> None:
-            # What was put earlier may still be at work.
-            running = await self._tasks.list_tasks(session_id=self.session_id, status=TaskStatus.running)
-            if any(each.is_to_stop for each in running):
-                self._work.hurrying.set()
-            for each in running or [task]:
-                await self.cancel(each)
-            await self._work.pass_on_cancels()
-
-        def interrupted() -> None:
-            cancelling.append(loop.create_task(cancel()))
-
-        try:
-            loop.add_signal_handler(signal.SIGINT, interrupted)
-        except (RuntimeError, ValueError):
-            # Not the main thread: whoever runs this has other ways to cancel.
-            yield
-            return
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-
     # -- following another process --
 
     async def _follow(self, task: Task, shown: int) -> int:
         """For a while, or until it rests. Gives the number of the last message that was shown."""
         until = asyncio.get_running_loop().time() + TAKE_SECONDS
-        with self._interrupts(task):
-            while True:
-                present = await self._tasks.get(task.id)
-                for message in await self._sessions.transcript(self.session_id, after_seq=shown):
-                    shown = message.seq
-                    for event in events_of(message):
-                        self._show(event)
-                if _rests(present) or asyncio.get_running_loop().time() >= until:
-                    return shown
-                await asyncio.sleep(LOOK_SECONDS)
+        while True:
+            present = await self._tasks.get(task.id)
+            for message in await self._sessions.transcript(self.session_id, after_seq=shown):
+                shown = message.seq
+                for event in events_of(message):
+                    self._show(event)
+            if _rests(present) or asyncio.get_running_loop().time() >= until:
+                return shown
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _rests(task: Task) -> bool:

@@ -212,6 +212,11 @@ class EventLog:
         result: Result = await self._queued(_Unit(stream, token, work=work))
         return result
 
+    def transact_through(self, stream: str, work: Work[Result]) -> "asyncio.Future[Result]":
+        """The same for who must know what it came to: cancelled meanwhile, they hear of that afterwards."""
+        _refuse_odd_names(stream)
+        return self._queued(_Unit(stream, None, work=work, is_seen_through=True))
+
     def close(self) -> None:
         self._writer.close()
 

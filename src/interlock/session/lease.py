@@ -88,12 +88,19 @@ class SessionLeases:
             token = self._rows.take_from(self.is_gone, transaction, session_id, named)
             return None if token is None else (token, begin(transaction))
 
+        def lease_of(token: int) -> Lease:
+            return Lease(session_id, token, holder, self._seconds, tenure=Tenure(asked + self._seconds))
+
         asked = now()
-        taken = await self._events.transact(session_id, work)
-        if taken is None:
-            return None
-        tenure = Tenure(asked + self._seconds)
-        return Lease(session_id, taken[0], holder, self._seconds, tenure=tenure), taken[1]
+        taking = self._events.transact_through(session_id, work)
+        try:
+            taken = await taking
+        except asyncio.CancelledError:
+            # Nobody would know that it is held, and by whom.
+            if taking.exception() is None and (taken := taking.result()) is not None:
+                await self._give_back_stubbornly(lease_of(taken[0]))
+            raise
+        return None if taken is None else (lease_of(taken[0]), taken[1])
 
     def is_gone(self, holder: str) -> bool:
         """Of a holder as it stands in the row: whether its process has certainly ended. In any thread."""

@@ -12,7 +12,7 @@ from typing import TypeVar, assert_never
 
 from interlock.events.log import EventLog, Transaction
 from interlock.gates.recovery import settle_interrupted_calls
-from interlock.infra.errors import QuestionNotFound, StatementRefused, StoreError
+from interlock.infra.errors import QuestionNotFound, StatementRefused, StoreError, WrongTaskStatus
 from interlock.infra.logging import Log
 from interlock.session.lease import Lease, SessionLeases
 from interlock.worker.attempt import AttemptEnd, LeftOff, Lost, Signals, attempt
@@ -53,6 +53,8 @@ class SessionWork:
         self._cancel_grace_seconds = cancel_grace_seconds
         self._stop_grace_seconds = stop_grace_seconds
         self._cancelled: dict[str, asyncio.Event] = {}
+        # Cancelled here, and by whom: before anything else of such a task is written, this is.
+        self._withdrawn: dict[str, str] = {}
         self.stopping = asyncio.Event()
         self.hurrying = asyncio.Event()
 
@@ -73,6 +75,17 @@ class SessionWork:
                 return False
             last = task.id
         return True
+
+    @property
+    def at_work(self) -> tuple[str, ...]:
+        """The tasks that are worked on right now."""
+        return tuple(self._cancelled)
+
+    def cancel(self, task_id: str, *, who: str) -> None:
+        """Stop it at once, whether or not the store can be told now; and let nothing more come of it."""
+        self._withdrawn[task_id] = who
+        if task_id in self._cancelled:
+            self._cancelled[task_id].set()
 
     async def pass_on_cancels(self) -> None:
         """Tell the tasks that run what somebody else wrote into the store about them."""
@@ -108,6 +121,7 @@ class SessionWork:
             # Perhaps it was written, and only the answer got lost: the session may be given back with it.
             if next(tries) and (await self._tasks.get(task.id)).status.is_end:
                 return
+            await self._tell_withdrawn(task.id)
             await self._write_down(task, end, lease)
 
         await _stubbornly(written_down, lease)
@@ -115,6 +129,8 @@ class SessionWork:
 
     async def _attempted(self, task: Task, lease: Lease) -> AttemptEnd:
         cancelled = self._cancelled[task.id] = asyncio.Event()
+        if task.id in self._withdrawn:
+            cancelled.set()
         try:
             return await attempt(self._handler, task, lease, self._signals(cancelled))
         finally:
@@ -134,10 +150,18 @@ class SessionWork:
                 present = await self._tasks.get(task.id)
                 if present.attempts > task.attempts:
                     return present
+            await self._tell_withdrawn(task.id)
             return await self._tasks.start(task.id, lease)
 
         await _stubbornly(settled, lease)
         return await _stubbornly(started, lease)
+
+    async def _tell_withdrawn(self, task_id: str) -> None:
+        who = self._withdrawn.get(task_id)
+        if who is not None:
+            with suppress(WrongTaskStatus):
+                await self._tasks.cancel(task_id, who=who)
+            self._withdrawn.pop(task_id, None)
 
     def _signals(self, cancelled: asyncio.Event) -> Signals:
         return Signals(

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import sqlite3
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -11,6 +13,7 @@ from interlock.channels import talk as talking
 from interlock.infra.errors import SessionBusy
 from interlock.worker.rows import TaskStatus
 from tests.integration.agent.office import call, opened, script
+from tests.logs import capture_logs
 
 
 @pytest.fixture(autouse=True)
@@ -124,3 +127,62 @@ async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(t
         assert not saying.done()
         os.kill(os.getpid(), signal.SIGINT)
         assert (await saying).status is TaskStatus.cancelled
+
+
+@contextmanager
+def locked(person):
+    """The store is another process's for a while."""
+    with closing(sqlite3.connect(person.office.runtime.database.config.path)) as locker:
+        locker.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def events_in(logs) -> list[str]:
+    return [line["event"] for line in logs]
+
+
+async def test_a_cancel_of_what_another_process_works_on_waits_for_the_store(tmp_path, monkeypatch):
+    variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
+    async with opened(tmp_path, monkeypatch, variables) as person:
+        session = await person.session()
+        other = await person.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(person.say(session))
+        while not (tasks := await person.office.tasks.list_tasks(session_id=session)):
+            await asyncio.sleep(0.01)
+        await person.office.tasks.start(tasks[0].id, other)
+        with locked(person), capture_logs() as logs:
+            os.kill(os.getpid(), signal.SIGINT)
+            while "cancel_waits_for_the_store" not in events_in(logs):
+                await asyncio.sleep(0.01)
+        while not (await person.office.tasks.get(tasks[0].id)).is_to_stop:
+            await asyncio.sleep(0.01)
+        await person.office.session_work().run(other)
+        assert (await saying).status is TaskStatus.cancelled
+        await person.office.runtime.leases.give_back(other)
+
+
+async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(tmp_path, monkeypatch):
+    heard = []
+    monkeypatch.setattr(signal, "default_int_handler", lambda *_: heard.append("left"))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
+    async with opened(tmp_path, monkeypatch, variables) as person:
+        session = await person.session()
+        other = await person.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(person.say(session))
+        while not await person.office.tasks.list_tasks(session_id=session):
+            await asyncio.sleep(0.01)
+        with locked(person), capture_logs() as logs:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.sleep(0.05)
+            assert heard == ["left"]
+            # As the runner of a program does it then.
+            saying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await saying
+        assert events_in(logs)[-1] == "cancel_not_written"
+        await person.office.runtime.leases.give_back(other)
+    # What was there before is there again.
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
