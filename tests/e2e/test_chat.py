@@ -47,7 +47,7 @@ def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
         assert "I tried, and Interlock refused it" in told
         why = terminal.types("/why")
         assert "MODE_DENIED in chat_safe mode" in why
-        assert "decided   by the declaration layer" in why
+        assert "decided   by the tool's own declaration" in why
         assert "--mode chat --root FOLDER" in why
         refused = terminal.types("/mode coding")
         assert "coding mode is not open here" in refused
@@ -291,7 +291,7 @@ def test_an_agent_of_the_workspace_is_talked_with(person, folder):
     opened = ("--mode", "coding", "--root", "project")
     done = piped(person, "write x to x.txt\n/why\n", *opened, "--agent", "reader")
     assert "it is on the list of denied tools in the agent's policy" in done.stdout
-    assert "decided   by the agent layer" in done.stdout
+    assert "decided   by the agent's policy" in done.stdout
     assert not (folder / "x.txt").exists()
     assert "did you mean reader?" in one_line_error(person, "chat", "--agent", "raeder")
 

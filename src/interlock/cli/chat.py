@@ -11,6 +11,7 @@ from interlock.cli.exits import Exit
 from interlock.cli.output import local_time, note, print_line, print_text
 from interlock.cli.runtime import mode_argument
 from interlock.config.modes import ToolMode
+from interlock.gates.verdict import layer_name
 from interlock.infra.errors import InterlockError, InvalidAnswer, ModeNotOpen, NothingToUndo
 from interlock.infra.text import visible
 from interlock.session.slash import Place, known_in, read_slash
@@ -240,7 +241,7 @@ class _Chat:
             return
         print_line(f"refused   {denial['error']}")
         print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
-        print_line(f"decided   by the {denial['layer']} layer")
+        print_line(f"decided   by {layer_name(denial['layer'])}")
         print_line(f"next      {denial['next_action']}")
         note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
         if denial["error_code"] == "MODE_DENIED":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments, warn_of_typos
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, ModeNotOpen, PersonError
 from interlock.infra.records import dataclass
@@ -232,6 +232,7 @@ async def opened_desk(
     from interlock.wiring.office import open_office
 
     opened = [wanted.mode] if wanted.mode else []
+    warn_of_typos()
     async with opened_runtime(
         opened=opened, roots=wanted.roots, sandboxed=True, usual_log_level=usual_log_level
     ) as runtime:

@@ -43,7 +43,7 @@ _GROUPS = {
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
     "mcp": ("interlock.cli.mcp:app", "Add MCP servers, look at them, and class their tools."),
     "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
-    "sessions": ("interlock.cli.sessions:app", "List, show, export, delete sessions; switch a mode."),
+    "sessions": ("interlock.cli.sessions:app", "List, find, show, export, delete sessions; switch a mode."),
     "workflow": ("interlock.cli.workflow:app", "List, check, run and steer workflows."),
     "agents": ("interlock.cli.agents:app", "List, show and check the agents of the workspace."),
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
@@ -94,6 +94,9 @@ def main(tokens: list[str] | None = None) -> None:
 def run(tokens: list[str] | None = None) -> int:
     given = sys.argv[1:] if tokens is None else tokens
     try:
+        if given[:1] == ["help"]:
+            # As many write it: interlock help, interlock help chat.
+            given = [*given[1:], "--help"]
         if given in ([], ["--help"], ["-h"]):
             code: object = _print_overview()
         else:
@@ -136,13 +139,19 @@ def _tell_stray_faults_safely() -> None:
 
 
 def _usage_panel(error: "CycloptsError") -> "Panel":
-    from cyclopts import CycloptsPanel, MissingArgumentError
+    from cyclopts import CoercionError, CycloptsPanel, MissingArgumentError, UnusedCliTokensError
 
     words = " ".join(["interlock", *(error.command_chain or ())])
     told, argument = str(error), error.argument
     if isinstance(error, MissingArgumentError) and argument is not None and argument.index is not None:
         # It is known by its place, and nobody has to write the name that it has as an option.
         told = f"{words} needs {argument.name.lstrip('-').upper()}."
+    elif isinstance(error, UnusedCliTokensError):
+        told = f"{words} takes nothing more: {' '.join(error.unused_tokens or ())}"
+        if "exec" in words.split():
+            told += "\nA task of several words is written in quotes."
+    elif isinstance(error, CoercionError) and error.token is not None and error.target_type is int:
+        told = f'{error.token.keyword or error.token.value}: "{error.token.value}" is no whole number.'
     return CycloptsPanel(_safe(f"{told}\n{words} --help tells more.", lines=True))
 
 

@@ -84,6 +84,15 @@ async def opened_office(*, sandboxed: bool = False, is_patient: bool = False) ->
             await office.close()
 
 
+def warn_of_typos() -> None:
+    """Whoever misspells what should close something is not to learn of it from what was left open."""
+    from interlock.config.describe import unknown_variables
+
+    for name, near in unknown_variables().items():
+        if near is not None:
+            note(f"warning: {name} is set but is no setting; did you mean {near}?")
+
+
 def mode_argument(value: str) -> ToolMode:
     try:
         return parse_mode(value)

@@ -9,7 +9,7 @@ from interlock.cli.conversing import Roots
 from interlock.cli.exits import Exit
 from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note, print_line
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments, warn_of_typos
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ async def serve(
         Work in so many processes of their own instead of in this one.
     """
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    warn_of_typos()
     _say_on_the_command_line(host, port, root_arguments(root))
     async with opened_runtime(opened=opened, sandboxed=True) as runtime:
         from interlock.wiring.office import open_office

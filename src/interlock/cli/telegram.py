@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.cli.exits import Exit
 from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note
-from interlock.cli.runtime import mode_argument, opened_runtime
+from interlock.cli.runtime import mode_argument, opened_runtime, warn_of_typos
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ async def telegram(
     if find_spec("telegram") is None:
         raise BadUsage(NOT_INSTALLED)
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
+    warn_of_typos()
     async with opened_runtime(opened=opened, sandboxed=True) as runtime:
         from interlock.wiring.office import open_office
         from interlock.wiring.telegram import open_front

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import Workers, note
-from interlock.cli.runtime import opened_office, opened_runtime
+from interlock.cli.runtime import opened_office, opened_runtime, warn_of_typos
 from interlock.infra.errors import StopsProcess, StoreError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
     spawned
         The event by which that process tells of this one.
     """
+    if not supervised:
+        warn_of_typos()
     # One that gave up would be taken for one that crashes.
     async with opened_office(sandboxed=True, is_patient=True) as office:
         office.models.open(office.models.usual)
@@ -58,6 +60,7 @@ async def supervisor(*, workers: Workers = 2) -> int:
     workers
         How many.
     """
+    warn_of_typos()
     async with opened_runtime() as runtime:
         keeping = supervisor_of(runtime, workers)
         _when_interrupted(keeping.stop)

@@ -380,13 +380,28 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
 }
 
 
+# The library's own sentences tell a programmer what could not be parsed.
+_PLAIN = {
+    "int_parsing": "it takes a whole number",
+    "int_from_float": "it takes a whole number",
+    "float_parsing": "it takes a number",
+    "bool_parsing": "it is true or false",
+    "greater_than": "it must be greater than {gt:g}",
+    "greater_than_equal": "it must be at least {ge:g}",
+    "less_than": "it must be less than {lt:g}",
+    "less_than_equal": "it must be at most {le:g}",
+    "literal_error": "it is one of {expected}",
+}
+
+
 def _sentences(error: ValidationError) -> list[str]:
     group = _GROUPS[error.title]
     return [_sentence(group, problem) for problem in error.errors(include_url=False)]
 
 
 def _sentence(group: type[SettingsGroup], problem: ErrorDetails) -> str:
-    text = problem["msg"].removeprefix("Value error, ")
+    text = _PLAIN.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    text = text.format_map(problem.get("ctx", {})) if problem["type"] in _PLAIN else text
     field = str(problem["loc"][0]) if problem["loc"] else ""
     if field not in group.model_fields:
         return text if not field or text.startswith(field) else f"{field}: {text}"

@@ -40,6 +40,12 @@ LAYER_NAMES = {
     Layer.arguments: "the rules for this call's arguments",
 }
 
+
+def layer_name(layer: str) -> str:
+    """As people are told it; one that the log has from a later version as it is called there."""
+    return LAYER_NAMES[Layer(layer)] if layer in Layer.__members__ else f"the {layer} layer"
+
+
 _WHO_CAN_CHANGE = {
     Layer.environment: "Only the operator can change this, where Interlock is started.",
     Layer.settings: "A person can change this in the stored settings (interlock settings set).",

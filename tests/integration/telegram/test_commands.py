@@ -38,7 +38,7 @@ async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_str
     assert "/why tells it in full" in status.text
     await telegram.say(ADA, "/why")
     shown = await telegram.until_shown(ADA, "MODE_DENIED in chat_safe mode")
-    assert "Decided by the" in shown.text
+    assert "Decided by the tool's own declaration" in shown.text
 
 
 async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_street, telegram):

@@ -91,7 +91,7 @@ def test_port_zero_is_any_that_is_free(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("GATEWAY_PORT", "-1", "greater than or equal to 0"),
+        ("GATEWAY_PORT", "-1", "at least 0"),
         ("GATEWAY_HOST", "", "write a name or an address"),
         ("GATEWAY_HOST", "[::1]", "without brackets"),
         ("GATEWAY_HOST", "http://localhost", "write a name or an address"),

@@ -9,6 +9,7 @@ from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services, Undone, person
 from interlock.channels.telegram.updates import Incoming
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.gates.verdict import layer_name
 from interlock.infra.errors import NothingToUndo, PersonError, SessionNotFound, WrongTaskStatus
 from interlock.session.slash import Place, known_in, last_denial
 from interlock.worker.rows import Task
@@ -118,7 +119,7 @@ class Commands:
         lines = [
             f"Refused: {denial.get('error', '')}",
             f"Code: {denial.get('error_code', '')} in {denial.get('mode', '')} mode",
-            f"Decided by the {denial.get('layer', '')} layer",
+            f"Decided by {layer_name(str(denial.get('layer', '')))}",
             f"Next: {denial.get('next_action', '')}",
         ]
         return Content("\n".join(lines))

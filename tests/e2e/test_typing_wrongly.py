@@ -1,0 +1,51 @@
+"""What somebody is told who types something wrongly: in plain words, and before anything is done."""
+
+import pytest
+
+from tests.e2e.shell import one_line_error
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("TOOL_MAX_READ_BYTES", "lots", "it takes a whole number (got 'lots')"),
+        ("TOOL_TIMEOUT_SECONDS", "soon", "it takes a number (got 'soon')"),
+        ("TOOL_FS_ENABLED", "maybe", "it is true or false (got 'maybe')"),
+        ("GATEWAY_PORT", "99999", "it must be less than 65536 (got '99999')"),
+        ("LOG_LEVEL", "loud", "it is one of 'debug', 'info', 'warning' or 'error'"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_plain_words(interlock, name, value, told):
+    interlock.variables[name] = value
+    assert one_line_error(interlock, "sessions", "list") == f"interlock: {name}: {told}\n"
+
+
+def test_a_setting_that_is_misspelt_is_told_before_anything_is_worked_on(interlock):
+    interlock.variables |= {"TOOL_SHEL_ENABLED": "false", "SESSION_MANAGER": "local/ada:@/tmp/.X11"}
+    told = interlock("exec", "what time is it?").stderr.splitlines()
+    assert told[0] == (
+        "warning: TOOL_SHEL_ENABLED is set but is no setting; did you mean TOOL_SHELL_ENABLED?"
+    )
+    # What is nobody's typo is the business of others.
+    assert not any("SESSION_MANAGER" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("exec", "read", "notes.txt"), "interlock exec takes nothing more: notes.txt"),
+        (("exec", "read", "notes.txt"), "A task of several words is written in quotes."),
+        (("sessions", "list", "more"), "interlock sessions list takes nothing more: more"),
+        (("serve", "--port", "x"), '--port: "x" is no whole number.'),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_plain_words(interlock, words, told):
+    assert told in interlock(*words, expect=2).stderr
+
+
+def test_help_is_what_many_write_for_it(interlock):
+    assert interlock("help").stdout == interlock("--help").stdout
+    assert (
+        interlock("help", "sessions", "search").stdout == interlock("sessions", "search", "--help").stdout
+    )
+    assert "nonsense" in interlock("help", "nonsense", expect=2).stderr
