@@ -63,6 +63,29 @@ async def test_a_call_that_ran_out_of_time_has_no_effect_later(bench):
     assert desk.kinds()[-2:] == ["tool_call.started", "tool_call.failed"]
 
 
+async def test_a_tool_that_minds_no_cancellation_has_no_effect_later_either(bench, monkeypatch):
+    """It need not do its work on a thread of ours to be held to it."""
+    monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
+    told, took_effect = asyncio.Event(), []
+
+    async def stubborn(arguments, context):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await told.wait()
+        context.cancel.begin_effect()
+        took_effect.append(True)
+        return ToolResult(stdout="done")
+
+    desk = bench(DeclaredTool("stubborn", run=stubborn, seconds=0.05))
+    result = await desk.call()
+    assert result.failure.error_code is ErrorCode.TIMEOUT
+    told.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert took_effect == []
+
+
 async def test_an_effect_before_the_time_ran_out_is_told_as_it_went(bench):
     worker = Worker()
     desk = bench(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
