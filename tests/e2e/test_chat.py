@@ -263,6 +263,16 @@ def test_the_tab_key_completes_a_command(person):
         assert "nothing was said yet" in terminal.reads()
 
 
+def test_the_arrow_key_brings_back_what_was_said_and_no_answer(person):
+    with Terminal(person, "chat") as terminal:
+        terminal.reads()
+        terminal.types("ask me to choose between tea and coffee", until="[1 to 2] ")
+        assert "3 is none of them" in terminal.types("3", until="[1 to 2] ")
+        terminal.types("1")
+        terminal.keys("\x1b[A\n")
+        terminal.reads("[1 to 2] ")
+
+
 def test_no_color_is_heeded(person):
     person.variables["NO_COLOR"] = "1"
     with Terminal(person, "chat") as terminal:

@@ -49,32 +49,36 @@ def ask_person(widget: Widget, ask: Ask) -> Mapping[str, Any]:
 def _confirmed(widget: Confirmation, ask: Ask) -> bool:
     """A dangerous yes is written out."""
     yes = "write yes" if widget.dangerous else "y"
-    prompt = f"[{widget.confirm_label}: {yes}, {widget.deny_label}: n] "
+    prompt, reason = f"[{widget.confirm_label}: {yes}, {widget.deny_label}: n] ", ""
     while True:
-        said = ask(prompt).strip().lower()
+        said = ask(f"{reason}{prompt}").strip().lower()
         if said in NO:
             return False
         if said in YES and (not widget.dangerous or said != "y"):
             return True
+        reason = "this one is written out: yes\n" if said in YES else _none_of_them(said)
 
 
 def _review(ask: Ask) -> dict[str, Any]:
+    reason = ""
     while True:
-        said = ask("[a approve, r reject, v revise] ").strip().lower()
+        said = ask(f"{reason}[a approve, r reject, v revise] ").strip().lower()
         decision = _DECISIONS.get(said[:1]) if said else None
         if decision:
             needed = Comment.required if decision == "revise" else Comment.optional
             return {"decision": decision, **_comment(ask, needed)}
+        reason = _none_of_them(said)
 
 
 def _feedback(widget: Feedback, ask: Ask) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     if widget.rating_max is not None:
-        low, high = widget.rating_min or 0, widget.rating_max
+        low, high, reason = widget.rating_min or 0, widget.rating_max, ""
         while "rating" not in answer:
-            said = ask(f"[{low} to {high}] ").strip()
+            said = ask(f"{reason}[{low} to {high}] ").strip()
             if said.isdecimal() and low <= int(said) <= high:
                 answer["rating"] = int(said)
+            reason = _none_of_them(said)
     return answer | _comment(ask, widget.comment)
 
 
@@ -93,8 +97,9 @@ def _selection(widget: Selection, ask: Ask) -> dict[str, Any]:
     several = ", several with commas" if widget.multiple else ""
     other = ", or your own words" if widget.allow_other else ""
     nothing = "" if widget.min_choices else ", or nothing"
+    reason = ""
     while True:
-        said = ask(f"[1 to {len(options)}{several}{other}{nothing}] ").strip()
+        said = ask(f"{reason}[1 to {len(options)}{several}{other}{nothing}] ").strip()
         words = [word.strip() for word in _COMMA.split(said)] if widget.multiple else [said]
         found = {word: _numbered(options, word) for word in words if word}
         chosen = list(dict.fromkeys(value for value in found.values() if value is not None))
@@ -103,12 +108,21 @@ def _selection(widget: Selection, ask: Ask) -> dict[str, Any]:
             return {"choices": chosen, "other": own}
         if (chosen and not own) or (not said and not widget.min_choices):
             return {"choices": chosen}
+        reason = _none_of_them(own)
 
 
 def _one_of(options: list[tuple[str, str]], ask: Ask) -> str:
+    reason = ""
     while True:
-        if (chosen := _numbered(options, ask(f"[1 to {len(options)}] ").strip())) is not None:
+        said = ask(f"{reason}[1 to {len(options)}] ").strip()
+        if (chosen := _numbered(options, said)) is not None:
             return chosen
+        reason = _none_of_them(said)
+
+
+def _none_of_them(said: str) -> str:
+    """Why it is asked again; to whoever only pressed Enter, nothing."""
+    return f"{said} is none of them\n" if said else ""
 
 
 def _numbered(options: list[tuple[str, str]], said: str) -> str | None:

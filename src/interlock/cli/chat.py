@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from interlock.worker.rows import Task
 
 LEAVING = ("/quit", "/exit")
+PROMPT = "you> "
 
 
 def chat(
@@ -274,7 +275,7 @@ class _Chat:
 
 def _read_line() -> str:
     try:
-        return ask_line("you> ").strip()
+        return ask_line(PROMPT).strip()
     except EOFError:
         if sys.stdin.isatty():
             note("")
@@ -298,6 +299,8 @@ def ask_line(prompt: str) -> str:
 
         # What is pasted in several lines is one message. Python switches this off for its own prompt.
         readline.parse_and_bind("set enable-bracketed-paste on")
+        # An answer to a question is nothing that somebody says again.
+        readline.set_auto_history(prompt == PROMPT)
         readline.set_completer(_completed)
         readline.set_completer_delims(" \t\n")
         readline.parse_and_bind("tab: complete")

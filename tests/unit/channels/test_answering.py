@@ -55,6 +55,33 @@ def test_a_dangerous_yes_is_written_out(lines, confirmed):
     assert answered(widget("confirmation", dangerous=True), *lines) == {"confirmed": confirmed}
 
 
+@pytest.mark.parametrize(
+    ("kind", "lines", "told"),
+    [
+        ("selection", ["3", "1"], "3 is none of them"),
+        ("confirmation", ["perhaps", "y"], "perhaps is none of them"),
+        ("plan_review", ["later", "a", ""], "later is none of them"),
+        ("feedback", ["9", "3", "good"], "9 is none of them"),
+        ("action_selection", ["third", "1", ""], "third is none of them"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_it_is_asked_again(kind, lines, told):
+    person = Person(*lines)
+    assert ask_person(widget(kind), person)
+    first, again, *_ = person.prompts
+    assert again == f"{told}\n{first}"
+    # Whoever only pressed Enter knows that.
+    person = Person("", *lines[1:])
+    assert ask_person(widget(kind), person)
+    assert person.prompts[0] == person.prompts[1]
+
+
+def test_that_a_dangerous_yes_is_written_out_is_told():
+    person = Person("y", "yes")
+    assert ask_person(widget("confirmation", dangerous=True), person) == {"confirmed": True}
+    assert person.prompts[1].startswith("this one is written out: yes\n")
+
+
 @pytest.mark.parametrize("said", ["2", "coffee", "Strong coffee"])
 def test_a_selection_goes_by_number_value_or_label(said):
     assert answered(widget("selection"), "0", "3", "milk", "1, 2", said) == {"choices": ["coffee"]}
