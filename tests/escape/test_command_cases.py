@@ -52,10 +52,10 @@ def test_the_decisions_about_the_rest_are_known(judge):
         ("contain", False): 182,
         ("contain", True): 11,
         ("refuse_or_contain", True): 300,
-        ("refuse_or_contain", False): 146,
+        ("refuse_or_contain", False): 149,
     }
 
 
 def test_there_are_enough_cases():
-    assert len(CASES) > 4200
+    assert len(CASES) > 4500
     assert len({case["id"] for case in CASES}) == len(CASES)

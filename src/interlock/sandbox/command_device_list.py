@@ -79,7 +79,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
             "cryptsetup -q luksErase /dev/sdb",
         ),
         allowed=("nvme list", "cryptsetup luksDump /dev/sda1", "cryptsetup luksFormat disk.img"),
-        programs=("nvme", "cryptsetup"),
+        programs=("nvme", "cryptsetup", "bcachefs"),
         subcommands=("format", "sanitize", "luksFormat", "luksErase", "erase", "reencrypt"),
         operand=Place.any_device,
     ),

@@ -51,6 +51,22 @@ MACHINE_RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        "stop-machine-by-message",
+        "it stops or restarts the machine",
+        _ONLY_OWN,
+        refused=(
+            "dbus-send --system --dest=org.x /org/x org.freedesktop.login1.Manager.Reboot boolean:true",
+            "busctl call org.x /org/x org.freedesktop.login1.Manager PowerOff b 1",
+        ),
+        allowed=(
+            "busctl list",
+            "gdbus introspect -d org.x -o /org/x",
+            "dbus-send --dest=org.x / a.b",
+        ),
+        programs=("dbus-send", "busctl", "gdbus", "qdbus"),
+        test=tests.asks_to_stop,
+    ),
+    Rule(
         "stop-services",
         "it stops a service without which nobody reaches the machine, or starts its shutdown",
         _ONLY_OWN,

@@ -26,6 +26,10 @@ _ENDING_TARGETS = re.compile(
 # A pattern of names in which no letter is written out fits every process.
 _SAYS_NOTHING = re.compile(r"(?:\[[^\]]*\]|\\[wWdDsSbB]|[.^$*+?|()])*")
 
+_STOPPING_MESSAGE = re.compile(
+    r"(?:org\.freedesktop\.\w+\.Manager\.)?"
+    r"(?:Reboot|PowerOff|Halt|Suspend|Hibernate|HybridSleep|KExec|SoftReboot)(?:WithFlags)?"
+)
 _MOUNT_VALUES = re.compile(r"-[A-Za-z]*[otLUNO]|--(?:options|types|label|uuid|namespace|test-opts)")
 _IPTABLES = frozenset("ADFINPRXZ")
 _IP_OBJECTS = ("link", "address", "route", "rule")
@@ -219,7 +223,7 @@ def stops_services(command: Command, line: Line) -> bool:
             _CARRYING_UNITS.fullmatch(unit) or fnmatchcase("sshd.service", unmarked(unit)[:MAX_PATTERN])
             for unit in units
         )
-    return verbs == ("start",) and any(map(_ENDING_TARGETS.fullmatch, units))
+    return verbs in {("start",), ("set-default",)} and any(map(_ENDING_TARGETS.fullmatch, units))
 
 
 def changes_kernel(command: Command, line: Line) -> bool:
@@ -270,6 +274,11 @@ def changes_boot(command: Command, line: Line) -> bool:
             return line.has("w", "write", "E", "erase")
         case _:
             return True
+
+
+def asks_to_stop(command: Command, line: Line) -> bool:  # noqa: ARG001
+    """A message to the manager of sessions or services that stops the machine."""
+    return any(map(_STOPPING_MESSAGE.fullmatch, command.words[1:]))
 
 
 def sleeps(command: Command, line: Line) -> bool:  # noqa: ARG001

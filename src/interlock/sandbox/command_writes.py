@@ -15,7 +15,9 @@ MAX_SOURCES = 100
 _FOLDERS = frozenset({"/", "/etc", "/root", "/usr/bin", "/bin"})
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _TO_THE_LAST = frozenset({"cp", "mv", "ln", "install", "rsync", "scp"})
-_TO_ALL = frozenset({"tee", "truncate", "touch", "sponge", "shred", "chmod", "chown", "chgrp", "setfacl"})
+_TO_ALL = frozenset(
+    {"tee", "truncate", "fallocate", "touch", "sponge", "shred", "chmod", "chown", "chgrp", "setfacl"}
+)
 # What they are given they open to change it; `view` and `vim -R` only show it.
 _EDITORS = frozenset({"ed", "ex", "vi", "vim", "nvim", "nano", "pico", "emacs", "mg", "micro", "joe"})
 _REMOVING = frozenset({"rm", "unlink", "rmdir", "srm"})
@@ -27,7 +29,9 @@ _AWKS = frozenset({"awk", "gawk"})
 _DUPLICATORS = frozenset({"dd", "dcfldd", "dc3dd"})
 _DUPLICATED = ("of=", "hof=", "wipe=")
 # Copiers of disks, with the subcommand that copies, and which operand they write to.
-_COPIERS = {"ddrescue": ("", 1), "qemu-img": ("convert", -1), "bmaptool": ("copy", -1)}
+_COPIERS = {"ddrescue": ("", 1), "qemu-img": ("convert", -1), "bmaptool": ("copy", -1), "lz4": ("", 1)}
+# How `socat` names a file that it opens.
+_SOCAT_FILE = re.compile(r"(?:g?open|create?|file):([^,]+)", re.IGNORECASE)
 # Programs that unpack or fetch into a folder, with the option that names it.
 _INTO_FOLDER = {
     "tar": ("C", "directory"),
@@ -39,6 +43,7 @@ _UNPACKS = re.compile("-[A-Zabd-z]*x[A-Zabd-z]*|--extract|--get")
 _PACKS = re.compile("-[A-Zabd-z]*[cruA][A-Za-z]*|--create|--append|--update|--concatenate")
 _NAMED_OUTPUT = {
     **dict.fromkeys(("gpg", "gpg2", "age", "iconv", "genisoimage", "mkisofs"), ("o", "output")),
+    **dict.fromkeys(("zstd", "brotli", "pv"), ("o", "output")),
     **dict.fromkeys(("grub-mkconfig", "grub2-mkconfig"), ("o", "output")),
     **{
         f"partclone.{system}": ("o", "output")
@@ -100,7 +105,7 @@ WRITERS = (
     | _AWKS
     | _DUPLICATORS
     | set(_COPIERS)
-    | {"openssl"}
+    | {"openssl", "socat"}
     | set(_IN_PLACE)
     | set(_NAMED_OUTPUT)
     | set(_INTO_FOLDER)
@@ -138,6 +143,8 @@ def _named(name: str, words: tuple[str, ...], line: Line) -> Iterator[Write]:
         yield Write(path)
     if name == "openssl":
         yield from (Write(path) for option, path in pairwise(words) if option == "-out")
+    if name == "socat":
+        yield from (Write(found[1]) for word in words[1:] if (found := _SOCAT_FILE.match(word)))
     if name == "tar":
         # Its letters may come first and without a dash.
         words = (name, "-" + "".join(words[1:2]).removeprefix("-"), *words[2:])
