@@ -27,7 +27,7 @@ from interlock.sandbox.jobs import (
 )
 from interlock.sandbox.launcher_process import BUSY, BUSY_SECONDS, LauncherProcess
 from interlock.sandbox.order import MAX_MESSAGE_BYTES, STOP, pack
-from interlock.sandbox.output import PipeInput, PipeOutput
+from interlock.sandbox.output import PipedChild
 
 # Supervisors that wait for the next job. Each has about a megabyte to itself.
 MAX_IDLE = 8
@@ -42,39 +42,16 @@ def _log_loss(text: str) -> None:
     _log.error("the sandbox's launcher died", detail=text)
 
 
-class LandlockChild:
+class LandlockChild(PipedChild):
     """A job that was handed to a supervisor."""
 
     def __init__(self, worker: "_Worker", stdout: int, stderr: int, stdin: int | None = None) -> None:
-        self.stdin = None if stdin is None else PipeInput(stdin)
-        self.stdout = PipeOutput(stdout)
-        self.stderr = PipeOutput(stderr)
+        super().__init__(stdout, stderr, stdin)
         self._worker = worker
-        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-
-    async def wait(self) -> Ended:
-        return await asyncio.shield(self._ended)
-
-    async def stop(self) -> Ended:
-        self.kill()
-        return await self.wait()
 
     def kill(self) -> None:
-        """Ask for its end, which comes even if nobody waits for it."""
         if not self._ended.done():
             self._worker.send_stop()
-
-    def finish(self, ended: Ended) -> None:
-        if not self._ended.done():
-            self._ended.set_result(ended)
-            self.stdout.finish()
-            self.stderr.finish()
-
-    def close(self) -> None:
-        if self.stdin is not None:
-            self.stdin.close()
-        self.stdout.close()
-        self.stderr.close()
 
 
 class _Worker:

@@ -3,6 +3,9 @@
 import asyncio
 import errno
 import os
+from abc import ABC, abstractmethod
+
+from interlock.sandbox.jobs import Ended
 
 READ_BYTES = 64 * 1024
 # How long a pipe is waited for that somebody still holds, though the job is dead.
@@ -108,3 +111,36 @@ class PipeInput:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class PipedChild(ABC):
+    """A job with our ends of its pipes. Whoever runs it says how it ended, once."""
+
+    def __init__(self, stdout: int, stderr: int, stdin: int | None) -> None:
+        self.stdin = None if stdin is None else PipeInput(stdin)
+        self.stdout = PipeOutput(stdout)
+        self.stderr = PipeOutput(stderr)
+        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Ask for its end, which comes even if nobody waits for it."""
+
+    async def wait(self) -> Ended:
+        return await asyncio.shield(self._ended)
+
+    async def stop(self) -> Ended:
+        self.kill()
+        return await self.wait()
+
+    def finish(self, ended: Ended) -> None:
+        if not self._ended.done():
+            self._ended.set_result(ended)
+            self.stdout.finish()
+            self.stderr.finish()
+
+    def close(self) -> None:
+        if self.stdin is not None:
+            self.stdin.close()
+        self.stdout.close()
+        self.stderr.close()

@@ -20,7 +20,7 @@ from pathlib import Path
 from interlock.infra.records import dataclass
 from interlock.sandbox.jobs import Ended, EndReason, Job, SandboxUnavailable
 from interlock.sandbox.order import STOP, pack
-from interlock.sandbox.output import PipeInput, PipeOutput
+from interlock.sandbox.output import PipedChild
 
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[2]); "
@@ -58,16 +58,13 @@ class NotPlanned(Exception):
         self.ended = Ended(EndReason.not_started, error=code, step=step)
 
 
-class StagedChild:
+class StagedChild(PipedChild):
     """A job, its stage, and the stage's last word."""
 
-    def __init__(self, stdout: int, stderr: int, stdin: int | None = None) -> None:
-        self.stdin = None if stdin is None else PipeInput(stdin)
-        self.stdout = PipeOutput(stdout)
-        self.stderr = PipeOutput(stderr)
+    def __init__(self, stdout: int, stderr: int, stdin: int | None) -> None:
+        super().__init__(stdout, stderr, stdin)
         self._channel: socket.socket | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self._following: asyncio.Task[None] | None = None
         self._was_stopped = False
 
@@ -75,37 +72,17 @@ class StagedChild:
         self._process, self._channel = process, channel
         self._following = asyncio.ensure_future(self._follow(process, channel, complaints))
 
-    async def wait(self) -> Ended:
-        return await asyncio.shield(self._ended)
-
     def when_ended(self, tell: Callable[[], None]) -> None:
         """Whoever waits for it by then, or nobody."""
         self._ended.add_done_callback(lambda _ended: tell())
 
-    async def stop(self) -> Ended:
-        self.kill()
-        return await self.wait()
-
     def kill(self) -> None:
-        """Ask for its end, which comes even if nobody waits for it."""
         if self._ended.done() or self._was_stopped or self._channel is None:
             return
         self._was_stopped = True
         with suppress(OSError):
             self._channel.send(STOP)
         asyncio.get_running_loop().call_later(_STOP_SECONDS, self._end_stage)
-
-    def finish(self, ended: Ended) -> None:
-        if not self._ended.done():
-            self._ended.set_result(ended)
-            self.stdout.finish()
-            self.stderr.finish()
-
-    def close(self) -> None:
-        if self.stdin is not None:
-            self.stdin.close()
-        self.stdout.close()
-        self.stderr.close()
 
     async def _follow(
         self, process: asyncio.subprocess.Process, channel: socket.socket, complaints: int
