@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.model import Gate, held, said
 from tests.e2e.page.test_modes import _holding_back
-from tests.e2e.page.window import begin, composer, is_done, new_chat, say, session_id, task
+from tests.e2e.page.window import begin, chip, composer, is_done, new_chat, say, session_id, task
 
 
 def test_a_search_opens_the_session_at_the_message(server, page, model):
@@ -69,3 +69,37 @@ def test_a_window_without_a_draft_leaves_that_of_another_alone(server, page, mod
     composer(page).fill("")
     page.reload()
     expect(composer(page)).to_have_value("")
+
+
+def test_the_arrow_keys_bring_back_what_was_said(page, model):
+    is_done(begin(page, model.plays("The first one", said("One."))))
+    is_done(say(page, model.plays("The second one\nin two lines", said("Two."))))
+    composer(page).press("ArrowUp")
+    expect(composer(page)).to_have_value("The second one\nin two lines")
+    # Within a text the key goes to the line above, and only from there to what was said before.
+    composer(page).press("ArrowUp")
+    expect(composer(page)).to_have_value("The second one\nin two lines")
+    composer(page).press("ArrowUp")
+    expect(composer(page)).to_have_value("The first one")
+    composer(page).press("ArrowUp")
+    expect(composer(page)).to_have_value("The first one")
+    composer(page).press("ArrowDown")
+    composer(page).press("ArrowDown")
+    expect(composer(page)).to_have_value("")
+    # What is being written is not thrown away.
+    composer(page).fill("Half a")
+    composer(page).press("ArrowUp")
+    expect(composer(page)).to_have_value("Half a")
+
+
+def test_enter_on_a_mode_switches_to_it(page):
+    new_chat(page)
+    composer(page).fill("/mode plan")
+    composer(page).press("Enter")
+    dialog = page.get_by_role("dialog", name="Mode of this session")
+    expect(dialog.get_by_role("radio", name=re.compile("^plan"))).to_be_focused()
+    expect(dialog.get_by_role("button", name="Switch to plan")).to_be_enabled()
+    page.keyboard.press("Enter")
+    expect(chip(page, "plan")).to_be_visible()
+    expect(dialog).to_have_count(0)
+    expect(composer(page)).to_be_focused()

@@ -186,7 +186,7 @@ class Call extends View {
 }
 
 /** The server's sentences are English; in another language the reason stands before them. */
-function inWords(code) {
+export function inWords(code) {
   return language() !== 'en' && hasText(`denial.code.${code}`) ? html`${t(`denial.code.${code}`)}<br />` : nothing;
 }
 

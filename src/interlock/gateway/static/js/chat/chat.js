@@ -15,7 +15,7 @@ import { headView } from './head.js';
 import { openModeDialog } from './mode.js';
 import { pendingView } from './pending.js';
 import { Place } from './place.js';
-import { activeTask, answerOf, begunTask, tasksBefore, tasksOf } from './reducer.js';
+import { activeTask, answerOf, begunTask, saidBy, tasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task.js';
 import { undoTask } from './undo.js';
 import './composer.js';
@@ -246,6 +246,7 @@ class Chat extends View {
       .draftKey=${this.sessionId || 'new'}
       .reason=${reason}
       .hint=${hint}
+      .past=${() => (chat ? saidBy(chat.state, api.info?.who) : [])}
       ?running=${Boolean(active) && !waiting}
       ?stopping=${Boolean(active) && this.busy[active.id] === 'cancel'}
       @message=${(event) => (this.#chat ? this.#send(event.detail) : this.#begin(event.detail))}

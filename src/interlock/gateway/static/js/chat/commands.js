@@ -7,6 +7,7 @@ import { markdown } from '../markdown.js';
 import { modelNames } from '../store.js';
 import { hasText, language, t } from '../texts.js';
 import { layerName } from '../views/parts.js';
+import { inWords } from './call.js';
 import { changedFiles, hasEnded, tasksOf } from './reducer.js';
 import { commands } from './slash.js';
 
@@ -93,7 +94,7 @@ async function openWhy({ chat, tell, chooseMode }) {
         <dl class="denial">
           <dt>${t('denial.what')}</dt><dd><code>${denial.tool_name}</code></dd>
           <dt>${t('denial.mode')}</dt><dd><code>${denial.mode}</code></dd>
-          <dt>${t('denial.why')}</dt><dd>${denial.error} <code class="error-code">${denial.error_code}</code></dd>
+          <dt>${t('denial.why')}</dt><dd>${inWords(denial.error_code)}${denial.error} <code class="error-code">${denial.error_code}</code></dd>
           <dt>${t('authority.by')}</dt><dd>${layerName(denial.layer)}</dd>
           <dt>${t('denial.next')}</dt><dd>${denial.next_action}</dd>
         </dl>

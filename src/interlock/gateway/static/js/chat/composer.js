@@ -21,6 +21,8 @@ class Composer extends View {
     hint: {},
     /** Whether something runs that can be stopped. */
     running: { type: Boolean },
+    /** Gives what this person said before, the newest last. */
+    past: { attribute: false },
     stopping: { type: Boolean },
     text: { state: true },
     /** Which suggestion is chosen, and for which text the list was closed. */
@@ -33,6 +35,8 @@ class Composer extends View {
   #timer = 0;
   /** Only what was typed in this window is kept by it: another may have a draft of the same session. */
   #isChanged = false;
+  /** How far back in it the arrow keys went. */
+  #back = 0;
 
   constructor() {
     super();
@@ -119,7 +123,7 @@ class Composer extends View {
         <button type="submit" class="btn primary send" ?disabled=${!can} title=${t('composer.send')} aria-label=${t('composer.send')}>${icon('send')}</button>
       </div>
       ${this.told && !why ? this.#telling() : html`<p class="composer-note ${why ? 'why' : ''}" id="composer-note" role=${why ? 'status' : nothing}>
-        ${why || this.hint || t('composer.keys')}
+        ${why || this.hint || t(matchMedia('(hover: none)').matches ? 'composer.touch' : 'composer.keys')}
       </p>`}
     </form>`;
   }
@@ -155,6 +159,7 @@ class Composer extends View {
   #write(text) {
     const before = this.#suggested.length;
     this.text = text;
+    this.#back = 0;
     this.told = null;
     this.closedFor = null;
     const { first, items } = suggestions(text);
@@ -185,7 +190,7 @@ class Composer extends View {
   /** Enter that ends the writing of a Chinese or Japanese word is not meant for us. */
   #key(event) {
     if (event.shiftKey || event.isComposing || event.keyCode === 229) return;
-    const isTaken = this.#suggested.length ? this.#keyInList(event.key) : false;
+    const isTaken = this.#suggested.length ? this.#keyInList(event.key) : this.#recalls(event);
     if (!isTaken && event.key !== 'Enter') return;
     event.preventDefault();
     if (!isTaken) this.#submit(event);
@@ -201,6 +206,20 @@ class Composer extends View {
     else if (key === 'Enter' && item) this.#take(item);
     else if (key === 'Tab' && item && item.text !== this.text) this.#complete(item);
     else return false;
+    return true;
+  }
+
+  /** As in a terminal: what was said before, where nothing else is written and the caret can go no further. */
+  #recalls({ key, target }) {
+    const step = { ArrowUp: 1, ArrowDown: -1 }[key];
+    const past = this.past?.() ?? [];
+    if (!step || this.text !== (this.#back ? past.at(-this.#back) : '')) return false;
+    const rest = step > 0 ? this.text.slice(0, target.selectionStart) : this.text.slice(target.selectionEnd);
+    const back = this.#back + step;
+    if (rest.includes('\n') || back < 0 || back > past.length) return false;
+    this.fill(back ? past.at(-back) : '');
+    this.#back = back;
+    this.updateComplete.then(() => target.setSelectionRange(this.text.length, this.text.length));
     return true;
   }
 

@@ -71,7 +71,8 @@ async function openSwitch({ mode, wanted, sessionId, task, apply }) {
       view.problem = null;
       update();
     };
-    const confirm = async () => {
+    const confirm = async (event) => {
+      event.preventDefault();
       view.busy = true;
       update();
       try {
@@ -83,7 +84,8 @@ async function openSwitch({ mode, wanted, sessionId, task, apply }) {
         update();
       }
     };
-    return html`<div class="dialog-body stack">
+    // As a form, so that Enter on a mode switches to it.
+    return html`<form @submit=${confirm}><div class="dialog-body stack">
         ${notOpen(wanted)}
         <fieldset class="modes">
           <legend class="sr-only">${t('mode.title')}</legend>
@@ -101,10 +103,10 @@ async function openSwitch({ mode, wanted, sessionId, task, apply }) {
       </div>
       <div class="dialog-foot">
         <button type="button" class="btn" @click=${() => close()}>${t('common.cancel')}</button>
-        <button type="button" class="btn primary" ?disabled=${view.busy || view.chosen === mode || !view.matrix} @click=${confirm}>
+        <button type="submit" class="btn primary" ?disabled=${view.busy || view.chosen === mode || !view.matrix}>
           ${view.chosen === mode ? t('mode.switch') : t('mode.switch_to', { mode: view.chosen })}
         </button>
-      </div>`;
+      </div></form>`;
   });
 }
 

@@ -181,6 +181,12 @@ export function workedMs({ startedUs, lastUs, waitedUs }) {
   return startedUs && lastUs ? (lastUs - startedUs - waitedUs) / 1000 : null;
 }
 
+/** What somebody said here, once where it was said again and again. @param {State} state @param {string} who */
+export function saidBy(state, who) {
+  const said = tasksOf(state).filter((task) => task.message && (!task.who || task.who === who));
+  return said.map((task) => task.message.content).filter((text, at, all) => text !== all[at - 1]);
+}
+
 /** The last text of a task: its answer. @param {TaskEntry} task */
 export function answerOf(task) {
   for (let at = task.blocks.length - 1; at >= 0; at--) {
