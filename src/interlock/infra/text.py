@@ -53,6 +53,23 @@ def json_value(value: Any, depth: int = 0) -> Any:
     return text if len(text) <= _LONGEST else f"{type(value).__name__} ({len(text)} characters)"
 
 
+# Letters as tags: no screen shows them, and models read them. Only a few flags are made of them.
+_FLAG = "\U0001f3f4[\U000e0020-\U000e007e]{1,6}\U000e007f"
+# One or two of these join letters, choose their form or hint at a direction; a row of them says more.
+_IGNORED = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2064\u206a-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0100-\U000e01ef"
+)
+_HIDDEN = re.compile(f"(?P<flag>{_FLAG})|[\U000e0000-\U000e007f]|[{_IGNORED}]{{3,}}")
+
+
+def without_hidden(text: str, stand_in: str = "\ufffd") -> str:
+    """The same text, with what nobody sees, and a model may read all the same, replaced."""
+    if text.isascii():
+        return text
+    return _HIDDEN.sub(lambda found: found["flag"] or stand_in * len(found[0]), text)
+
+
 def quotable(text: str, max_chars: int) -> str:
     """A text from outside, to stand in a message: whole or not at all.
 

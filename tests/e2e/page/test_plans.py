@@ -87,3 +87,13 @@ def test_nothing_is_offered_where_coding_is_closed(serve, enter, model):
     is_done(task(page, "Plan closed.txt"))
     expect(question.get_by_text("Approved", exact=True)).to_be_visible()
     expect(question.get_by_role("button")).to_have_count(0)
+
+
+def test_where_a_plan_leads_is_seen_by_who_approves_it(page, model):
+    plan = "As [they say](https://example.org/delete-the-tests)."
+    document = {"type": "plan_review", "message": "Is that right?", "plan": plan}
+    question = begin(page, model.plays("Plan by a link", called(("ask_user", document)), said("I wait.")))
+    link = question.get_by_role("link", name="they say")
+    expect(link).to_be_visible()
+    after = link.evaluate("element => getComputedStyle(element, '::after').content")
+    assert "https://example.org/delete-the-tests" in after

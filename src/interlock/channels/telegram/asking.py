@@ -4,6 +4,7 @@ How far the person has come is a small state that is stored after each step. It 
 filled in, and which of its parts is asked now. An answer is judged by the question's desk, as any other.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -31,6 +32,8 @@ MAX_LABEL = 60
 RATINGS_IN_ROW = 6
 # What a person writes for nothing: Telegram sends no empty message.
 NOTHING = "-"
+# In a plan the address is written out: it is built as it was written.
+_LINK = re.compile(r"\[([^\[\]\n]{1,400})\]\(([^\s()]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,13 @@ def _more(widget: Widget) -> list[str]:
             return ["⚠ This is dangerous."] if widget.dangerous else []
         case PlanReview():
             steps = [f"{number}. {step}" for number, step in enumerate(widget.steps, 1)]
-            return ["", widget.plan, "", *steps, "Or reply to this message with what should be changed."]
+            return [
+                "",
+                _LINK.sub(r"\1 (\2)", widget.plan),
+                "",
+                *steps,
+                "Or reply to this message with what should be changed.",
+            ]
         case Form() | Feedback():
             return []
         case _:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from interlock.channels.telegram.splitting import units
 from interlock.infra.records import dataclass
+from interlock.infra.text import without_hidden
 from interlock.redaction.redactor import MARK
 
 # Telegram leaves out what is more.
@@ -59,7 +60,9 @@ class Rendered:
 def rendered(markdown: str) -> Rendered:
     """Never longer than the Markdown was."""
     page = _Page()
-    markdown = markdown.translate(_TURNING).replace(_STAND_IN, "\ufffd").replace(MARK, _STAND_IN)
+    markdown = (
+        without_hidden(markdown).translate(_TURNING).replace(_STAND_IN, "\ufffd").replace(MARK, _STAND_IN)
+    )
     lines = markdown.strip("\n").rstrip().split("\n")
     place = 0
     while place < len(lines):
@@ -87,10 +90,12 @@ class _Page:
         self._end_quote()
         self._break(is_first=place == 0)
         begin = self._units
-        self._add("\n".join(lines[place + 1 : end]))
-        words = opened[2].split()
-        language = words[0][:MAX_LANGUAGE] if words else None
-        self._mark("pre", begin, language=language)
+        code, language = lines[place + 1 : end], opened[2].strip()
+        if not code or " " in language or len(language) > MAX_LANGUAGE:
+            # It would not be seen: whoever approves a text has seen every word of it.
+            code, language = [language, *code], ""
+        self._add("\n".join(code))
+        self._mark("pre", begin, language=language or None)
         return end + 1
 
     def line(self, line: str, *, is_first: bool) -> None:

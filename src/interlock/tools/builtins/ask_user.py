@@ -1,11 +1,12 @@
 """Puts a question to the person. The call waits, without an outcome, until it is answered or closed."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from interlock.config.modes import ALL_MODES
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.text import without_hidden
 from interlock.questions.desk import AskingCall, QuestionDesk
 from interlock.questions.fields import FieldType
 from interlock.questions.reader import Fault
@@ -59,6 +60,7 @@ class AskUserTool(BaseTool):
     async def prepare(self, arguments: Mapping[str, Any], context: ToolContext) -> Widget:  # noqa: ARG002
         try:
             widget = read_widget(arguments)
+            _refuse_hidden(arguments)
         except Fault as fault:
             raise ToolError(
                 ErrorCode.INVALID_ARGS, str(fault), "Correct the question and ask it again."
@@ -95,6 +97,19 @@ class AskUserTool(BaseTool):
         if self._desk is None:
             raise RuntimeError("there is no desk to put a question to")
         return self._desk
+
+
+def _refuse_hidden(value: object, path: str = "") -> None:
+    """An answer is to what a person saw, and a plan is built as it was written."""
+    if isinstance(value, str) and without_hidden(value) != value:
+        raise Fault(path, "holds characters that nobody sees; leave them out")
+    members: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        members = ((f".{key}" if path else key, item) for key, item in value.items())
+    elif isinstance(value, list):
+        members = ((f"[{place}]", item) for place, item in enumerate(value))
+    for step, item in members:
+        _refuse_hidden(item, f"{path}{step}")
 
 
 async def _put(desk: QuestionDesk, widget: Widget, call: AskingCall) -> Question:

@@ -9,6 +9,11 @@ async ([name, ...given]) => {
     attribute.startsWith('on') || (attribute === 'href' && !/^(https?:|mailto:)/.test(value));
 
   const checks = {
+    words(text) {
+      render(markdown(text), box);
+      return box.textContent;
+    },
+
     elements(text) {
       render(markdown(text), box);
       return [...box.querySelectorAll('*')].map((element) => element.localName);

@@ -10,14 +10,16 @@ import { html as template, svg as picture } from 'lit/index.js';
 export { LitElement, nothing, render } from 'lit/index.js';
 
 // Not line ends and tabs, nor the marks that letters and emoji are joined with, nor those that only hint at a direction.
-const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+// The last part is letters as tags, which a model reads and no screen shows, except in the flags of a few countries.
+const UNSEEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]|(?<!\ud83c\udff4(?:\udb40[\udc20-\udc7e]){0,6})\udb40[\udc00-\udc7f]/g;
 const FIELD = /\svalue=["']?$|\.value=$/;
 const fields = new WeakMap();
 
 /** @param {string} text */
 export function plain(text) {
   return text.replace(UNSEEN, (found) => {
-    const code = found.charCodeAt(0);
+    const code = found.codePointAt(0);
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`;
   });
 }

@@ -109,8 +109,9 @@ function inline(it) {
   }
 }
 
-/** Where an address may not be followed, or its words name another one, it is shown. */
-function link({ href, shown, kids }, label) {
+/** Where an address may not be followed, or its words name another one, it is shown; its title is, always. */
+function link({ href, shown, title, kids }, label) {
+  if (title) return html`${link({ href, shown, kids }, label)} <span class="muted">(${title})</span>`;
   if (href === null) return html`${label} <span class="muted">(${shown})</span>`;
   const words = kids.length ? label : shown;
   const place = leadsElsewhere(href, kids.length ? textOf(kids) : shown);

@@ -128,8 +128,8 @@ function fenced(lines, at, [, indent, mark, info]) {
   const strip = new RegExp(`^ {0,${indent.length}}`);
   const code = lines.slice(at + 1, end).map((line) => (indent ? line.replace(strip, '') : line));
   const open = end >= lines.length;
-  const lang = info.trim().split(/[\s{]/, 1)[0].slice(0, 40);
-  return { block: { t: 'code', lang, v: code.join('\n'), open }, end: end + 1 };
+  // All of it, not the language alone: whoever approves a text has seen every word of it.
+  return { block: { t: 'code', lang: info.trim(), v: code.join('\n'), open }, end: end + 1 };
 }
 
 function indented(lines, at) {
@@ -226,7 +226,10 @@ function tabled(lines, at) {
   const rows = [];
   let end = at + 2;
   while (end < lines.length && lines[end].trim() && lines[end].includes('|')) {
-    const row = cells(lines[end]).slice(0, head.length);
+    const row = cells(lines[end]);
+    // What has no column of its own stands in the last one, and is not left out.
+    const last = head.length - 1;
+    if (row.length > head.length) row.splice(last, row.length - last, row.slice(last).join(' | '));
     while (row.length < head.length) row.push('');
     rows.push(row.map(parseInline));
     end++;

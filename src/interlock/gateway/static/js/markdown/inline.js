@@ -3,7 +3,7 @@
  *
  * @typedef {{t: 'text', v: string} | {t: 'code', v: string} | {t: 'br'}
  *   | {t: 'strong'|'em'|'del', kids: Node[]}
- *   | {t: 'link'|'image', href: string|null, shown: string, kids: Node[]}} Node
+ *   | {t: 'link'|'image', href: string|null, shown: string, title?: string, kids: Node[]}} Node
  */
 
 const MAX_DESTINATION = 2048;
@@ -202,6 +202,7 @@ class Inline {
       t: opener.isImage ? 'image' : 'link',
       href: safeAddress(target.address),
       shown: target.address,
+      title: target.title,
       kids,
     });
     // A link holds no other link.
@@ -280,13 +281,15 @@ function readDestination(text, at) {
   }
   while (text[place] === ' ') place++;
   const quote = text[place];
+  let title = '';
   if (quote === '"' || quote === "'") {
     const end = text.indexOf(quote, place + 1);
     if (end < 0 || end - place > MAX_DESTINATION) return null;
+    title = text.slice(place + 1, end);
     place = end + 1;
     while (text[place] === ' ') place++;
   }
-  return text[place] === ')' ? { address, end: place + 1 } : null;
+  return text[place] === ')' ? { address, title, end: place + 1 } : null;
 }
 
 const LOOK_BACK = 8;
