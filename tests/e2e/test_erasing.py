@@ -21,6 +21,15 @@ def kept_in(interlock):
     return [file for file in files if file.is_file() and WORDS in file.read_bytes()]
 
 
+def work_for_a_moment(interlock):
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "interlock", "worker"], env=interlock.environment, stderr=subprocess.PIPE
+    )
+    assert b"working on" in worker.stderr.readline()
+    worker.send_signal(signal.SIGTERM)
+    worker.communicate(timeout=60)
+
+
 def test_a_deletion_that_was_cut_short_is_finished_by_whoever_works_next(interlock):
     root = interlock.home / "root"
     root.mkdir()
@@ -33,11 +42,27 @@ def test_a_deletion_that_was_cut_short_is_finished_by_whoever_works_next(interlo
     dying = [sys.executable, "-c", DYING, sessions[0]]
     assert subprocess.run(dying, env=interlock.environment, capture_output=True).returncode == 9
     assert len(kept_in(interlock)) == 2
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "worker"], env=interlock.environment, stderr=subprocess.PIPE
-    )
-    assert b"working on" in worker.stderr.readline()
-    worker.send_signal(signal.SIGTERM)
-    worker.communicate(timeout=60)
+    work_for_a_moment(interlock)
     (left,) = kept_in(interlock)
     assert sessions[1] in str(left)
+
+
+def test_what_could_not_be_erased_is_told_and_tried_again(interlock):
+    root = interlock.home / "root"
+    root.mkdir()
+    interlock.variables |= {"TOOL_ALLOWED_ROOTS": str(root), "TOOL_SANDBOX": "off"}
+    (root / "one").write_bytes(WORDS)
+    call = ("tool", "call", "delete_file", "--args", '{"path": "one"}', "--mode", "coding")
+    session = interlock.json(*call)["session_id"]
+    kept = interlock.home / "state" / "kept"
+    # Nobody who erases follows a link, whoever they are.
+    (kept / session).rename(kept / "elsewhere")
+    (kept / session).symlink_to(kept / "elsewhere")
+    told = interlock("sessions", "delete", session, "--yes").stderr
+    assert "files_not_erased" in told
+    assert str(kept / session) in told
+    assert len(kept_in(interlock)) == 1
+    (kept / session).unlink()
+    (kept / "elsewhere").rename(kept / session)
+    work_for_a_moment(interlock)
+    assert kept_in(interlock) == []

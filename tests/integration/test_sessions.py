@@ -136,7 +136,7 @@ async def test_others_go_on_while_the_files_of_a_deleted_session_are_removed(sto
         *(store.database, store.log, Redactor()),
         default_mode=ToolMode.chat_safe,
         open_modes=frozenset(),
-        forget_files=forget,
+        forgetting=[forget],
     )
     session = await sessions.create(opened_by="test")
     deleting = asyncio.create_task(sessions.delete(session.id, who="ada"))
@@ -146,6 +146,29 @@ async def test_others_go_on_while_the_files_of_a_deleted_session_are_removed(sto
     assert not deleting.done()
     may_end.set()
     await deleting
+
+
+async def test_what_one_place_cannot_erase_keeps_no_other_and_is_tried_again(store):
+    asked = []
+
+    def stubborn(session_id):
+        asked.append(("stubborn", session_id))
+        raise PermissionError(13, "Permission denied", "/state/kept")
+
+    sessions = SessionManager(
+        *(store.database, store.log, Redactor()),
+        default_mode=ToolMode.chat_safe,
+        open_modes=frozenset(),
+        forgetting=[stubborn, lambda session_id: asked.append(("willing", session_id))],
+    )
+    one, _other = [(await sessions.create(opened_by="test")).id for _ in range(2)]
+    with capture_logs() as logs:
+        await sessions.delete(one, who="ada")
+        await sessions.finish_deletions()
+    assert asked == [("stubborn", one), ("willing", one)] * 2
+    assert [(line["event"], line["session_id"], line["path"]) for line in logs] == [
+        ("files_not_erased", one, "/state/kept")
+    ] * 2
 
 
 async def test_deleting_erases_what_was_said_for_good(store):

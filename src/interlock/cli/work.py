@@ -5,13 +5,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import Workers, note
 from interlock.cli.runtime import opened_office, opened_runtime, warn_of_typos
-from interlock.infra.errors import StopsProcess, StoreError
+from interlock.infra.errors import StopsProcess
 
 if TYPE_CHECKING:
     from interlock.wiring import Runtime
@@ -80,13 +79,16 @@ class OwnWorker:
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        # It is tried again by the next one that is started.
-        with suppress(StoreError):
-            await self._runtime.sessions.finish_deletions()
+        await self._runtime.sessions.finish_deletions()
+        erasing = asyncio.create_task(self._runtime.sessions.finish_deletions_hourly())
         if (retention := self._runtime.retention) is not None:
             await retention.forget_beside()
         self._running = asyncio.create_task(self._worker.run())
-        await asyncio.wait({self._running})
+        try:
+            await asyncio.wait({self._running})
+        finally:
+            erasing.cancel()
+            await asyncio.wait({erasing})
         if not self._running.cancelled():
             self._running.result()
 

@@ -10,7 +10,6 @@ import fcntl
 import os
 import re
 import secrets
-import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from interlock.infra.erasing import erase
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.records import dataclass
 
@@ -219,8 +219,8 @@ class KeptVersions:
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
 
     def forget(self, session_id: str) -> None:
-        """Erase everything that was kept of a session that is deleted."""
-        shutil.rmtree(self._folder_of(session_id), ignore_errors=True)
+        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        erase(self._folder_of(session_id))
 
     def _folder_of(self, session_id: str) -> Path:
         # An id is whatever somebody chose; a folder's name is not.

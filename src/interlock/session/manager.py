@@ -3,10 +3,11 @@
 There is no way to change a mode here. Everything doubtful about a mode is answered `chat_safe`.
 """
 
+import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.config.modes import ToolMode
 from interlock.events.base import Event
@@ -21,7 +22,7 @@ from interlock.events.catalog import (
 from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Recorded, Scope
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
+from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreError
 from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
@@ -33,15 +34,11 @@ from interlock.session.transcript import read_messages
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 
-if TYPE_CHECKING:
-    import asyncio
-
 _log = Log(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200
-# Whoever works is started more often than that.
-LATELY_US = 90 * 86_400 * 1_000_000
+HOUR_SECONDS = 3600.0
 
 INSERT_SESSION = """
 INSERT INTO sessions (id, kind, title, opened_by, created_us, mode, agent, model)
@@ -65,7 +62,7 @@ RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
 PRESENT_MODEL = "SELECT model FROM sessions WHERE id = ? AND deleted_us IS NULL"
 STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
 ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
-DELETED_SINCE = "SELECT id FROM sessions WHERE deleted_us > ?"
+DELETED = "SELECT id FROM sessions WHERE deleted_us IS NOT NULL"
 MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
 ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
 # What it used stays: else a day's budget would begin anew with every session that is deleted.
@@ -102,9 +99,10 @@ class SessionManager:
         *,
         default_mode: ToolMode,
         open_modes: frozenset[ToolMode],
-        forget_files: Callable[[str], None] = lambda _session_id: None,
+        forgetting: Sequence[Callable[[str], None]] = (),
     ) -> None:
-        self._forget_files = forget_files
+        """Each of `forgetting` erases what it keeps of a session beside the store, or raises `OSError`."""
+        self._forgetting = forgetting
         self._threads = WorkThreads("interlock-sessions")
         self._database = database
         self._events = log
@@ -227,16 +225,42 @@ class SessionManager:
         await self._threads.start(lambda: self._forget_files(session_id))
 
     async def finish_deletions(self) -> None:
-        """The rows of a session go first and its files after that: a process may have ended in between."""
-        since = now_us() - LATELY_US
-        rows = await self._database.read(lambda db: db.query(DELETED_SINCE, (since,)))
+        """Erase what is left of the files of deleted sessions.
+
+        Their rows go first: a process may have ended in between, something may have been in the way, or it
+        lies on another machine than the one where the session was deleted.
+        """
+        try:
+            rows = await self._database.read(lambda db: db.query(DELETED))
+        except StoreError as error:
+            _log.warning("deletions_not_finished", error=str(error))
+            return
 
         def forget() -> None:
             for (session_id,) in rows:
                 self._forget_files(session_id)
 
-        if rows:
-            await self._threads.start(forget)
+        await self._threads.start(forget)
+
+    async def finish_deletions_hourly(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(HOUR_SECONDS)
+            await self.finish_deletions()
+
+    def _forget_files(self, session_id: str) -> None:
+        for forget in self._forgetting:
+            try:
+                forget(session_id)
+            except OSError as error:
+                # Somebody wanted it gone, and believes so.
+                _log.error(
+                    "files_not_erased",
+                    session_id=session_id,
+                    path=str(error.filename or ""),
+                    error=error.strerror or str(error),
+                    next="it is tried again every hour while a worker runs, or remove it by hand",
+                )
 
     # -- what was said --
 

@@ -10,7 +10,6 @@ log, because nobody who has the log alone knows the random bytes.
 
 import os
 import secrets
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -18,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
+from interlock.infra.erasing import erase
+from interlock.infra.logging import Log
+
+_log = Log(__name__)
 
 SALT_BYTES = 32
 
@@ -54,20 +58,27 @@ class SealedArguments:
         return arguments
 
     def forget(self, session_id: str) -> None:
-        shutil.rmtree(self._folder_of(session_id), ignore_errors=True)
+        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        erase(self._folder_of(session_id))
 
     def forget_before(self, time_us: int) -> None:
         """What is older goes, as the payloads of events do."""
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             for folder in list(self._folder.iterdir()):
                 for path in list(folder.iterdir()):
-                    with suppress(OSError):
-                        if path.stat().st_mtime_ns // 1000 < time_us:
-                            path.unlink()
+                    _forget_if_before(time_us, path)
 
     def _folder_of(self, session_id: str) -> Path:
         # An id is whatever somebody chose; a folder's name is not.
         return self._folder / sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _forget_if_before(time_us: int, path: Path) -> None:
+    try:
+        if path.stat().st_mtime_ns // 1000 < time_us:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        _log.error("sealed_not_erased", path=str(path), error=error.strerror)
 
 
 def _settle(folder: Path) -> None:

@@ -359,15 +359,11 @@ def _sessions(
     open_modes: frozenset[ToolMode],
     forgetting: tuple[Callable[[str], None], ...],
 ) -> SessionManager:
-    def forget_files(session_id: str) -> None:
-        for forget in forgetting:
-            forget(session_id)
-
     return SessionManager(
         *(database, log, redactor),
         default_mode=ToolMode(settings.session.default_mode),
         open_modes=open_modes,
-        forget_files=forget_files,
+        forgetting=forgetting,
     )
 
 

@@ -5,13 +5,13 @@ It is kept as the command wrote it and freed of secrets when it is shown, in pag
 
 import os
 import secrets
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from hashlib import sha256
 from pathlib import Path
 
+from interlock.infra.erasing import erase
 from interlock.infra.records import dataclass
 from interlock.sandbox.kept import state_refused
 
@@ -119,7 +119,8 @@ class KeptOutputs:
                 (self._folder_of(session_id) / f"{output.name}.{end}").unlink()
 
     def forget(self, session_id: str) -> None:
-        shutil.rmtree(self._folder_of(session_id), ignore_errors=True)
+        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        erase(self._folder_of(session_id))
 
     def _folder_of(self, session_id: str) -> Path:
         # An id is whatever somebody chose; a folder's name is not.
