@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from interlock.sandbox.jobs import Ended
 
@@ -12,14 +13,51 @@ READ_BYTES = 64 * 1024
 DRAIN_SECONDS = 0.1
 
 
-class PipeOutput:
-    """Reads without blocking the loop. A child that writes faster than it is read is held up."""
+class _PipeEnd:
+    """Waits without blocking the loop, for one at a time."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        listen: Callable[[int, Callable[[], None]], object],
+        forget: Callable[[int], object],
+    ) -> None:
         os.set_blocking(descriptor, False)
         self._descriptor = descriptor
-        self._loop = asyncio.get_running_loop()
+        self._listen, self._forget = listen, forget
         self._waiter: asyncio.Future[None] | None = None
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            if self._waiter is not None:
+                self._forget(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._wake()
+
+    async def _ready(self) -> None:
+        if self._waiter is not None:
+            raise RuntimeError("an end of a pipe is used by one at a time")
+        self._waiter = asyncio.get_running_loop().create_future()
+        self._listen(self._descriptor, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if self._descriptor >= 0:
+                self._forget(self._descriptor)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class PipeOutput(_PipeEnd):
+    """A child that writes faster than it is read is held up."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        super().__init__(descriptor, self._loop.add_reader, self._loop.remove_reader)
         self._is_over = False
 
     async def read(self, limit_bytes: int = READ_BYTES) -> bytes:
@@ -32,7 +70,9 @@ class PipeOutput:
                 if waited_for_the_rest:
                     break
             waited_for_the_rest = self._is_over
-            await self._readable()
+            if self._is_over:
+                self._loop.call_later(DRAIN_SECONDS, self._wake)
+            await self._ready()
         return b""
 
     def finish(self) -> None:
@@ -41,41 +81,13 @@ class PipeOutput:
         if self._waiter is not None:
             self._loop.call_later(DRAIN_SECONDS, self._wake)
 
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            if self._waiter is not None:
-                self._loop.remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._wake()
 
-    async def _readable(self) -> None:
-        if self._waiter is not None:
-            raise RuntimeError("an output has one reader")
-        self._waiter = self._loop.create_future()
-        self._loop.add_reader(self._descriptor, self._wake)
-        if self._is_over:
-            self._loop.call_later(DRAIN_SECONDS, self._wake)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            if self._descriptor >= 0:
-                self._loop.remove_reader(self._descriptor)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-class PipeInput:
-    """Writes without blocking the loop. Whoever writes more than the child reads is held up."""
+class PipeInput(_PipeEnd):
+    """Whoever writes more than the child reads is held up."""
 
     def __init__(self, descriptor: int) -> None:
-        os.set_blocking(descriptor, False)
-        self._descriptor = descriptor
-        self._loop = asyncio.get_running_loop()
-        self._waiter: asyncio.Future[None] | None = None
+        loop = asyncio.get_running_loop()
+        super().__init__(descriptor, loop.add_writer, loop.remove_writer)
 
     async def write(self, data: bytes) -> None:
         """All of it, or an `OSError` where nobody reads any more."""
@@ -86,31 +98,7 @@ class PipeInput:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:
-                await self._writable()
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            if self._waiter is not None:
-                self._loop.remove_writer(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = -1
-            self._wake()
-
-    async def _writable(self) -> None:
-        if self._waiter is not None:
-            raise RuntimeError("an input has one writer")
-        self._waiter = self._loop.create_future()
-        self._loop.add_writer(self._descriptor, self._wake)
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            if self._descriptor >= 0:
-                self._loop.remove_writer(self._descriptor)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+                await self._ready()
 
 
 class PipedChild(ABC):

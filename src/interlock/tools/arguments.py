@@ -104,9 +104,9 @@ def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
     return decoded
 
 
-def is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         level = [
             inner
             for outer in level

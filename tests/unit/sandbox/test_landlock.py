@@ -11,6 +11,10 @@ import pytest
 from interlock.sandbox import landlock, launcher
 
 SRC = Path(landlock.__file__).parents[2]
+LAUNCHED = (
+    *("landlock", "seccomp", "syscalls", "process_tree", "order", "confined", "metadata", "watch"),
+    *("supervisor", "launcher"),
+)
 
 pytestmark = pytest.mark.skipif(
     landlock.abi_version() < landlock.CONFINING_ABI, reason="this kernel has no Landlock that confines"
@@ -134,21 +138,7 @@ def test_an_error_of_the_kernel_is_an_os_error():
         landlock.restrict_self(-1)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "landlock",
-        "seccomp",
-        "syscalls",
-        "process_tree",
-        "order",
-        "confined",
-        "metadata",
-        "watch",
-        "supervisor",
-        "launcher",
-    ],
-)
+@pytest.mark.parametrize("module", LAUNCHED)
 def test_the_launchers_modules_load_little_and_nothing_of_interlock_but_each_other(module):
     """It is forked for every job: what it does not load need not be copied, nor can it be attacked."""
     code = (
@@ -159,17 +149,5 @@ def test_the_launchers_modules_load_little_and_nothing_of_interlock_but_each_oth
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
     )
-    own = {
-        "landlock",
-        "seccomp",
-        "syscalls",
-        "process_tree",
-        "order",
-        "confined",
-        "metadata",
-        "watch",
-        "supervisor",
-        "launcher",
-    }
-    allowed = {f"interlock.sandbox.{name}" for name in own} | {"interlock", "interlock.sandbox"}
+    allowed = {f"interlock.sandbox.{name}" for name in LAUNCHED} | {"interlock", "interlock.sandbox"}
     assert set(done.stdout.split()) <= allowed

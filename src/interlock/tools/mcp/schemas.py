@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import re2
 
-from interlock.tools.arguments import MAX_ARGUMENT_BYTES, ArgumentValidator
+from interlock.tools.arguments import MAX_ARGUMENT_BYTES, ArgumentValidator, is_too_deep
 from interlock.tools.arguments import MAX_DEPTH as MAX_VALUE_DEPTH
 from interlock.tools.mcp.names import hides_something, plain
 
@@ -80,7 +80,7 @@ def most_bytes(schema: Mapping[str, Any]) -> int:
 
 
 def refuse_large(schema: Any) -> None:
-    if _is_too_deep(schema):
+    if is_too_deep(schema, MAX_DEPTH):
         raise UnusableSchema(f"its schema is nested deeper than {MAX_DEPTH} levels")
     try:
         size = len(orjson.dumps(schema))
@@ -135,20 +135,6 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _strings(item)
-
-
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return False
-    return True
 
 
 class _Work:
