@@ -267,9 +267,11 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
             cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if it is still needed."
         )
     error = running.exception()
-    if error is not None and cleared.tool.effect is Effect.ask and may_pass(error):
-        # It may be asked: an outcome now would close it to the person who is shown it.
-        raise AuditUnavailable(f"whether it was asked is not known: {error}") from error
+    if error is not None and may_pass(error):
+        # The store was away, and the tool has no fault. A question may be asked: an outcome now would close
+        # it to the person who is shown it. And what was handed over left off as its task does.
+        cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
+        raise AuditUnavailable(f"what {cleared.tool.name} came to is not known: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
         return _told(cleared, error.error_code, str(error.message), str(error.next_action))
     if error is not None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from interlock.gates import runner
 from interlock.session.models import Role
 from tests.integration.agent.office import call, opened, script
 from tests.integration.agent.test_office import agent_file
+from tests.logs import capture_logs
 
 WRITE = call("write_file", path="a.txt", content="x\n", mode="append")
 
@@ -219,3 +221,24 @@ async def test_a_call_of_a_child_that_does_not_stop_has_its_outcome_before_its_t
     assert (await saying).status == "cancelled"
     ended = [payload["tool_name"] for payload in ada.payloads(session, "tool_call.failed")]
     assert ended == ["stubborn", "delegate"]
+
+
+async def test_a_child_that_meets_a_store_that_is_away_leaves_off_with_its_task(person):
+    """And is not told as a tool with a fault: the task goes on from the log when the store is back."""
+    slow = turn(WRITE) | {"sleep_ms": 300}
+    ada = await person([hand(), "msg:I see."], [slow], DATABASE_BUSY_TIMEOUT_SECONDS="1")
+    session = await ada.session()
+    saying = asyncio.create_task(ada.say(session))
+    while len(ada.payloads(session, "turn.started")) < 2:
+        await asyncio.sleep(0.01)
+    path = ada.office.runtime.database.config.path
+    with closing(sqlite3.connect(path)) as locker, capture_logs() as logs:
+        locker.execute("BEGIN IMMEDIATE")
+        while not {line["event"] for line in logs} & {"tool_raised", "task_left_off"}:
+            await asyncio.sleep(0.01)
+    task = await saying
+    assert (task.status, task.attempts) == ("done", 2)
+    [[told]] = (await ada.answers(session)).values()
+    assert told["error_code"] == "INTERRUPTED"
+    assert ada.payloads(session, "tool_call.failed") == []
+    assert "tool_raised" not in {line["event"] for line in logs}
