@@ -28,9 +28,9 @@ async def test_a_model_is_offered_exactly_the_tools_of_the_mode(desk, mode):
     allowed = set(desk.runtime.registry.allowed_tool_names(mode))
     assert model.offered == [set(authority.exposed)] * 2
     assert model.offered[0] <= allowed
-    # What the mode allows and is not offered cannot work on this machine, and says so.
+    # What the mode allows and is not offered cannot work on this machine or in this task, and says so.
     for name in allowed - model.offered[0]:
-        assert authority.verdict(name).layer.value in {"capability", "environment", "settings"}
+        assert authority.verdict(name).layer.value in {"capability", "environment", "settings", "task"}
     assert ("read_file" in model.offered[0]) is (mode is not ToolMode.chat_safe)
     assert ("write_file" in model.offered[0]) is (mode is ToolMode.coding)
 
