@@ -49,3 +49,20 @@ def test_help_is_what_many_write_for_it(interlock):
         interlock("help", "sessions", "search").stdout == interlock("sessions", "search", "--help").stdout
     )
     assert "nonsense" in interlock("help", "nonsense", expect=2).stderr
+
+
+def test_a_tool_that_there_is_not_is_told_with_the_nearest(interlock):
+    told = interlock("tool", "call", "readfile", expect=1)
+    assert "there is no tool named 'readfile'" in told.stdout
+    assert "meant     read_file? All of them: interlock tool list\n" in told.stderr
+    # What is for machines stays as a model is given it.
+    assert "meant" not in interlock("tool", "call", "readfile", "--json", expect=1).stderr
+    explained = interlock("policy", "explain", "readfile", expect=1).stdout
+    assert "declaration" not in explained
+
+
+def test_whoever_may_open_a_mode_is_told_how(interlock):
+    told = interlock("tool", "call", "read_file", expect=3).stderr
+    assert "open it   interlock tool call read_file --mode chat --root FOLDER\n" in told
+    told = interlock("tool", "call", "memory_append", expect=3).stderr
+    assert "open it   interlock tool call memory_append --mode coding\n" in told

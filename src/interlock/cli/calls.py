@@ -1,5 +1,6 @@
 """Tool calls of one process: one session, the same gates, runner and log as any other entry."""
 
+import difflib
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -60,6 +61,19 @@ class Calls:
         now = await self._runtime.authority(mode, someone_can_answer=self._ask)
         with_somebody = await self._runtime.authority(mode)
         return tool_name in with_somebody.exposed and tool_name not in now.exposed
+
+    def advice(self, name: str, failure: ToolFailure) -> str:
+        """What a person at the command line can do about a refusal; empty where that is nothing."""
+        registry = self._runtime.registry
+        if failure.error_code is ErrorCode.TOOL_NOT_FOUND:
+            near = difflib.get_close_matches(name, [entry.tool.name for entry in registry], n=1)
+            return f"meant     {near[0]}? All of them: interlock tool list" if near else ""
+        if failure.error_code is not ErrorCode.MODE_DENIED:
+            return ""
+        tool = registry.entry(failure.tool_name).tool
+        mode = next((mode for mode in ToolMode if mode in registry.get_effective_modes(tool.name)), None)
+        folder = " --root FOLDER" if "roots" in tool.needs else ""
+        return f"open it   interlock tool call {tool.name} --mode {mode}{folder}" if mode else ""
 
     async def _current_mode(self) -> ToolMode:
         return self._mode or await self._runtime.sessions.get_mode(self.session_id)

@@ -122,7 +122,8 @@ def _print_explanation(answer: dict[str, Any]) -> None:
         label = "denied " if answer["error_class"] == "policy" else "refused"
         print_line(f"{label}   {answer['message']}")
         print_line(f"code      {answer['error_code']} ({answer['error_class']})")
-        print_line(f"by        {answer['decided_by']}")
+        if answer["error_code"] != "TOOL_NOT_FOUND":
+            print_line(f"by        {answer['decided_by']}")
         print_line(f"next      {answer['next_action']}")
     print_line(f"authority {answer['authority_digest'][:16]}")
     if not answer["mode_is_open"]:

@@ -130,6 +130,8 @@ async def call(
             code = await _exit_of(done, calls)
     if done is not None:
         _print_done(done, calls.session_id, json=json)
+        if done.result.failure and not json and (advice := calls.advice(str(name), done.result.failure)):
+            note(advice)
     note(f"recorded  interlock events tree {calls.session_id}")
     return code
 
