@@ -1,1 +1,4 @@
-"""Errors and process logs, used by every layer and knowing none of them."""
+"""What every layer uses, and what knows none of them: errors, the process's own log, threads, records.
+
+It must never import a layer above, nor hold what only one of them needs.
+"""

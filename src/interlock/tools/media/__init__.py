@@ -2,5 +2,5 @@
 
 A request costs money, so it is sent once and never repeated, redirected or sent elsewhere. What comes
 back is data from outside: it is read up to a limit, and is an image only if its own bytes say so.
-`requests` and `downloads` load the HTTP library and are imported when a call is made, not before.
+`exchange`, `asking` and `downloads` load the HTTP library and are imported when a call is made, not before.
 """
