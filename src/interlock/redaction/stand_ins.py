@@ -47,11 +47,6 @@ def head_of(node: Node) -> Node:
     return _any_of(unspaced, until_space) or _NOTHING
 
 
-def has_spaces(node: Node) -> bool:
-    """Whether a match can have a space or a line end in it."""
-    return _apart(node)[1] is not None
-
-
 def _apart(node: Node) -> tuple[Node | None, Node | None]:
     """Matches without a space, and beginnings of matches that end with their first one; None for none."""
     match node:
