@@ -1,7 +1,7 @@
 """Chains events onto their streams inside one open transaction, many at a time.
 
 Each stream's head advances by compare-and-set. Where a unit brings a lease token, the same statement
-checks, by the database's clock, that this lease is still the one in force.
+checks, by the clock of leases (`store/driver.py`), that this lease is still the one in force.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -337,7 +337,7 @@ telegram_bots = Table(
     info=PRIVATE,
 )
 
-# Which process speaks for a bot, until when by the database's clock.
+# Which process speaks for a bot, until when by the clock of leases.
 telegram_leases = Table(
     "telegram_leases",
     metadata,
