@@ -11,12 +11,11 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import ErrorDetails
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
-from interlock.config.environment import is_secret, secret_files, variable_name
+from interlock.config.environment import secret_files
 from interlock.config.folders import existing_folder, links_to, refuse_steered
 from interlock.config.gateway import GatewaySettings
 from interlock.config.group import PositiveInt, SettingsGroup, Words, refuse_no_tool_names, split_words
@@ -24,6 +23,7 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.nats import NatsSettings
 from interlock.config.telegram import TelegramSettings
 from interlock.config.worker import WorkerSettings
+from interlock.config.wrong import sentence
 from interlock.infra.errors import ConfigurationError
 
 Port = Annotated[int, Field(gt=0, lt=65536)]
@@ -380,34 +380,6 @@ _GROUPS: dict[str, type[SettingsGroup]] = {
 }
 
 
-# The library's own sentences tell a programmer what could not be parsed.
-_PLAIN = {
-    "int_parsing": "it takes a whole number",
-    "int_from_float": "it takes a whole number",
-    "float_parsing": "it takes a number",
-    "bool_parsing": "it is true or false",
-    "greater_than": "it must be greater than {gt:g}",
-    "greater_than_equal": "it must be at least {ge:g}",
-    "less_than": "it must be less than {lt:g}",
-    "less_than_equal": "it must be at most {le:g}",
-    "literal_error": "it is one of {expected}",
-}
-
-
 def _sentences(error: ValidationError) -> list[str]:
     group = _GROUPS[error.title]
-    return [_sentence(group, problem) for problem in error.errors(include_url=False)]
-
-
-def _sentence(group: type[SettingsGroup], problem: ErrorDetails) -> str:
-    text = _PLAIN.get(problem["type"], problem["msg"].removeprefix("Value error, "))
-    text = text.format_map(problem.get("ctx", {})) if problem["type"] in _PLAIN else text
-    field = str(problem["loc"][0]) if problem["loc"] else ""
-    if field not in group.model_fields:
-        return text if not field or text.startswith(field) else f"{field}: {text}"
-    name = variable_name(group, field)
-    sentence = text if text.startswith(name) else f"{name}: {text}"
-    given = problem["input"]
-    if isinstance(given, str) and "'" not in text and not is_secret(group.model_fields[field]):
-        sentence += f" (got '{given}')"
-    return sentence
+    return [sentence(group, problem) for problem in error.errors(include_url=False)]
