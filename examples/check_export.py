@@ -25,6 +25,7 @@ HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
 KEPT = {
     *("log.checkpoint", "log.erased", "settings.changed", "authority.compiled", "turn.completed"),
     *("mcp.server_added", "mcp.server_removed", "mcp.tool_classed"),
+    *("auth.token_added", "auth.token_revoked"),
     *("session.created", "session.mode_changed", "session.model_changed", "session.deleted"),
 }
 

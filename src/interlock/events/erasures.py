@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from typing import NamedTuple
 
+from interlock.events.access import AuthTokenAdded, AuthTokenRevoked
 from interlock.events.catalog import (
     SYSTEM_STREAM,
     AuthorityCompiled,
@@ -21,14 +22,14 @@ from interlock.events.work import TurnCompleted
 from interlock.store.driver import Connection
 
 # What no sweep erases, however old it is. `events verify` needs it to tell a forgery from an erasure, a
-# checkpoint, a version of the settings, a digest, an MCP server, the class of a tool, and the mode and the
-# model of a session; `policy show` reads the digests; a session's first event says what it is; what a
-# session used counts against its budget for as long as it lives.
+# checkpoint, a version of the settings, a digest, an MCP server, the class of a tool, a token, and the mode
+# and the model of a session; `policy show` reads the digests; a session's first event says what it is; what
+# a session used counts against its budget for as long as it lives.
 KEPT = frozenset(
     event.kind
     for event in (
         *(LogErased, LogCheckpoint, SettingsChanged, AuthorityCompiled),
-        *(McpServerAdded, McpServerRemoved, McpToolClassed),
+        *(McpServerAdded, McpServerRemoved, McpToolClassed, AuthTokenAdded, AuthTokenRevoked),
         *(SessionCreated, SessionModeChanged, SessionModelChanged, SessionDeleted, TurnCompleted),
     )
 )

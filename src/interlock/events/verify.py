@@ -5,6 +5,7 @@ from dataclasses import field
 from hashlib import sha256
 from itertools import chain, islice
 
+from interlock.events.admitted import ToldAccess
 from interlock.events.asked import ToldQuestions
 from interlock.events.catalog import (
     SYSTEM_STREAM,
@@ -33,6 +34,14 @@ ORDER BY 1
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
+PLANTED = {
+    "sqlite": "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
+    "postgresql": """
+SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
+UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_schema() ORDER BY 1, 2
+""",
+}
 UNTOLD_MESSAGES = """
 SELECT m.seq FROM messages m LEFT JOIN events e
     ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
@@ -77,6 +86,7 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
     for stream in streams:
         report.streams += 1
         report.faults.extend(_first_fault(connection, stream, report, erasures))
+    report.faults.extend(_faults_of_schema(connection))
     if anchor is not None:
         report.faults.extend(_faults_of_anchor(connection, anchor))
     return report
@@ -94,6 +104,7 @@ def _first_fault(connection: Connection, stream: str, report: Report, erasures: 
 def _faults_of(connection: Connection, stream: str, report: Report, erased: Erased) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
     questions, runs, session, grants = ToldQuestions(), ToldRuns(), ToldSession(), ToldGrants()
+    access = ToldAccess()
     for stored in whole_stream(connection, stream):
         header = stored.header
         expected_seq += 1
@@ -108,6 +119,7 @@ def _faults_of(connection: Connection, stream: str, report: Report, erased: Eras
             runs.take(header.seq, stored.event())
         session.take(stored)
         grants.take(stored)
+        access.take(stored)
         if stored.cursor.position <= position:
             yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
         chained, position = stored.hash, stored.cursor.position
@@ -115,7 +127,7 @@ def _faults_of(connection: Connection, stream: str, report: Report, erased: Eras
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
         yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
     for seq, what, detail in chain.from_iterable(
-        told.differences(connection, stream) for told in (questions, runs, session, grants)
+        told.differences(connection, stream) for told in (questions, runs, session, grants, access)
     ):
         yield Fault(stream, seq, what, detail)
 
@@ -211,6 +223,12 @@ def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained:
         yield Fault(stream, last_seq + 1, "cut", f"the head says that #{seq} was the last event")
     elif seq < last_seq or bytes(head_hash) != chained:
         yield Fault(stream, last_seq, "broken", "the head does not match the last event")
+
+
+def _faults_of_schema(connection: Connection) -> Iterator[Fault]:
+    """Interlock has none of these: they change rows in its place, now or when it next writes."""
+    for what, name in connection.query(PLANTED[connection.dialect]):
+        yield Fault(SYSTEM_STREAM, 0, "broken", f"the database has a {what} that is not ours: {name}"[:300])
 
 
 def _faults_of_anchor(connection: Connection, anchor: Anchor) -> Iterator[Fault]:

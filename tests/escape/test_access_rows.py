@@ -1,0 +1,105 @@
+"""Who writes to the database lets themselves in, or leaves something there that writes for them."""
+
+import pytest
+
+from interlock.events.chain import now_us
+from interlock.events.retention import Retention
+from interlock.gateway.auth import Credentials
+from interlock.redaction.redactor import Redactor
+from tests.conftest import Store
+from tests.escape.victim import faults, new_session
+
+DAY_US = 86_400_000_000
+OWN = """INSERT INTO credentials (id, kind, name, hash, created_us, created_by)
+    VALUES ('c_own', ?, 'ada', ?, 0, 'ada')"""
+
+
+@pytest.fixture
+def credentials(store: Store) -> Credentials:
+    return Credentials(store.database, store.log, Redactor())
+
+
+async def everybody(credentials: Credentials) -> None:
+    """A token, a link that nobody opened, a browser, and of each kind one that was ended."""
+    for name in ("script", "old-script"):
+        await credentials.add_token(name, who="ada")
+    await credentials.revoke("old-script", who="ada")
+    # A link is worth nothing long before anything about it is erased.
+    await credentials.issue_code(who="ada", ttl_seconds=0)
+    browsers = [
+        await credentials.redeem_code(await credentials.issue_code(who="ada"), browser_days=30)
+        for _ in range(2)
+    ]
+    await credentials.end_browser(browsers[1].secret, who="ada")
+
+
+async def test_who_came_in_and_went_is_no_fault(store, credentials):
+    await everybody(credentials)
+    assert faults(store) == []
+    later = now_us() + 3 * DAY_US
+    await Retention(store.log, store.database, 1, lambda: later).sweep()
+    assert faults(store) == []
+    store.execute("DELETE FROM credentials")
+    assert faults(store) == []
+
+
+@pytest.mark.parametrize("kind", ["token", "browser", "code"])
+async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind):
+    await everybody(credentials)
+    store.execute(OWN, kind, b"\1" * 32)
+    (fault,) = faults(store)
+    assert "no event tells of the credential c_own" in fault
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE credentials SET ended_us = NULL, ended_by = NULL", "was ended, and lives again"),
+        ("UPDATE credentials SET name = 'root' WHERE ended_us IS NULL", "was changed"),
+        ("UPDATE credentials SET kind = 'token' WHERE ended_us IS NULL", "was changed"),
+        ("UPDATE credentials SET expires_us = 9999999999999999 WHERE expires_us > 0", "was changed"),
+        ("UPDATE credentials SET expires_us = NULL WHERE ended_us IS NULL", "was changed"),
+    ],
+)
+async def test_a_credential_cannot_be_given_more_or_brought_back(store, credentials, change, told):
+    await everybody(credentials)
+    store.execute(change)
+    (fault,) = faults(store)
+    assert told in fault
+
+
+async def test_a_token_is_known_however_old_it_is(store, credentials):
+    await credentials.add_token("script", who="ada")
+    await credentials.revoke("script", who="ada")
+    later = now_us() + 3 * DAY_US
+    await Retention(store.log, store.database, 1, lambda: later).sweep()
+    store.execute("UPDATE credentials SET ended_us = NULL")
+    assert "lives again" in faults(store)[0]
+
+
+TRIGGERS = {
+    "sqlite": [
+        "CREATE TRIGGER helpful AFTER INSERT ON sessions BEGIN UPDATE sessions SET mode = 'coding'; END"
+    ],
+    "postgresql": [
+        "CREATE FUNCTION help() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+        "CREATE TRIGGER helpful BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION help()",
+    ],
+}
+
+
+async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store):
+    """Also while there is nothing yet that it has changed."""
+    await new_session(store)
+    assert faults(store) == []
+    for statement in TRIGGERS[store.database.dialect]:
+        store.execute(statement)
+    (fault,) = faults(store)
+    assert "helpful" in fault
+
+
+async def test_a_rule_of_postgresql_is_told_as_well(store: Store):
+    if store.database.dialect != "postgresql":
+        pytest.skip("SQLite has no rules")
+    store.execute("CREATE RULE helpful AS ON DELETE TO credentials DO INSTEAD NOTHING")
+    assert "helpful" in faults(store)[0]
