@@ -330,6 +330,7 @@ class _Walker:
                         self._nested((part.argument, part.index or ()), scope)
                     case Hidden():
                         self._nested((part.inside,), scope)
+                        self.seen.unread.extend((text, scope.folder) for text in part.unread)
                     case _:
                         pass
 

@@ -30,6 +30,14 @@ READS_PER_CHARACTER = 6
 _KEYWORD = re.compile(r"(?:[a-z]+|\[\[|\]\]|[{}!])(?=[ \t\n;&|<>()]|$)")
 _LOOP_NAME = re.compile(r"[^ \t\n;&|<>()]+")
 _CASE_END = re.compile(r";;&|;;|;&")
+_COPROCESS = re.compile(
+    r"[A-Za-z_]\w*[ \t]+(?=[{(]|(?:if|for|while|until|case|select)(?=[ \t\n]))", re.ASCII
+)
+# After these words a list of values may be assigned.
+_DECLARING = tuple(
+    (Text(name, quoted=False),) for name in ("declare", "local", "readonly", "export", "typeset")
+)
+_LIST = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=\(", re.ASCII)
 _CLOSERS = frozenset({"then", "do", "done", "fi", "esac", "elif", "else", "}", "]]"})
 
 
@@ -115,6 +123,8 @@ class Parser(LineReader):
         while (keyword := self._keyword()) in {"!", "time", "coproc"}:
             self.advance(len(keyword))
             self.blanks()
+            if keyword == "coproc" and (name := _COPROCESS.match(self.text, self.position)):
+                self.advance(len(name[0]))
             if keyword == "time" and (option := re.compile("-p(?=[ \t])").match(self.text, self.position)):
                 self.advance(len(option[0]))
                 self.blanks()
@@ -302,7 +312,7 @@ class Parser(LineReader):
             self.blanks()
             if redirect := self.redirect():
                 redirects.append(redirect)
-            elif not words and (assignment := self.assignment()):
+            elif self._may_assign(words) and (assignment := self.assignment()):
                 assignments.append(assignment)
             elif word := self.word():
                 words.append(word)
@@ -315,6 +325,12 @@ class Parser(LineReader):
         if self.peek() == "(":
             raise CannotParse("an unexpected '('")
         return Simple(tuple(assignments), tuple(words), tuple(redirects), self._source(start))
+
+    def _may_assign(self, words: list[Word]) -> bool:
+        """Before the first word; after `declare` and the like, lists alone are not words of it."""
+        if not words:
+            return True
+        return words[0] in _DECLARING and _LIST.match(self.text, self.position) is not None
 
     def _function_after(self, start: int, word: Word) -> Command:
         self.advance()

@@ -44,10 +44,14 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """Text nobody knows before it runs, such as arithmetic, and the parts that run to make it."""
+    """Text nobody knows before it runs, such as arithmetic, and the parts that run to make it.
+
+    `unread` is what stands in backquotes and is no script: bash says so when it comes there, and goes on.
+    """
 
     inside: "Word"
     quoted: bool
+    unread: tuple[str, ...] = ()
 
 
 Part: TypeAlias = Text | Variable | Output | Stream | Hidden

@@ -125,11 +125,42 @@ class WordReader(ABC):
             if character in "<>" and mode is UNQUOTED and self.peek(1) == "(":
                 self.advance(2)
                 found.append(Stream(self._nested_script(")")))
+            elif character == "(" and mode is UNQUOTED and self._has_extended_pattern(found):
+                self._extended_pattern(found)
             elif character in mode.ends:
                 break
             else:
                 self._special(character, mode, found)
         return found
+
+    def _has_extended_pattern(self, found: list[Part]) -> bool:
+        """`!(…)` and the like are patterns once they are switched on, which a text must do itself."""
+        last = found[-1] if found else None
+        return (
+            isinstance(last, Text)
+            and not last.quoted
+            and last.text[-1:] in tuple("?*+@!")
+            and "extglob" in self.text
+        )
+
+    def _extended_pattern(self, found: list[Part]) -> None:
+        """Taken for a pattern that fits every name: which ones it leaves out is not looked at."""
+        last = found.pop()
+        if isinstance(last, Text):
+            found += [Text(last.text[:-1], quoted=False), Text("*", quoted=False)]
+        self.advance()
+        inside: list[Part] = []
+        with self.deeper():
+            while self.peek() != ")":
+                before = self.position
+                inside += self.parts(UNQUOTED)
+                if self.peek() in {"|", " ", "\t", "<", ">", "&", ";"}:
+                    self.advance()
+                elif self.position == before:
+                    raise CannotParse("a pattern is not closed")
+        self.expect(")")
+        if not all(isinstance(part, Text) for part in inside):
+            found.append(Hidden(tuple(inside), quoted=False))
 
     def _special(self, character: str, mode: Mode, found: list[Part]) -> None:
         if character == "\\":
@@ -187,7 +218,11 @@ class WordReader(ABC):
         inside = self.text[start : self.position]
         self.advance()
         special = '[$`\\\\"]' if mode.is_quoted else "[$`\\\\]"
-        return Output(self._apart(re.sub(rf"\\({special})", r"\1", inside)).whole_script(), mode.is_quoted)
+        text = re.sub(rf"\\({special})", r"\1", inside)
+        try:
+            return Output(self._apart(text).whole_script(), mode.is_quoted)
+        except CannotParse:
+            return Hidden((), mode.is_quoted, (text,))
 
     def _apart(self, text: str) -> "WordReader":
         """A reader for a text that was taken out of this one."""
