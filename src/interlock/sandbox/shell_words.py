@@ -83,6 +83,7 @@ class WordReader(ABC):
         self.position = 0
         self.budget = budget
         self._depth = depth
+        self._may_extend_patterns = "extglob" in text
 
     @abstractmethod
     def script_until(self, closer: str) -> Script:
@@ -140,7 +141,7 @@ class WordReader(ABC):
             isinstance(last, Text)
             and not last.quoted
             and last.text[-1:] in tuple("?*+@!")
-            and "extglob" in self.text
+            and self._may_extend_patterns
         )
 
     def _extended_pattern(self, found: list[Part]) -> None:
