@@ -1,4 +1,5 @@
-"""Who writes to the database lets themselves in, or leaves something there that writes for them."""
+"""Who writes to the database lets themselves in, leaves something there that writes for them, or takes away
+what the log is held against."""
 
 import pytest
 
@@ -96,6 +97,19 @@ async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store
         store.execute(statement)
     (fault,) = faults(store)
     assert "helpful" in fault
+
+
+@pytest.mark.parametrize("table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools"])
+async def test_rows_cannot_go_by_taking_away_their_table(sqlite_store: Store, table):
+    sqlite_store.execute("PRAGMA foreign_keys = OFF")
+    sqlite_store.execute(f"DROP TABLE {table}")
+    assert f"the table {table} is gone" in faults(sqlite_store)[0]
+
+
+async def test_nor_by_giving_a_column_another_name(sqlite_store: Store):
+    await new_session(sqlite_store)
+    sqlite_store.execute("ALTER TABLE sessions RENAME COLUMN agent TO actor")
+    assert "sessions" in faults(sqlite_store)[0]
 
 
 async def test_a_rule_of_postgresql_is_told_as_well(store: Store):

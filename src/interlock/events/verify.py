@@ -20,10 +20,11 @@ from interlock.events.erasures import Erased, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.granted import ToldGrants
 from interlock.events.ran import ToldRuns
-from interlock.events.stood import ToldSession
+from interlock.events.stood import COLUMN_IS_THERE, ToldSession
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
 from interlock.infra.records import dataclass
+from interlock.store.database import SCHEMA_REVISION
 from interlock.store.driver import Connection
 
 STREAMS = """
@@ -34,6 +35,12 @@ ORDER BY 1
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
+# Tables whose rows are held against events. (PostgreSQL itself refuses to look at one that is gone.)
+HELD = frozenset(
+    {"messages", "questions", "runs", "run_nodes", "sessions", "settings_versions", "tasks"}
+    | {"authorities", "mcp_servers", "mcp_tools"}
+)
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
 PLANTED = {
     "sqlite": "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
     "postgresql": """
@@ -78,7 +85,10 @@ class Report:
 
 def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | None = None) -> Report:
     """Check every stream, or one and the checkpoints over it. Each tells at most its first fault."""
-    report = Report()
+    report = Report(faults=list(_faults_of_schema(connection)))
+    if any(fault.what == "missing" for fault in report.faults):
+        # There is nothing left to hold the events against.
+        return report
     streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
     if only and not connection.query(KNOWN, (only, only)):
         raise SessionNotFound(f"there is nothing in the log about {only}")
@@ -86,7 +96,6 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
     for stream in streams:
         report.streams += 1
         report.faults.extend(_first_fault(connection, stream, report, erasures))
-    report.faults.extend(_faults_of_schema(connection))
     if anchor is not None:
         report.faults.extend(_faults_of_anchor(connection, anchor))
     return report
@@ -226,9 +235,22 @@ def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained:
 
 
 def _faults_of_schema(connection: Connection) -> Iterator[Fault]:
-    """Interlock has none of these: they change rows in its place, now or when it next writes."""
+    """What is missing here would be passed over as if an older version had written the store. Triggers and
+    rules change rows in our place, now or when something is next written: Interlock has none."""
+    if connection.dialect == "sqlite" and _is_of_this_version(connection):
+        there = {str(row[0]) for row in connection.query(TABLES)}
+        for name in sorted(HELD - there):
+            yield Fault(SYSTEM_STREAM, 0, "missing", f"the table {name} is gone")
+        if not connection.query(COLUMN_IS_THERE):
+            yield Fault(SYSTEM_STREAM, 0, "missing", "the table sessions is not as it was made")
     for what, name in connection.query(PLANTED[connection.dialect]):
         yield Fault(SYSTEM_STREAM, 0, "broken", f"the database has a {what} that is not ours: {name}"[:300])
+
+
+def _is_of_this_version(connection: Connection) -> bool:
+    if not connection.query("SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"):
+        return False
+    return bool(connection.query("SELECT 1 FROM alembic_version WHERE version_num = ?", (SCHEMA_REVISION,)))
 
 
 def _faults_of_anchor(connection: Connection, anchor: Anchor) -> Iterator[Fault]:
