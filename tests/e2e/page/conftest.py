@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.e2e.page.furniture import furnish
 from tests.e2e.page.model import Model
 from tests.e2e.page.server import Server
 from tests.e2e.page.window import Watch, chromium, flags
@@ -99,3 +100,15 @@ def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
 @pytest.fixture
 def page(server: Server, enter: Callable[..., Page]) -> Page:
     return enter(server)
+
+
+@pytest.fixture(scope="module")
+def lived_in(server: Server, model: Model, browser: Browser) -> str:
+    """A session of a furnished house, once for all tests of a file."""
+    context = browser.new_context(locale="en-GB")
+    page = context.new_page()
+    page.goto(server.link)
+    session = furnish(page, server, model)
+    server.cookies = context.cookies()
+    context.close()
+    return session

@@ -5,22 +5,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.furniture import addresses, furnish, visit
+from tests.e2e.page.furniture import addresses, visit
 from tests.e2e.page.judges import serious
 from tests.e2e.page.window import NOT_LET_IN, chip, go
 
 COLOURS = ["light", "dark"]
-
-
-@pytest.fixture(scope="module")
-def lived_in(server, model, browser):
-    context = browser.new_context(locale="en-GB")
-    page = context.new_page()
-    page.goto(server.link)
-    session = furnish(page, server, model)
-    server.cookies = context.cookies()
-    context.close()
-    return session
 
 
 @pytest.fixture(params=COLOURS)

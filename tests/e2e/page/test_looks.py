@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.furniture import addresses, furnish, visit
+from tests.e2e.page.furniture import addresses, visit
 from tests.e2e.page.judges import PHONE, sticks_out
 from tests.e2e.page.model import Gate, held, said
 from tests.e2e.page.window import composer, in_browser, is_done, say, task
@@ -21,18 +21,6 @@ SHOWN = """() => {
   }
   return [...found];
 }"""
-
-
-@pytest.fixture(scope="module")
-def lived_in(server, model, browser):
-    """Furnished once for all tests of the file."""
-    context = browser.new_context(locale="en-GB")
-    page = context.new_page()
-    page.goto(server.link)
-    session = furnish(page, server, model)
-    server.cookies = context.cookies()
-    context.close()
-    return session
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """A whole runtime with servers to try: real children in a real sandbox, through the real runner and log."""
 
+import asyncio
+import os
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -107,3 +110,33 @@ async def opened_stand(
         yield Stand(runtime, root, session.id)
     finally:
         await runtime.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+@asynccontextmanager
+async def listening(port: int, *command: str, **environment: str) -> AsyncIterator[str]:
+    """A server in a process of its own, once it can be reached; its address."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=os.environ | environment,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    break
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()

@@ -1,9 +1,7 @@
 """Servers over HTTP: the official library's, and those that send us elsewhere or never stop."""
 
 import asyncio
-import socket
 import sys
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,7 +9,7 @@ from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, ErrorCode, PersonError
 from interlock.tools.mcp import connection
 from tests.doubles.mcp_servers.over_http import served
-from tests.integration.mcp.stand import OFFICIAL, Stand
+from tests.integration.mcp.stand import OFFICIAL, Stand, free_port, listening
 
 KEY = "a-key-that-nobody-else-has"
 
@@ -23,32 +21,10 @@ async def reached(stand: Stand, url: str, *, tool: str = "echo", **wish) -> None
     await stand.switch_on("web")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
-@asynccontextmanager
-async def official(port: int | None = None):
-    """The official library's server, in a process of its own; its address."""
+def official(port: int | None = None):
+    """The official library's server."""
     port = port or free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(OFFICIAL), "--http", str(port), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    break
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        await process.wait()
+    return listening(port, sys.executable, str(OFFICIAL), "--http", str(port))
 
 
 async def test_the_official_server_is_listed_called_and_its_failures_told(stand: Stand):

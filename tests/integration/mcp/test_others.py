@@ -1,19 +1,15 @@
 """Servers that others wrote: the official library's over stdio, and two of npm's over stdio and HTTP."""
 
-import asyncio
 import json
-import os
 import shutil
-import socket
 import sys
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import ErrorCode
-from tests.integration.mcp.stand import OFFICIAL, Stand
+from tests.integration.mcp.stand import OFFICIAL, Stand, free_port, listening
 
 ROOT = Path(__file__).parents[3]
 NPM = ROOT / ".tools" / "mcp-npm" / "node_modules"
@@ -115,27 +111,6 @@ async def _everything(stand: Stand, tools: dict) -> None:
     assert stand.progress
 
 
-@asynccontextmanager
-async def everything_served():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        *(node(), str(EVERYTHING), "streamableHttp"),
-        env={"PORT": str(port), "PATH": os.environ["PATH"]},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.05)
-                else:
-                    writer.close()
-                    break
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        await process.wait()
+def everything_served():
+    port = free_port()
+    return listening(port, node(), str(EVERYTHING), "streamableHttp", PORT=str(port))
