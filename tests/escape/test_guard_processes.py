@@ -41,6 +41,10 @@ class Processes:
         self.begun.append(process)
         return process
 
+    def next_start(self) -> None:
+        words = [sys.executable, "-P", "-m", "interlock", "sessions", "list"]
+        subprocess.run(words, env=self._environment, check=True, capture_output=True)
+
     def end(self, process: "subprocess.Popen[bytes]") -> dict:
         out, complaints = process.communicate(timeout=4 * SOON_SECONDS)
         assert process.returncode == 0, (out, complaints)
@@ -85,3 +89,16 @@ def test_a_hook_is_not_kept_by_a_command_of_another_process(processes, before):
     (processes.root / "second").touch()
     processes.end(harmless)
     assert (hook.read_text() if hook.exists() else "nothing") == before
+
+
+def test_a_hook_of_a_command_whose_server_was_killed_is_gone_when_the_next_one_starts(processes):
+    hook = processes.root / HOOK
+    (processes.root / "target").write_text(HOOK)
+    killed = processes.begin(f'echo evil > "$(cat target)"; {until("never")}')
+    processes.wait_for("begun-never")
+    if not hook.exists():
+        pytest.skip("the sandbox that is used here does not let it be written at all")
+    killed.kill()
+    killed.communicate()
+    processes.next_start()
+    assert not hook.exists()

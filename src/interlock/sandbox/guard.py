@@ -6,7 +6,8 @@ repositories that lie inside. The folders above a protected name are watched too
 in its place, brings other hooks.
 
 Commands that run at the same time share one memory, `guard_memory.py`: what one of them changed must not be
-remembered by the next as the state to be kept.
+remembered by the next as the state to be kept. What a process that was killed had to put back, the next one
+does: all that changed until it died. What changed later is a person's, and is left.
 """
 
 import os
@@ -16,9 +17,11 @@ from dataclasses import field
 from pathlib import Path
 
 from interlock.infra.errors import ErrorCode, ToolError
+from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.sandbox.globs import Glob, expand_braces
-from interlock.sandbox.guard_memory import Key, Memory, Scan
+from interlock.sandbox.guard_memory import Key, Left, Memory, Scan
+from interlock.sandbox.guard_places import below, is_gone_since, is_missing_at, place_of
 from interlock.sandbox.guarded import (
     Budget,
     CannotPutBack,
@@ -27,6 +30,7 @@ from interlock.sandbox.guarded import (
     put_back_top,
     snapshot_of,
     thing_at,
+    unless_later,
 )
 from interlock.sandbox.nested import folders_with
 from interlock.sandbox.paths import Access, Parent, Place, Territory
@@ -42,12 +46,39 @@ _OWNER_BITS = 0o700
 _REPOSITORY = ".git"
 _STORES = frozenset({"objects", "refs", "logs", "lfs"})
 
+_log = Log(__name__)
+
 _MEMORY = Memory()
 
 
+# A process says every second that it lives. When it is killed its commands are too, a moment later.
+_AFTERWARDS_NS = 10 * 10**9
+
+
 def share_memory(folder: Path) -> None:
-    """With the commands of all processes that share this folder, which no command can reach."""
+    """With the commands of all processes that share this folder, which no command can reach.
+
+    What one of them left that was killed is put back now.
+    """
     _MEMORY.share(folder)
+    try:
+        if _MEMORY.some_left():
+            with _MEMORY.turn():
+                _put_back_what_was_left()
+    except (OSError, ToolError) as error:
+        _log.error("protected_names_not_looked_at", error=str(error))
+
+
+def _put_back_what_was_left() -> None:
+    """Within a turn."""
+    for left in _MEMORY.left():
+        roots = tuple({place.root for place in left.places.values() if place.root.is_dir()})
+        told = ProtectedGuard.of_one_that_is_gone(left, roots).restore_left() if roots else []
+        if told:
+            _log.error(
+                "protected_names_put_back", paths=told, reason="a process was killed with its command"
+            )
+        _MEMORY.bury(left)
 
 
 @dataclass(slots=True)
@@ -79,6 +110,33 @@ class ProtectedGuard:
         self._found: dict[str, Place | None] = {}
         self._budget = Budget()
         self._is_over = False
+        # What changed later is somebody else's.
+        self._until_ns: int | None = None
+
+    @classmethod
+    def of_one_that_is_gone(cls, left: Left, roots: tuple[Path, ...]) -> "ProtectedGuard":
+        guard = cls(SandboxProfile(roots, roots), place_of(roots[0], ()))
+        guard._until_ns = left.until_ns + _AFTERWARDS_NS
+        before = guard._before
+        for key, place in left.places.items():
+            if place.root not in roots:
+                continue
+            match key[0], left.values.get(key):
+                case "scan", Scan() as scan:
+                    before.scans.append(scan)
+                case "top", _:
+                    before.tops.append(place)
+                case "above", snapshot:
+                    before.above[place] = snapshot
+                case "protected", snapshot:
+                    before.protected[place] = snapshot
+        return guard
+
+    def restore_left(self) -> list[str]:
+        """Within a turn."""
+        told: dict[str, None] = {}
+        self._put_all_back(self._before, told)
+        return list(told)
 
     def remember(self) -> None:
         if not self._roots:
@@ -86,6 +144,7 @@ class ProtectedGuard:
         with _MEMORY.turn():
             if self._is_over:
                 return
+            _put_back_what_was_left()
             for base in self._bases:
                 for parts in self._names:
                     self._remember_name(base, parts)
@@ -100,21 +159,24 @@ class ProtectedGuard:
             self._is_over = True
             before, self._before = self._before, _Remembered()
             told: dict[str, None] = {}
-            gone = [top.path for top in before.tops if _is_missing(top)]
-            for places in (before.above, before.protected) if gone else ():
-                for place in [one for one in places if any(map(one.path.is_relative_to, gone))]:
-                    del places[place]
             try:
-                for place, above in before.above.items():
-                    self._try(told, place, above, _restore_above)
-                for place, snapshot in before.protected.items():
-                    self._try(told, place, snapshot, put_back)
-                for scan in before.scans:
-                    self._remove_new_matches(told, scan)
+                self._put_all_back(before, told)
             finally:
                 for key in before.keys:
                     _MEMORY.release(key)
         return list(told)
+
+    def _put_all_back(self, before: _Remembered, told: dict[str, None]) -> None:
+        gone = [top.path for top in before.tops if is_missing_at(top)]
+        for places in (before.above, before.protected) if gone else ():
+            for place in [one for one in places if any(map(one.path.is_relative_to, gone))]:
+                del places[place]
+        for place, above in before.above.items():
+            self._try(told, place, above, _restore_above)
+        for place, snapshot in before.protected.items():
+            self._try(told, place, snapshot, put_back)
+        for scan in before.scans:
+            self._remove_new_matches(told, scan)
 
     # -- remembering --
 
@@ -131,7 +193,7 @@ class ProtectedGuard:
             return
         pattern = "/".join(parts[plain:])
         key = ("scan", place.asked, pattern)
-        scan: Scan = _MEMORY.take(key, lambda: Scan(place, pattern, self._matches(place, pattern)))
+        scan: Scan = _MEMORY.take(key, lambda: Scan(place, pattern, self._matches(place, pattern)), place)
         self._before.keys.append(key)
         self._before.scans.append(scan)
         if scan.found is None and plain:
@@ -145,10 +207,13 @@ class ProtectedGuard:
         firsts = {parts[0] for parts in self._names if len(parts) > 1 and not _PATTERNED & set(parts[0])}
         known = {base.path for base in self._bases}
         for folder, first in folders_with(root, firsts):
-            base = _place_of(root, folder)
+            base = place_of(root, folder)
             if base.path in known:
                 continue
-            self._before.tops.append(_below(base, (first,)))
+            top = below(base, (first,))
+            self._before.tops.append(top)
+            self._before.keys.append(("top", top.asked))
+            _MEMORY.take(("top", top.asked), lambda: None, top)
             for parts in self._names:
                 if parts[0] == first:
                     self._remember_name(base, parts)
@@ -157,7 +222,7 @@ class ProtectedGuard:
         if place is None or place in places:
             return
         key: Key = (kind, place.asked)
-        places[place] = _MEMORY.take(key, lambda: self._look(place, is_above=kind == "above"))
+        places[place] = _MEMORY.take(key, lambda: self._look(place, is_above=kind == "above"), place)
         self._before.keys.append(key)
 
     def _place(self, base: Place, parts: tuple[str, ...]) -> Place | None:
@@ -165,8 +230,8 @@ class ProtectedGuard:
         path = "/".join((base.asked, *parts))
         if path not in self._found:
             # Most names are not there at all, and then no link is on the way.
-            begins = not _is_missing(_below(base, parts[:1]))
-            self._found[path] = self._find(path) if begins else _below(base, parts)
+            begins = not is_missing_at(below(base, parts[:1]))
+            self._found[path] = self._find(path) if begins else below(base, parts)
         return self._found[path]
 
     def _find(self, path: str) -> Place | None:
@@ -175,11 +240,11 @@ class ProtectedGuard:
         except (OSError, ToolError):
             return None
         # By one spelling, so that it is the same for everybody.
-        return _place_of(found.root, found.parts)
+        return place_of(found.root, found.parts)
 
     def _look(self, place: Place, *, is_above: bool) -> Snapshot | None:
         """None where it cannot be looked at."""
-        if _is_missing(place):
+        if is_missing_at(place):
             return Snapshot()
         try:
             with self._territory.parent(place) as parent:
@@ -193,7 +258,7 @@ class ProtectedGuard:
 
     def _matches(self, top: Place, pattern: str) -> frozenset[Place] | None:
         """What matches a pattern below a place; None for too much. What lies in a match belongs to it."""
-        if _is_missing(top):
+        if is_missing_at(top):
             return frozenset()
         glob, found = Glob(pattern), set()
         try:
@@ -205,7 +270,7 @@ class ProtectedGuard:
                     if count >= MAX_SCANNED:
                         return None
                     if glob.matches_whole(entry.parts):
-                        found.add(_below(top, entry.parts))
+                        found.add(below(top, entry.parts))
         except (OSError, ToolError):
             return frozenset(found)
         return frozenset(found)
@@ -230,7 +295,9 @@ class ProtectedGuard:
         restored: Callable[[Parent, Snapshot], bool],
     ) -> None:
         is_missing = before is not None and before.top.kind == "nothing"
-        if is_missing and _is_missing(place):
+        if is_missing and is_missing_at(place):
+            return
+        if self._until_ns is not None and is_gone_since(place, self._until_ns):
             return
         shown = self._territory.shown(place)
         if before is None:
@@ -240,6 +307,10 @@ class ProtectedGuard:
         is_needed = not is_missing and (restored is put_back or before.top.kind != "folder")
         try:
             with self._territory.parent(place, make=is_needed) as parent:
+                if self._until_ns is not None:
+                    before = unless_later(
+                        parent, before, self._until_ns, is_top_alone=restored is not put_back
+                    )
                 if restored(parent, before):
                     told[shown] = None
         except (FileNotFoundError, NotADirectoryError):
@@ -252,7 +323,7 @@ class ProtectedGuard:
 def _bases(roots: tuple[Path, ...], workdir: Place) -> Iterator[Place]:
     """Each root, and the working folder with those above it, as far as they can be written."""
     for root in roots:
-        yield _place_of(root, ())
+        yield place_of(root, ())
     whole = workdir.path
     above = max(
         (root for root in roots if whole.is_relative_to(root)),
@@ -262,7 +333,7 @@ def _bases(roots: tuple[Path, ...], workdir: Place) -> Iterator[Place]:
     if above is not None:
         parts = whole.relative_to(above).parts
         for depth in range(1, len(parts) + 1):
-            yield _place_of(above, parts[:depth])
+            yield place_of(above, parts[:depth])
 
 
 def _too_many(shown: str) -> ToolError:
@@ -283,26 +354,6 @@ def _is_store(entry: Entry) -> bool:
     except OSError:
         return False
     return True
-
-
-def _place_of(root: Path, parts: tuple[str, ...]) -> Place:
-    return Place(root, parts, str(root.joinpath(*parts)), Access.write, follow=False)
-
-
-def _below(place: Place, parts: tuple[str, ...]) -> Place:
-    path = "/".join((place.asked.rstrip("/"), *parts))
-    return Place(place.root, (*place.parts, *parts), path, Access.write, follow=False)
-
-
-def _is_missing(place: Place) -> bool:
-    """The common case, found out by one question."""
-    try:
-        os.stat(place.asked, follow_symlinks=False)  # noqa: PTH116 - much faster, and there are many
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _restore_above(parent: Parent, before: Snapshot) -> bool:

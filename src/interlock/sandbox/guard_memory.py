@@ -2,8 +2,8 @@
 
 Shared by all that run at the same time: what one of them changed must not be remembered by the next as the
 state to be kept. Commands of other processes count as well, so what a process remembers lies in a file of
-the state folder for as long as it has to. A process that is gone put nothing back, and says nothing more:
-whether its command or a person changed something since, nobody knows.
+the state folder for as long as it has to. The file's time says until when the process lived, for whoever
+puts back what one that was killed could not.
 """
 
 import fcntl
@@ -11,10 +11,11 @@ import marshal
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from interlock.infra.records import dataclass
 from interlock.sandbox.guarded import Snapshot, Thing
@@ -26,8 +27,10 @@ Value = Any
 
 _SUFFIX = ".held"
 # Another release may write another form; it is passed over.
-_FORM = 1
+_FORM = 2
 _HEAD_BYTES = 8
+# How often a process with something to put back says that it lives.
+BEAT_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,26 @@ class Scan:
     found: frozenset[Place] | None = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a process that is gone did not put back, where it is, and until when it certainly lived."""
+
+    file: Path
+    until_ns: int
+    values: dict[Key, Value]
+    places: dict[Key, Place]
+
+
 class Memory:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._folder: Path | None = None
         self._held: dict[Key, tuple[Value, int]] = {}
+        self._places: dict[Key, Place] = {}
         self._others: dict[Key, Value] = {}
+        self._left: list[Left] = []
         self._file: _File | None = None
+        self._pulse = _Pulse()
 
     def share(self, folder: Path) -> None:
         """From now on with all processes that share this folder, which no command can reach."""
@@ -66,7 +82,7 @@ class Memory:
             try:
                 yield
             finally:
-                self._others = {}
+                self._others, self._left = {}, []
                 if folder is not None:
                     with _told():
                         self._publish(folder)
@@ -86,7 +102,9 @@ class Memory:
                     with suppress(OSError):
                         self._publish(folder)
 
-    def take(self, key: Key, find: Callable[[], Value]) -> Value:
+    def take(self, key: Key, find: Callable[[], Value], place: Place | None = None) -> Value:
+        if place is not None:
+            self._places[key] = place
         if key in self._held:
             value, count = self._held[key]
         else:
@@ -98,15 +116,38 @@ class Memory:
         value, count = self._held.pop(key)
         if count > 1:
             self._held[key] = (value, count - 1)
+        else:
+            self._places.pop(key, None)
+
+    def some_left(self) -> bool:
+        """Whether a process is gone that had something to put back. Without a turn, so it may change."""
+        folder = self._folder
+        found = [] if folder is None else [_left_by(folder / name) for name in _names(folder)]
+        return any(left is not None and left.values for left in found)
+
+    def left(self) -> list[Left]:
+        """Within a turn: what those did not put back that are gone."""
+        return self._left
+
+    def bury(self, left: Left) -> None:
+        """It is put back, as far as it can be."""
+        with suppress(OSError):
+            left.file.unlink()
 
     def _of_others(self, folder: Path) -> dict[Key, Value]:
         found: dict[Key, Value] = {}
         own = None if self._file is None else self._file.path.name
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name.endswith(_SUFFIX)]
-        for name in names:
-            if name != own:
+        self._left = []
+        for name in _names(folder):
+            if name == own:
+                continue
+            left = _left_by(folder / name)
+            if left is None:
                 found |= _read(folder / name)
+            elif left.values:
+                self._left.append(left)
+            else:
+                self.bury(left)
         return found
 
     def _publish(self, folder: Path) -> None:
@@ -114,12 +155,41 @@ class Memory:
             if not self._held:
                 return
             self._file = _File(folder)
-        self._file.write({key: value for key, (value, _count) in self._held.items()})
+        self._file.write({key: value for key, (value, _count) in self._held.items()}, self._places)
+        self._pulse.of(self._file.path if self._held else None)
 
     def _forget_file(self) -> None:
         file, self._file = self._file, None
+        self._pulse.of(None)
         if file is not None:
             file.close()
+
+
+class _Pulse:
+    """Says again and again that this process lives, in the time of a file, while there is one for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._path: Path | None = None
+        self._beating: threading.Thread | None = None
+
+    def of(self, path: Path | None) -> None:
+        with self._lock:
+            self._path = path
+            if path is not None and self._beating is None:
+                self._beating = threading.Thread(target=self._beat, name="interlock-guard", daemon=True)
+                self._beating.start()
+
+    def _beat(self) -> None:
+        while True:
+            with self._lock:
+                path = self._path
+                if path is None:
+                    self._beating = None
+                    return
+            with suppress(OSError):
+                os.utime(path, follow_symlinks=False)
+            time.sleep(BEAT_SECONDS)
 
 
 class _File:
@@ -135,13 +205,14 @@ class _File:
         self._descriptor = os.open(self.path, flags, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
-    def write(self, held: dict[Key, Value]) -> None:
+    def write(self, held: dict[Key, Value], places: dict[Key, Place]) -> None:
         """Nobody reads meanwhile. Values do not change while they are held."""
         if held.keys() == self._keys:
             return
         self._keys = frozenset()
         packed = {key: _packed(value) for key, value in held.items()}
-        data = marshal.dumps((_FORM, packed)) if held else b""
+        where = {key: _packed_place(place) for key, place in places.items()}
+        data = marshal.dumps((_FORM, packed, where)) if held else b""
         rest = memoryview(len(data).to_bytes(_HEAD_BYTES, "big") + data)
         at = 0
         while rest:
@@ -178,21 +249,38 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _read(path: Path) -> dict[Key, Value]:
-    """What another process remembers. The file of one that is gone is removed."""
+def _names(folder: Path) -> list[str]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return {}
-    with os.fdopen(descriptor, "rb") as file:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            length = int.from_bytes(file.read(_HEAD_BYTES), "big")
-            return _unpacked_all(file.read(length)) if length else {}
-        with suppress(OSError):
-            path.unlink()
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.name.endswith(_SUFFIX)]
+    except FileNotFoundError:
+        return []
+
+
+def _read(path: Path) -> dict[Key, Value]:
+    """What another process remembers."""
+    with suppress(OSError), _opened(path) as file:
+        return _content(file)[0]
     return {}
+
+
+def _left_by(path: Path) -> Left | None:
+    """What a process that is gone remembered last; None while it lives."""
+    with suppress(OSError), _opened(path) as file:
+        until_ns = os.fstat(file.fileno()).st_mtime_ns
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return Left(path, until_ns, *_content(file))
+    return None
+
+
+def _opened(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb")
+
+
+def _content(file: BinaryIO) -> tuple[dict[Key, Value], dict[Key, Place]]:
+    length = int.from_bytes(file.read(_HEAD_BYTES), "big")
+    return _unpacked_all(file.read(length)) if length else ({}, {})
 
 
 # -- as it lies in a file --
@@ -216,14 +304,20 @@ def _packed_place(place: Place) -> tuple[str, tuple[str, ...], str]:
     return (str(place.root), place.parts, place.asked)
 
 
-def _unpacked_all(data: bytes) -> dict[Key, Value]:
+def _unpacked_all(data: bytes) -> tuple[dict[Key, Value], dict[Key, Place]]:
     """Nothing where it is not of this form."""
     try:
         # Written by another process of ours, in a folder that no command can reach.
-        form, held = marshal.loads(data)  # noqa: S302
-        return {key: _unpacked(value) for key, value in held.items()} if form == _FORM else {}
+        form, *packed = marshal.loads(data)  # noqa: S302
+        if form != _FORM:
+            return {}, {}
+        held, places = packed
+        return (
+            {key: _unpacked(value) for key, value in held.items()},
+            {key: _place(place) for key, place in places.items()},
+        )
     except (ValueError, EOFError, TypeError):
-        return {}
+        return {}, {}
 
 
 def _unpacked(value: Any) -> Value:

@@ -97,6 +97,29 @@ def snapshot_of(parent: Parent, budget: Budget | None = None) -> Snapshot:
     return Snapshot(top, inside)
 
 
+def unless_later(parent: Parent, before: Snapshot, until_ns: int, *, is_top_alone: bool) -> Snapshot:
+    """What is to be put back of `before`, if all that changed after `until_ns` is to stay as it is now.
+
+    When something was removed is known by the folder that it was in.
+    """
+    now = Snapshot(thing_at(parent.descriptor, parent.name)) if is_top_alone else snapshot_of(parent)
+    if now.top.kind == "nothing":
+        return now if os.fstat(parent.descriptor).st_ctime_ns > until_ns else before
+    if now.top.kind != before.top.kind or now.top.kind != "folder":
+        return now if _is_later(now.top, until_ns) else before
+    inside = {
+        parts: thing
+        for parts, thing in before.inside.items()
+        if parts in now.inside or not _is_later(now.inside.get(parts[:-1], now.top), until_ns)
+    }
+    inside |= {parts: thing for parts, thing in now.inside.items() if _is_later(thing, until_ns)}
+    return Snapshot(before.top, inside, before.is_whole and now.is_whole)
+
+
+def _is_later(thing: Thing, until_ns: int) -> bool:
+    return thing.mark[-1] > until_ns
+
+
 def put_back_top(parent: Parent, before: Snapshot) -> bool:
     """The same as `put_back`, without what is in it."""
     faults: list[str] = []

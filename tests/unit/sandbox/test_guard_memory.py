@@ -5,6 +5,7 @@ Locks belong to open files, so two memories of one process are as apart as those
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,41 @@ def test_what_says_nothing_is_passed_over(folder, left):
         if left != "by one that is gone":
             fcntl.flock(file, fcntl.LOCK_EX)
         assert taken(memory(folder), "anew") == "anew"
-    assert other.exists() is (left != "by one that is gone")
+
+
+def test_what_one_that_is_gone_did_not_put_back_is_there_until_it_is_buried(folder):
+    gone = memory(folder)
+    with gone.turn():
+        gone.take(KEY, lambda: FOLDER, PLACE)
+    assert not memory(folder).some_left()
+    (held,) = folder.glob("*.held")
+    # As the kernel does it when a process has ended.
+    os.close(gone._file._descriptor)
+    other = memory(folder)
+    assert other.some_left()
+    with other.turn():
+        (left,) = other.left()
+        assert (left.values, left.places) == ({KEY: FOLDER}, {KEY: PLACE})
+        other.bury(left)
+    assert not held.exists()
+    assert not other.some_left()
+
+
+def test_a_process_with_something_to_put_back_says_that_it_lives(folder, monkeypatch):
+    monkeypatch.setattr("interlock.sandbox.guard_memory.BEAT_SECONDS", 0.01)
+    one = memory(folder)
+    taken(one, FOLDER)
+    (held,) = folder.glob("*.held")
+    for _ in range(2):
+        os.utime(held, (0, 0))
+        deadline = time.monotonic() + 10
+        while held.stat().st_mtime == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+    released(one)
+    while one._pulse._beating is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_where_nothing_can_be_shared_nothing_begins_and_all_is_put_back(tmp_path):
