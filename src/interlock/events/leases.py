@@ -62,11 +62,11 @@ class LeaseRows:
         return int(rows[0][0]) if rows else None
 
     def take_from(
-        self, is_gone: Callable[[str], bool], transaction: Transaction, key: str | int, holder: str
+        self, is_gone: Callable[[str], bool] | None, transaction: Transaction, key: str | int, holder: str
     ) -> int | None:
-        """The same, also where it is held by somebody who is known to have gone."""
+        """The same, also where it is held by somebody who is known to have gone; None: nobody can know."""
         token = self.take(transaction, key, holder)
-        if token is not None:
+        if token is not None or is_gone is None:
             return token
         rows = transaction.connection.query(self._holder, (key,))
         if not rows or not is_gone(str(rows[0][0])):

@@ -82,10 +82,10 @@ class SessionLeases:
     ) -> tuple[Lease, Result] | None:
         """The same, with what `begin` came to: it is part of the transaction that takes the session."""
 
-        named = self._named(holder)
+        named, is_gone = self._named(holder), None if self._lives is None else self.is_gone
 
         def work(transaction: Transaction) -> tuple[int, Result] | None:
-            token = self._rows.take_from(self.is_gone, transaction, session_id, named)
+            token = self._rows.take_from(is_gone, transaction, session_id, named)
             return None if token is None else (token, begin(transaction))
 
         def lease_of(token: int) -> Lease:
