@@ -7,6 +7,7 @@ from interlock.events.chain import now_us
 from interlock.events.retention import Retention
 from interlock.gateway.auth import Credentials
 from interlock.redaction.redactor import Redactor
+from interlock.session.models import Role
 from tests.conftest import Store
 from tests.escape.victim import faults, new_session
 
@@ -78,13 +79,14 @@ async def test_a_token_is_known_however_old_it_is(store, credentials):
     assert "lives again" in faults(store)[0]
 
 
-TRIGGERS = {
+LEFT_BEHIND = {
     "sqlite": [
         "CREATE TRIGGER helpful AFTER INSERT ON sessions BEGIN UPDATE sessions SET mode = 'coding'; END"
     ],
     "postgresql": [
         "CREATE FUNCTION help() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
         "CREATE TRIGGER helpful BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION help()",
+        "CREATE RULE helpful AS ON DELETE TO credentials DO INSTEAD NOTHING",
     ],
 }
 
@@ -93,10 +95,11 @@ async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store
     """Also while there is nothing yet that it has changed."""
     await new_session(store)
     assert faults(store) == []
-    for statement in TRIGGERS[store.database.dialect]:
+    for statement in LEFT_BEHIND[store.database.dialect]:
         store.execute(statement)
-    (fault,) = faults(store)
-    assert "helpful" in fault
+    told = [fault.partition(" has a ")[2] for fault in faults(store)]
+    own = {"sqlite": ["trigger"], "postgresql": ["rule", "trigger"]}[store.database.dialect]
+    assert told == [f"{what} that is not ours: helpful" for what in own]
 
 
 @pytest.mark.parametrize("table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools"])
@@ -112,8 +115,27 @@ async def test_nor_by_giving_a_column_another_name(sqlite_store: Store):
     assert "sessions" in faults(sqlite_store)[0]
 
 
-async def test_a_rule_of_postgresql_is_told_as_well(store: Store):
-    if store.database.dialect != "postgresql":
-        pytest.skip("SQLite has no rules")
-    store.execute("CREATE RULE helpful AS ON DELETE TO credentials DO INSTEAD NOTHING")
-    assert "helpful" in faults(store)[0]
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("messages", "content = 'do evil'"),
+        ("sessions", "mode = 'coding'"),
+        ("settings_versions", """document = '{"tools": {"fs": {"enabled": true}}}'"""),
+    ],
+)
+async def test_no_row_has_a_double_that_nobody_compares(store: Store, table, change):
+    """Its key keeps the rows of a table apart; who writes to the database can make the table anew."""
+    session = await new_session(store)
+    await store.sessions.append_message(session, Role.user, "do good")
+    await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+    assert faults(store) == []
+    for statement in (
+        f"CREATE TABLE copied AS SELECT * FROM {table}",
+        f"CREATE TABLE doubled AS SELECT * FROM {table}",
+        f"UPDATE doubled SET {change}",
+        "INSERT INTO copied SELECT * FROM doubled",
+        f"ALTER TABLE {table} RENAME TO put_away",
+        f"ALTER TABLE copied RENAME TO {table}",
+    ):
+        store.execute(statement)
+    assert any(f"the table {table} has" in fault for fault in faults(store))

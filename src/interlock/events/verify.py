@@ -20,11 +20,11 @@ from interlock.events.erasures import Erased, Erasures
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.granted import ToldGrants
 from interlock.events.ran import ToldRuns
-from interlock.events.stood import COLUMN_IS_THERE, ToldSession
+from interlock.events.shape import missing_parts, odd_parts
+from interlock.events.stood import ToldSession
 from interlock.events.transcript import READ_MESSAGE, content_hash
 from interlock.infra.errors import SessionNotFound, StoreError
 from interlock.infra.records import dataclass
-from interlock.store.database import SCHEMA_REVISION
 from interlock.store.driver import Connection
 
 STREAMS = """
@@ -35,20 +35,6 @@ ORDER BY 1
 KNOWN = "SELECT 1 FROM stream_heads WHERE stream = ? UNION SELECT 1 FROM events WHERE stream = ?"
 READ_SETTINGS = "SELECT document FROM settings_versions WHERE version = ?"
 HEAD = "SELECT seq, hash FROM stream_heads WHERE stream = ?"
-# Tables whose rows are held against events. (PostgreSQL itself refuses to look at one that is gone.)
-HELD = frozenset(
-    {"messages", "questions", "runs", "run_nodes", "sessions", "settings_versions", "tasks"}
-    | {"authorities", "mcp_servers", "mcp_tools"}
-)
-TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
-PLANTED = {
-    "sqlite": "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
-    "postgresql": """
-SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace
-UNION SELECT 'rule', r.rulename FROM pg_rules r WHERE r.schemaname = current_schema() ORDER BY 1, 2
-""",
-}
 UNTOLD_MESSAGES = """
 SELECT m.seq FROM messages m LEFT JOIN events e
     ON e.stream = m.session_id AND e.seq = m.seq AND e.kind = 'message.appended'
@@ -85,10 +71,11 @@ class Report:
 
 def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | None = None) -> Report:
     """Check every stream, or one and the checkpoints over it. Each tells at most its first fault."""
-    report = Report(faults=list(_faults_of_schema(connection)))
-    if any(fault.what == "missing" for fault in report.faults):
+    report = Report(faults=[Fault(SYSTEM_STREAM, 0, "missing", part) for part in missing_parts(connection)])
+    if report.faults:
         # There is nothing left to hold the events against.
         return report
+    report.faults.extend(Fault(SYSTEM_STREAM, 0, "broken", part) for part in odd_parts(connection))
     streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
     if only and not connection.query(KNOWN, (only, only)):
         raise SessionNotFound(f"there is nothing in the log about {only}")
@@ -232,25 +219,6 @@ def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained:
         yield Fault(stream, last_seq + 1, "cut", f"the head says that #{seq} was the last event")
     elif seq < last_seq or bytes(head_hash) != chained:
         yield Fault(stream, last_seq, "broken", "the head does not match the last event")
-
-
-def _faults_of_schema(connection: Connection) -> Iterator[Fault]:
-    """What is missing here would be passed over as if an older version had written the store. Triggers and
-    rules change rows in our place, now or when something is next written: Interlock has none."""
-    if connection.dialect == "sqlite" and _is_of_this_version(connection):
-        there = {str(row[0]) for row in connection.query(TABLES)}
-        for name in sorted(HELD - there):
-            yield Fault(SYSTEM_STREAM, 0, "missing", f"the table {name} is gone")
-        if not connection.query(COLUMN_IS_THERE):
-            yield Fault(SYSTEM_STREAM, 0, "missing", "the table sessions is not as it was made")
-    for what, name in connection.query(PLANTED[connection.dialect]):
-        yield Fault(SYSTEM_STREAM, 0, "broken", f"the database has a {what} that is not ours: {name}"[:300])
-
-
-def _is_of_this_version(connection: Connection) -> bool:
-    if not connection.query("SELECT 1 FROM sqlite_schema WHERE name = 'alembic_version'"):
-        return False
-    return bool(connection.query("SELECT 1 FROM alembic_version WHERE version_num = ?", (SCHEMA_REVISION,)))
 
 
 def _faults_of_anchor(connection: Connection, anchor: Anchor) -> Iterator[Fault]:
