@@ -49,16 +49,16 @@ def pack(order: dict[str, object]) -> tuple[bytes, int | None]:
     return _IN_A_FILE, descriptor
 
 
-def unpack(message: bytes, descriptors: list[int]) -> tuple[Order, list[int]]:
-    """The order and the descriptors of its folder, its two outputs and, if it has one, its input."""
+def unpack(message: bytes, descriptors: list[int]) -> tuple[bytes, list[int]]:
+    """What an `Order` is read from, and the descriptors that belong to it."""
     if message != _IN_A_FILE:
-        return Order(message), descriptors
+        return message, descriptors
     *rest, file = descriptors
     packed = b""
     while piece := os.read(file, 1 << 20):
         packed += piece
     os.close(file)
-    return Order(packed), rest
+    return packed, rest
 
 
 def receive(channel: _socket.socket) -> tuple[bytes, list[int]]:

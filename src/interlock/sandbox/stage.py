@@ -47,10 +47,9 @@ def main(descriptor: int) -> None:
     if not message or message == STOP:
         # The server changed its mind, or is gone.
         return
-    order, descriptors = unpack(message, descriptors)
+    packed, descriptors = unpack(message, descriptors)
     try:
-        # `typing.cast` would say this better, and take as long to load as all the rest.
-        _Stage(channel, order, descriptors).run()  # type: ignore[arg-type]
+        _Stage(channel, StageOrder(packed), descriptors).run()
     except NotStarted as error:
         tell(channel, "not_started", None, None, error.code, error.step)
     except OSError as error:

@@ -136,7 +136,8 @@ class Supervisor:
 
     def _serve_one(self, message: bytes, descriptors: list[int]) -> None:
         try:
-            order, descriptors = unpack(message, descriptors)
+            packed, descriptors = unpack(message, descriptors)
+            order = Order(packed)
             main = self._start(order, descriptors)
         except NotStarted as error:
             tell(self._channel, "not_started", None, None, error.code, error.step)

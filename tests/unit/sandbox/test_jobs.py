@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.jobs import DEVICES, Ended, EndReason, Job, JobLimits, system_paths
-from interlock.sandbox.order import MAX_MESSAGE_BYTES, pack, unpack
+from interlock.sandbox.order import MAX_MESSAGE_BYTES, Order, pack, unpack
 from interlock.sandbox.profile import SandboxProfile
 
 
@@ -64,7 +64,8 @@ def test_every_end_is_told_in_words(ended, text):
 def test_an_order_arrives_as_it_was_sent_however_long(size):
     message, file = pack({"argv": [b"/bin/true", b"x" * size], "ports": [80]})
     assert len(message) <= MAX_MESSAGE_BYTES
-    order, rest = unpack(message, [7, 8, 9] if file is None else [7, 8, 9, file])
+    packed, rest = unpack(message, [7, 8, 9] if file is None else [7, 8, 9, file])
+    order = Order(packed)
     assert (order.argv, order.ports, rest) == ([b"/bin/true", b"x" * size], [80], [7, 8, 9])
     if file is not None:
         with pytest.raises(OSError, match="Bad file descriptor"):
