@@ -1,15 +1,16 @@
 """Ctrl-C while something is carried out for a person at a terminal.
 
-The first one cancels what is worked on, the second does not wait for it, and one more leaves. What was
-cancelled stops here at once. It is written down as soon as the store takes it, and before that nobody
-leaves without being told.
+The first one cancels what is worked on: something that was put earlier, or what was said. The second does
+not wait for it, and one more leaves. What was cancelled stops here at once. It is written down as soon as
+the store takes it, and before that nobody leaves without being told.
 """
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.infra.errors import StoreError, TaskNotFound, WrongTaskStatus, may_pass
 from interlock.infra.logging import Log
@@ -22,20 +23,29 @@ if TYPE_CHECKING:
 
 _log = Log(__name__)
 
+Result = TypeVar("Result")
+
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.05, 2.0
 
 
 class Interrupts:
-    """Of one thing that is carried out in one session, by whoever works or follows there."""
+    """Of one thing that is carried out in one session, by whoever works or follows there.
 
-    def __init__(self, session_id: str, tasks: TaskDesk, work: SessionWork, *, who: str) -> None:
+    `leaves_nothing`: whoever gives this up gives up all of it, whatever is worked on before it.
+    """
+
+    def __init__(
+        self, session_id: str, tasks: TaskDesk, work: SessionWork, *, who: str, leaves_nothing: bool
+    ) -> None:
+        self._leaves_nothing = leaves_nothing
         self._session_id = session_id
         self._tasks = tasks
         self._work = work
         self._who = who
         self._is_begun = self._came_early = False
         self._task_id: str | None = None
-        self._writing: dict[str, asyncio.Task[None]] = {}
+        self._asked: set[str] = set()
+        self._writing: list[asyncio.Task[None]] = []
         self._leave: Callable[[], object] = lambda: None
 
     @contextmanager
@@ -66,7 +76,7 @@ class Interrupts:
             raise
         self._task_id = task.id
         if self._came_early:
-            self._cancel((task.id,))
+            self._cancel(task.id)
         return task
 
     @property
@@ -75,52 +85,72 @@ class Interrupts:
 
     async def written_down(self) -> None:
         """Until the store says of everything that was cancelled here that it is."""
-        await asyncio.gather(*self._writing.values())
+        await asyncio.gather(*self._writing)
 
     def _interrupted(self) -> None:
-        if not self._is_begun or (self._task_id is None and self._came_early):
+        own, here = self._task_id, self._work.at_work
+        if not self._is_begun or (own is None and self._came_early):
             self._leave()
-        elif self._task_id is None:
+        elif own is None:
             self._came_early = True
-        elif new := [each for each in self._work.at_work or (self._task_id,) if each not in self._writing]:
-            self._cancel(new)
-        elif self._work.at_work and not self._work.hurrying.is_set():
+        elif new := [each for each in self._meant(own, here) if each not in self._asked]:
+            self._cancel(*new)
+        elif here and not self._work.hurrying.is_set():
             self._work.hurrying.set()
-        else:
+        elif here or own in self._asked or not all(each.done() for each in self._writing):
             self._leave()
+        else:
+            self._write_soon(self._cancel_elsewhere(own))
 
-    def _cancel(self, task_ids: "list[str] | tuple[str, ...]") -> None:
-        is_here = bool(self._work.at_work)
+    def _meant(self, own: str, here: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*here, own))) if self._leaves_nothing else here
+
+    def _cancel(self, *task_ids: str) -> None:
         for task_id in task_ids:
+            self._asked.add(task_id)
             self._work.cancel(task_id, who=self._who)
-            self._writing[task_id] = asyncio.create_task(self._write(task_id, is_here=is_here))
+        self._write_soon(self._write(task_ids))
 
-    async def _write(self, task_id: str, *, is_here: bool) -> None:
-        """What was put earlier may be at work elsewhere: then it is that."""
-        delay, meant = FIRST_DELAY_SECONDS, [task_id] if is_here else []
+    async def _cancel_elsewhere(self, own: str) -> None:
+        """What was put earlier may be at work in another process; else it is what was said."""
+        running = await self._stubbornly(
+            lambda: self._tasks.list_tasks(session_id=self._session_id, status=TaskStatus.running)
+        )
+        ahead = [task.id for task in running if task.id not in {*self._asked, own}]
+        if not ahead:
+            self._work.cancel(own, who=self._who)
+        self._asked |= set(ahead or [own])
+        await self._write(ahead or [own])
+
+    async def _write(self, task_ids: Iterable[str]) -> None:
+        for task_id in task_ids:
+            with suppress(WrongTaskStatus, TaskNotFound):
+                await self._stubbornly(partial(self._tasks.cancel, task_id, who=self._who))
+        await self._stubbornly(self._work.pass_on_cancels)
+
+    def _write_soon(self, writing: Coroutine[Any, Any, None]) -> None:
+        self._writing.append(asyncio.create_task(writing))
+
+    async def _stubbornly(self, ask: Callable[[], Awaitable[Result]]) -> Result:
+        delay = FIRST_DELAY_SECONDS
         while True:
             try:
-                if not meant:
-                    running = await self._tasks.list_tasks(
-                        session_id=self._session_id, status=TaskStatus.running
-                    )
-                    meant = [task.id for task in running] or [task_id]
-                for each in meant:
-                    with suppress(WrongTaskStatus, TaskNotFound):
-                        await self._tasks.cancel(each, who=self._who)
-                return await self._work.pass_on_cancels()
+                return await ask()
             except StoreError as error:
                 if not may_pass(error):
                     raise
                 if delay == FIRST_DELAY_SECONDS:
-                    _log.error("cancel_waits_for_the_store", task_id=task_id, error=str(error))
+                    _log.error("cancel_waits_for_the_store", task_id=self._task_id, error=str(error))
             await asyncio.sleep(delay)
             delay = min(2 * delay, LONGEST_DELAY_SECONDS)
 
     def _give_up(self) -> None:
-        for task_id, writing in self._writing.items():
-            if writing.cancel() or writing.cancelled() or writing.exception() is not None:
-                _log.error("cancel_not_written", task_id=task_id, then=f"interlock tasks cancel {task_id}")
+        unwritten = [
+            each for each in self._writing if each.cancel() or each.cancelled() or each.exception()
+        ]
+        if unwritten:
+            then = f"interlock tasks cancel {self._task_id}"
+            _log.error("cancel_not_written", task_id=self._task_id, then=then)
 
 
 def _as_before(

@@ -83,12 +83,17 @@ class Talk:
         self._live = live
         self._work = work
 
-    async def say(self, text: str) -> Task:
+    async def say(self, text: str, *, leaves_nothing: bool = False) -> Task:
         """Until it is answered, has failed, was cancelled, or waits for an answer of the person's.
 
-        Where an earlier task of the session waits for one, it is that task.
+        Where an earlier task of the session waits for one, it is that task. `leaves_nothing`: an interrupt
+        cancels what was said, also while something earlier is worked on.
         """
-        return await self._carried_out(lambda: self._tasks.put(self.session_id, text, who=self._person))
+
+        async def begin() -> Task:
+            return await self._tasks.put(self.session_id, text, who=self._person)
+
+        return await self._carried_out(begin, leaves_nothing=leaves_nothing)
 
     async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
         """Go on with the task that asked. Raises `InvalidAnswer` where it does not fit."""
@@ -130,8 +135,12 @@ class Talk:
 
     # -- working on it --
 
-    async def _carried_out(self, begin: Callable[[], Awaitable[Task]]) -> Task:
-        interrupts = Interrupts(self.session_id, self._tasks, self._work, who=self._person)
+    async def _carried_out(
+        self, begin: Callable[[], Awaitable[Task]], *, leaves_nothing: bool = False
+    ) -> Task:
+        interrupts = Interrupts(
+            *(self.session_id, self._tasks, self._work), who=self._person, leaves_nothing=leaves_nothing
+        )
         said = _Said()
         with interrupts.heard():
             while said.task is None or not _rests(said.task):

@@ -67,7 +67,7 @@ async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
 
     view = TerminalView(no_paper() if quiet else standard_paper(errors=True), shows_text=False)
     async with opened_desk(given, view.show, someone_can_answer=False) as desk:
-        done = await (await desk.talk(words)).say(words)
+        done = await (await desk.talk(words)).say(words, leaves_nothing=True)
         code = await _exit_of(desk, done, view.last_denial)
         answer, session_id = await desk.answer_of(done), desk.session_id
     if answer:
@@ -97,7 +97,7 @@ async def _told_in_json(words: str, given: "Wanted") -> int:
         print_json_line(
             {"type": "session", "session_id": talk.session_id, "mode": (await desk.mode()).value}
         )
-        done = await talk.say(words)
+        done = await talk.say(words, leaves_nothing=True)
         code = await _exit_of(desk, done, denials[-1] if denials else None)
     print_json_line(
         {

@@ -161,6 +161,44 @@ async def test_a_cancel_of_what_another_process_works_on_waits_for_the_store(tmp
         await person.office.runtime.leases.give_back(other)
 
 
+async def followed(person, session: str, **how: bool):
+    """Somebody else works on a task, and another one is said behind it."""
+    other = await person.office.runtime.leases.take(session, "another")
+    ahead = await person.office.tasks.put(session, "one", who="test")
+    await person.office.tasks.start(ahead.id, other)
+    saying = asyncio.create_task(person.talk(session).say("two", **how))
+    while len(found := await person.office.tasks.list_tasks(session_id=session)) < 2:
+        await asyncio.sleep(0.01)
+    # Until whoever said it knows of it as well.
+    await asyncio.sleep(0.1)
+    return other, ahead.id, found[0].id, saying
+
+
+async def test_an_interrupt_of_who_follows_cancels_what_runs_and_then_what_was_said(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}) as person:
+        tasks, session = person.office.tasks, await person.session()
+        other, ahead, said, saying = await followed(person, session)
+        os.kill(os.getpid(), signal.SIGINT)
+        while not (await tasks.get(ahead)).is_to_stop:
+            await asyncio.sleep(0.01)
+        assert (await tasks.get(said)).status is TaskStatus.queued
+        await asyncio.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (await saying).status is TaskStatus.cancelled
+        await person.office.runtime.leases.give_back(other)
+
+
+async def test_whoever_gives_up_one_task_alone_gives_up_that_one(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}) as person:
+        session = await person.session()
+        other, ahead, said, saying = await followed(person, session, leaves_nothing=True)
+        os.kill(os.getpid(), signal.SIGINT)
+        ended = await saying
+        assert (ended.id, ended.status) == (said, TaskStatus.cancelled)
+        assert not (await person.office.tasks.get(ahead)).is_to_stop
+        await person.office.runtime.leases.give_back(other)
+
+
 async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(tmp_path, monkeypatch):
     heard = []
     monkeypatch.setattr(signal, "default_int_handler", lambda *_: heard.append("left"))
