@@ -77,6 +77,8 @@ def test_in_the_very_commit_that_puts_its_task(shell, postgres):
         admin.execute(SLOW_PUT)
         until(lambda: admin.execute(IS_BEING_PUT).fetchall(), running)
         os.kill(running.pid, signal.SIGINT)
+        running.wait(60)
+        admin.execute("DROP TRIGGER slow ON tasks")
         assert_cancelled(shell, running, attempts=0)
 
 
