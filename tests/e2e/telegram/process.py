@@ -72,7 +72,7 @@ class BotProcess:
             "TELEGRAM_BASE_URL": telegram.base_url,
             "TELEGRAM_ALLOWED_USERS": f"{ADA},{BOB}",
             "TELEGRAM_PENDING_SECONDS": "0.1",
-            "SESSION_LEASE_SECONDS": "1",
+            "SESSION_LEASE_SECONDS": "6",
             "WORKER_POLL_SECONDS": "0.2",
             **variables,
         }
