@@ -10,7 +10,7 @@ Where a profile opens ports and the kernel has no rules for them, the job has no
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
@@ -33,10 +33,10 @@ _ALWAYS = (
 
 
 class BubblewrapBackend(StagedBackend):
-    def __init__(self, program: Path, *, system: Sequence[Path] | None = None) -> None:
+    def __init__(self, program: Path) -> None:
         super().__init__()
         self._program = program
-        self._system = system_words((*(system_paths() if system is None else system), package()))
+        self._system = system_words((*system_paths(), package()))
 
     @classmethod
     def found(cls, opened: Iterable[Path] = ()) -> "BubblewrapBackend | None":

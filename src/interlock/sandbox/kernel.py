@@ -77,17 +77,17 @@ def _system_call(*types: type) -> Callable[..., int]:
 def has_openat2() -> bool:
     """Whether this kernel has it and nothing, such as an old container's filter, forbids it."""
     try:
-        os.close(_openat2(-100, b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0))
+        os.close(_openat2(-100, b".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError as error:
         return error.errno not in {errno.ENOSYS, errno.EPERM, errno.EINVAL}
     return True
 
 
-def open_beneath(folder: int, relative: str, flags: int, mode: int = 0) -> int:
+def open_beneath(folder: int, relative: str, flags: int) -> int:
     """A descriptor for a path below an open folder, without passing through a single link.
 
-    A `..` is refused, wherever it would lead. Where the kernel has no `openat2`, every step is opened by
-    itself and must not be a link, which proves the same.
+    It creates nothing. A `..` is refused, wherever it would lead. Where the kernel has no `openat2`, every
+    step is opened by itself and must not be a link, which proves the same.
     """
     flags |= os.O_CLOEXEC
     parts = relative.split("/")
@@ -95,10 +95,10 @@ def open_beneath(folder: int, relative: str, flags: int, mode: int = 0) -> int:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
     path = _c_string(relative)
     if not has_openat2():
-        return _open_step_by_step(folder, parts, flags, mode)
+        return _open_step_by_step(folder, parts, flags)
     for _ in range(_TRIES):
         try:
-            return _openat2(folder, path, flags, mode)
+            return _openat2(folder, path, flags)
         except (InterruptedError, BlockingIOError) as error:
             last = error
     raise last
@@ -113,7 +113,7 @@ def open_cached(folder: int, relative: str, flags: int) -> int:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative)
     if not has_openat2():
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), relative)
-    return _openat2(folder, _c_string(relative), flags | os.O_CLOEXEC, 0, _WITHOUT_LINKS | _RESOLVE_CACHED)
+    return _openat2(folder, _c_string(relative), flags | os.O_CLOEXEC, _WITHOUT_LINKS | _RESOLVE_CACHED)
 
 
 def look_cached(descriptor: int) -> Look:
@@ -180,8 +180,8 @@ def _c_string(path: str) -> bytes:
     return os.fsencode(path)
 
 
-def _openat2(folder: int, path: bytes, flags: int, mode: int, resolve: int = _WITHOUT_LINKS) -> int:
-    how = _OpenHow(flags, mode, resolve)
+def _openat2(folder: int, path: bytes, flags: int, resolve: int = _WITHOUT_LINKS) -> int:
+    how = _OpenHow(flags, 0, resolve)
     call = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_OpenHow), ctypes.c_size_t)
     descriptor = call(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
     if descriptor < 0:
@@ -194,21 +194,21 @@ def _last_error(path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
 
 
-def _open_step_by_step(folder: int, parts: list[str], flags: int, mode: int) -> int:
+def _open_step_by_step(folder: int, parts: list[str], flags: int) -> int:
     current = os.dup(folder)
     try:
         for part in parts[:-1]:
-            below = _open_one(current, part, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0)
+            below = _open_one(current, part, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             os.close(current)
             current = below
-        return _open_one(current, parts[-1], flags, mode)
+        return _open_one(current, parts[-1], flags)
     finally:
         os.close(current)
 
 
-def _open_one(folder: int, name: str, flags: int, mode: int) -> int:
+def _open_one(folder: int, name: str, flags: int) -> int:
     try:
-        descriptor = os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=folder)
+        descriptor = os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
     except NotADirectoryError:
         # O_DIRECTORY says so of a link, before O_NOFOLLOW can say that it is one.
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):

@@ -144,8 +144,8 @@ class Territory:
         return self._reach(place, lambda root, found: open_beneath(root, found.relative, flags))
 
     @contextmanager
-    def folder(self, place: Place, *, flags: int = os.O_RDONLY) -> Iterator[int]:
-        descriptor = self.open(place, flags | os.O_DIRECTORY)
+    def folder(self, place: Place) -> Iterator[int]:
+        descriptor = self.open(place, os.O_RDONLY | os.O_DIRECTORY)
         try:
             yield descriptor
         finally:

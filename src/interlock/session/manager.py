@@ -312,9 +312,9 @@ class SessionManager:
         """What the model sees: every message, tool results and denials included."""
         return await self._database.read(lambda db: read_messages(db, session_id, after_seq))
 
-    async def history(self, session_id: str, *, after_seq: int = 0) -> list[Message]:
+    async def history(self, session_id: str) -> list[Message]:
         """What people see: what was said to one another, without the machinery between."""
-        messages = await self.transcript(session_id, after_seq=after_seq)
+        messages = await self.transcript(session_id)
         return [message for message in messages if message.role is not Role.tool and message.content]
 
     # -- the mode --

@@ -149,10 +149,10 @@ def test_nothing_of_another_file_system_is_opened(world, monkeypatch):
 def test_names_that_are_not_in_memory_are_not_waited_for(world, monkeypatch):
     openat2 = kernel._openat2
 
-    def cold(folder, path, flags, mode, resolve=kernel._WITHOUT_LINKS):
+    def cold(folder, path, flags, resolve=kernel._WITHOUT_LINKS):
         if resolve & kernel._RESOLVE_CACHED and path.endswith(b"README.md"):
             raise BlockingIOError
-        return openat2(folder, path, flags, mode, resolve)
+        return openat2(folder, path, flags, resolve)
 
     monkeypatch.setattr(kernel, "_openat2", cold)
     assert find_cached(world.territory, "README.md") is None
