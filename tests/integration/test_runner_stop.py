@@ -57,6 +57,7 @@ async def test_a_call_that_ran_out_of_time_has_no_effect_later(bench):
     desk = bench(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.05))
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
+    assert result.failure.next_action.startswith("Ask for less")
     worker.go_on.set()
     await until(worker.ended)
     assert not worker.took_effect
@@ -105,6 +106,7 @@ async def test_an_effect_whose_end_never_comes_is_told_as_unknown(bench, monkeyp
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert "not known" in result.failure.message
+    assert result.failure.next_action.startswith("Look at what it should have changed")
     worker.go_on.set()
     await until(worker.ended)
 
