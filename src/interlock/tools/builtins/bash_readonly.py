@@ -14,8 +14,8 @@ class BashReadonlyTool(ShellTool):
     def description(self) -> str:
         return (
             "Run a command line with bash in a sandbox in which nothing can be written and nothing can be "
-            "connected to: to look, count, sort, compare, or ask git about its history. There are no temporary "
-            "files either: give sort of more than a megabyte -S 200M."
+            "connected to: to look, count, sort, compare, or ask git about its history. There are no "
+            "temporary files either: give sort of more than a megabyte -S 200M."
         )
 
     @property
