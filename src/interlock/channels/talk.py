@@ -26,6 +26,7 @@ from interlock.infra.errors import (
     ErrorCode,
     SessionBusy,
     SessionFenced,
+    StoreAway,
     StoreError,
     WrongTaskStatus,
     may_pass,
@@ -37,7 +38,7 @@ from interlock.session.lease import Lease, SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.models import Message, Role
 from interlock.worker.live import Live, Watching
-from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.rows import Task, TaskStatus, new_task_id
 from interlock.worker.session_work import SessionWork
 from interlock.worker.tasks import TaskDesk
 
@@ -45,6 +46,8 @@ from interlock.worker.tasks import TaskDesk
 LOOK_SECONDS = 0.3
 # How often a session that another process holds is asked for: that process may have died.
 TAKE_SECONDS = 3.0
+# After these something is put again where nobody knows whether the store took it.
+PUT_AGAIN_SECONDS = (0.1, 0.5, 1.0)
 
 Show = Callable[[AgentEvent], None]
 
@@ -90,10 +93,20 @@ class Talk:
         cancels what was said, also while something earlier is worked on.
         """
 
+        task_id = new_task_id()
+
         async def begin() -> Task:
-            return await self._tasks.put(self.session_id, text, who=self._person)
+            for delay in PUT_AGAIN_SECONDS:
+                with suppress(StoreAway):
+                    return await self._put(text, task_id)
+                # Perhaps it was put, and only the answer got lost: whoever said it again would have two.
+                await asyncio.sleep(delay)
+            return await self._put(text, task_id)
 
         return await self._carried_out(begin, leaves_nothing=leaves_nothing)
+
+    async def _put(self, text: str, task_id: str) -> Task:
+        return await self._tasks.put(self.session_id, text, who=self._person, task_id=task_id)
 
     async def answer(self, question: Question, given: Mapping[str, Any]) -> Task:
         """Go on with the task that asked. Raises `InvalidAnswer` where it does not fit."""

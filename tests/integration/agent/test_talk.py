@@ -10,8 +10,9 @@ import pytest
 
 from interlock.agent.events import TextDelta, ToolCallInfo, ToolDenied, ToolResultInfo, TurnCompleted
 from interlock.channels import talk as talking
-from interlock.infra.errors import SessionBusy
-from interlock.worker.rows import TaskStatus
+from interlock.events.log import EventLog
+from interlock.infra.errors import SessionBusy, StoreAway
+from interlock.worker.rows import Task, TaskStatus
 from tests.integration.agent.office import call, opened, script
 from tests.logs import capture_logs
 
@@ -54,6 +55,23 @@ async def test_a_session_whose_holder_died_is_taken_over(tmp_path, monkeypatch):
         assert await person.office.runtime.leases.take(session, "somebody who dies")
         assert (await person.say(session)).status is TaskStatus.done
         assert text_of(person.told) == "Here I am."
+
+
+async def test_what_was_put_though_its_answer_got_lost_is_one_task(tmp_path, monkeypatch):
+    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:Once.")}) as person:
+        session, real, asked = await person.session(), EventLog.transact, []
+
+        async def unheard(log, stream, work, **more):
+            done = await real(log, stream, work, **more)
+            if isinstance(done, Task) and not asked:
+                asked.append(done.id)
+                raise StoreAway("the connection is lost")
+            return done
+
+        monkeypatch.setattr(EventLog, "transact", unheard)
+        task = await person.say(session)
+        assert (task.status, [task.id]) == (TaskStatus.done, asked)
+        assert len(await person.office.tasks.list_tasks(session_id=session)) == 1
 
 
 async def test_a_full_queue_refuses_what_is_said(tmp_path, monkeypatch):
