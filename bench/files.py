@@ -49,7 +49,7 @@ class Desk:
         desk = WritingDesk(
             FileChanges(KeptVersions(path / "kept", max_bytes=10**8)), SeenFiles(self.database.reading)
         )
-        registry = build_registry(None, FileServices(redactor, desk, locate(RG)))
+        registry = build_registry(None, FileServices(redactor, desk, locate(RG, ())))
         self.runner = ToolRunner(registry, self.log, redactor)
         self.authority = AuthorityCache(registry).get(
             Situation(
@@ -124,7 +124,7 @@ def wall(work: Callable[[], object], times: int) -> float:
 def plain_search(desk: Desk) -> None:
     for _ in range(SEARCHES):
         subprocess.run(
-            [str(locate(RG)), "--no-config", "--line-number", "--", NEEDLE, "./"],
+            [str(locate(RG, ())), "--no-config", "--line-number", "--", NEEDLE, "./"],
             cwd=desk.root,
             capture_output=True,
             check=True,

@@ -103,7 +103,7 @@ class Desk:
     def rg(self) -> None:
         word = self.chance.choice(self.vocabulary)
         subprocess.run(
-            [str(locate(RG)), "--no-config", "--count", "--", word, "./"],
+            [str(locate(RG, ())), "--no-config", "--count", "--", word, "./"],
             cwd=self.folder,
             capture_output=True,
             check=False,

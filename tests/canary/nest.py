@@ -50,7 +50,7 @@ class Nest:
             settings,
             opened=list(ToolMode),
             roots=(self.root,),
-            sandbox=Choice(makers()["landlock"](), "for the canaries"),
+            sandbox=Choice(makers(())["landlock"](), "for the canaries"),
         )
         made = await self.runtime.sessions.create(opened_by="canary", mode=ToolMode.coding)
         self.session_id = made.id

@@ -21,7 +21,7 @@ FORK_SECONDS = 60
 
 
 async def serve(name: str, folder: str, mark: str, *more: str) -> None:
-    backend = makers()[name]()
+    backend = makers(())[name]()
     assert backend is not None
     script = "(setsid sleep 60 > /dev/null 2>&1 &); setsid sleep 60 & echo on; wait"
     opened = os.open(folder, os.O_PATH)

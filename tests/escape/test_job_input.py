@@ -20,10 +20,10 @@ SOON_SECONDS = 15.0
 async def backend(request: pytest.FixtureRequest, tmp_path: Path):
     if request.param == "off":
         made = UnconfinedBackend()
-    elif request.param == "bubblewrap" and BubblewrapBackend.found() is None:
+    elif request.param == "bubblewrap" and BubblewrapBackend.found(()) is None:
         pytest.skip("bubblewrap is not installed")
     else:
-        made = (await choose_backend(request.param, state_folder=tmp_path)).backend
+        made = (await choose_backend(request.param, state_folder=tmp_path, opened=())).backend
         if made is None:
             pytest.skip(f"{request.param} does not work here")
     yield made

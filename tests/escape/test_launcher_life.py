@@ -263,7 +263,7 @@ def started_under(filter_code: str) -> str:
         "    backend = LandlockBackend()\n"
         "    try:\n"
         "        await backend.start()\n"
-        "        print(*(row.name for row in (await probe(backend)).open))\n"
+        "        print(*(row.name for row in (await probe(backend, opened=())).open))\n"
         "    except SandboxUnavailable as error:\n"
         "        print('refused:', error)\n"
         "    await backend.close()\n"

@@ -17,9 +17,9 @@ SECRET = "THE-SECRET-OUTSIDE-47110815"
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
 async def walled(request, tmp_path, monkeypatch):
-    if request.param == "bubblewrap" and BubblewrapBackend.found() is None:
+    if request.param == "bubblewrap" and BubblewrapBackend.found(()) is None:
         pytest.skip("bubblewrap is not installed")
-    choice = await choose_backend(request.param, state_folder=tmp_path)
+    choice = await choose_backend(request.param, state_folder=tmp_path, opened=())
     if choice.backend is None:
         pytest.skip(f"{request.param} does not work here")
     async with opened_stand(tmp_path, monkeypatch, choice.backend) as made:

@@ -73,4 +73,4 @@ def test_a_program_that_is_a_link_into_an_opened_folder_is_not_taken(root, tmp_p
     monkeypatch.setenv("PATH", str(tmp_path / "own"))
     program = Program("program:planted", ("planted",), "", "")
     assert locate(program, opened=[root]) is None
-    assert locate(program) == root / "bin" / "bwrap"
+    assert locate(program, ()) == root / "bin" / "bwrap"

@@ -76,7 +76,7 @@ def beyond_this_account() -> set[str]:
 
 async def failing(backend, state) -> set[str]:
     try:
-        report = await probe(backend, state_folder=state)
+        report = await probe(backend, state_folder=state, opened=())
     finally:
         await backend.close()
     assert {row.name for row in report.rows} == WORKS | WALLS | {MODES_OUTSIDE}, report.text
@@ -85,7 +85,7 @@ async def failing(backend, state) -> set[str]:
 
 
 async def test_every_wall_of_a_real_sandbox_holds_and_what_must_work_works(whole, state):
-    report = await probe(whole, state_folder=state)
+    report = await probe(whole, state_folder=state, opened=())
     assert report.ok, report.text
     assert {row.name for row in report.rows} == WORKS | WALLS | {MODES_OUTSIDE}
     assert all(row.detail for row in report.rows)
@@ -93,9 +93,9 @@ async def test_every_wall_of_a_real_sandbox_holds_and_what_must_work_works(whole
 
 async def test_a_probe_leaves_nothing_behind(whole, state, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    await probe(whole, state_folder=state)
+    await probe(whole, state_folder=state, opened=())
     before = open_descriptors()
-    await probe(whole, state_folder=state)
+    await probe(whole, state_folder=state, opened=())
     assert len(open_descriptors()) <= len(before)
     assert list(state.iterdir()) == []
     assert [path for path in tmp_path.iterdir() if path != state] == []
@@ -105,7 +105,7 @@ async def test_a_path_too_long_for_a_socket_is_no_obstacle(whole, tmp_path, monk
     deep = tmp_path / ("x" * 100) / ("y" * 100)
     deep.mkdir(parents=True)
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    report = await probe(whole)
+    report = await probe(whole, opened=())
     assert report.ok, report.text
 
 
@@ -116,7 +116,7 @@ async def test_without_a_sandbox_every_wall_is_missing_that_only_a_sandbox_makes
 
 async def test_a_probe_that_fails_tells_what_and_how(state):
     backend = UnconfinedBackend()
-    report = await probe(backend, state_folder=state)
+    report = await probe(backend, state_folder=state, opened=())
     await backend.close()
     assert not report.ok
     assert "read a file outside (NOT stopped)" in report.text
@@ -269,19 +269,19 @@ async def test_a_backend_that_loses_children_and_leaks_is_found_out(state):
 
 
 async def test_auto_takes_landlock_where_it_holds_and_remembers_it(state):
-    first = await choose_backend("auto", state_folder=state)
+    first = await choose_backend("auto", state_folder=state, opened=())
     if abi_version() >= CONFINING_ABI:
         assert first.backend.name == "landlock"
         assert first.reports[0].ok
         assert (state / CACHE_NAME).stat().st_mode & 0o777 == 0o600
-        second = await choose_backend("auto", state_folder=state)
+        second = await choose_backend("auto", state_folder=state, opened=())
         assert (second.backend.name, second.reports) == ("landlock", ())
         await second.backend.close()
     await first.backend.close()
 
 
 async def test_bubblewrap_is_taken_where_it_is_asked_for(state):
-    choice = await choose_backend("bubblewrap", state_folder=state)
+    choice = await choose_backend("bubblewrap", state_folder=state, opened=())
     if obstacle():
         assert choice.backend is None
         pytest.skip(obstacle())

@@ -18,7 +18,7 @@ from tests.escape.confinement import SECRET, Done, finished
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
 async def backend(request, tmp_path):
-    choice = await choose_backend(request.param, state_folder=tmp_path)
+    choice = await choose_backend(request.param, state_folder=tmp_path, opened=())
     if choice.backend is None:
         pytest.skip(f"{request.param} does not work here: {choice.reason}")
     yield choice.backend

@@ -12,7 +12,7 @@ from interlock.sandbox.programs import locate
 @lru_cache(maxsize=1)
 def obstacle() -> str:
     """Why not, in bubblewrap's own words; empty if it can."""
-    program = locate(BWRAP)
+    program = locate(BWRAP, ())
     if program is None:
         return f"bubblewrap is not installed: {BWRAP.hint}"
     plain = [str(program), "--unshare-pid", "--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc"]
@@ -23,6 +23,6 @@ def obstacle() -> str:
 def wrapped() -> BubblewrapBackend:
     if obstacle():
         pytest.skip(obstacle())
-    backend = BubblewrapBackend.found()
+    backend = BubblewrapBackend.found(())
     assert backend is not None
     return backend

@@ -66,8 +66,8 @@ class Workbench:
         desk = WritingDesk(FileChanges(self.kept), SeenFiles(self.store.database.reading))
         self.registry = build_registry(
             None,
-            FileServices(self.redactor, desk, locate(RG)),
-            ShellServices(self.backend, locate(BASH), self.redactor, self.outputs, self.job_limits),
+            FileServices(self.redactor, desk, locate(RG, ())),
+            ShellServices(self.backend, locate(BASH, ()), self.redactor, self.outputs, self.job_limits),
             ImageServices(self.images, self.redactor, desk),
         )
         self.runner = ToolRunner(self.registry, self.store.log, self.redactor)
@@ -75,7 +75,7 @@ class Workbench:
 
     async def open_sandbox(self, name: str = "landlock") -> None:
         """Let commands run, in the real sandbox."""
-        self.backend = makers()[name]()
+        self.backend = makers(())[name]()
         if self.backend is None:
             pytest.skip(f"{name} is not installed")
         self._build()

@@ -39,7 +39,7 @@ class BubblewrapBackend(StagedBackend):
         self._system = system_words((*system_paths(), package()))
 
     @classmethod
-    def found(cls, opened: Iterable[Path] = ()) -> "BubblewrapBackend | None":
+    def found(cls, opened: Iterable[Path]) -> "BubblewrapBackend | None":
         """With the program that is installed, if one is, and not in a folder that agents write to."""
         program = locate(BWRAP, opened)
         return cls(program) if program is not None else None

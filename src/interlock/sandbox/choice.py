@@ -51,7 +51,7 @@ class Choice:
         return self.backend is not None and self.backend.name != UnconfinedBackend.NAME
 
 
-def makers(opened: Iterable[Path] = ()) -> Makers:
+def makers(opened: Iterable[Path]) -> Makers:
     """Each backend by the name of its setting. A maker gives `None` where its program is missing."""
     return {"landlock": LandlockBackend, "bubblewrap": lambda: BubblewrapBackend.found(opened)}
 
@@ -62,7 +62,7 @@ async def choose_backend(
     state_folder: Path | None = None,
     is_anew: bool = False,
     made_by: Makers | None = None,
-    opened: Iterable[Path] = (),
+    opened: Iterable[Path],
 ) -> Choice:
     """`is_anew` probes whatever is remembered, as `doctor` and the server's start do. `opened` are the
     folders that agents write to, from which nothing is run."""

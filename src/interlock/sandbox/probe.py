@@ -75,7 +75,7 @@ class ProbeReport:
 
 
 async def probe(
-    backend: Backend, *, state_folder: Path | None = None, opened: Iterable[Path] = ()
+    backend: Backend, *, opened: Iterable[Path], state_folder: Path | None = None
 ) -> ProbeReport:
     """Never raises: whatever goes wrong is a row that does not hold. It keeps out of `opened` folders."""
     began = time.monotonic()

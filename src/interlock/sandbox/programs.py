@@ -28,7 +28,7 @@ BASH = Program("program:bash", ("bash",), "install bash (apt install bash)", "ba
 PROGRAMS = (RG, BASH)
 
 
-def locate(program: Program, opened: Iterable[Path] = ()) -> Path | None:
+def locate(program: Program, opened: Iterable[Path]) -> Path | None:
     """The program that came with Interlock's own environment, or else the first on the search path that no
     agent can have written: none in an opened folder, and none in whatever folder one happens to stand in.
     """

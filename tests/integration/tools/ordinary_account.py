@@ -33,7 +33,7 @@ def give_up_privileges() -> None:
 
 
 async def call(root: str, name: str, arguments: str) -> dict:
-    services = FileServices(Redactor(), None, locate(RG))  # type: ignore[arg-type]
+    services = FileServices(Redactor(), None, locate(RG, ()))  # type: ignore[arg-type]
     registered = build_registry(None, services).get(name)
     assert registered is not None
     tool = registered.tool

@@ -51,7 +51,7 @@ async def test_no_cut_of_a_long_line_shows_a_part_of_a_secret(workbench: Workben
 async def test_a_secret_over_several_lines_is_never_shown_line_by_line(workbench: Workbench):
     key = "-----BEGIN KEY-----\nabcdefgh\nijklmnop\n-----END KEY-----"
     workbench.write("key.pem", f"# key\n{key}\n# end\n")
-    result = await searched_with(workbench, locate(RG), ".", redactor=Redactor([key]))
+    result = await searched_with(workbench, locate(RG, ()), ".", redactor=Redactor([key]))
     assert result.stdout == "".join(
         [
             "key.pem:1:# key\n",

@@ -72,20 +72,20 @@ class ScriptedOutput:
     ],
 )
 async def test_whatever_goes_wrong_is_a_row_that_does_not_hold(backend, detail):
-    report = await probe(backend)
+    report = await probe(backend, opened=())
     assert not report.ok
     assert detail in report.text
 
 
 async def test_a_probe_that_takes_too_long_does_not_hold(monkeypatch):
     monkeypatch.setattr("interlock.sandbox.probe._SECONDS", 0)
-    report = await probe(Scripted())
+    report = await probe(Scripted(), opened=())
     assert not report.ok
 
 
 async def test_a_state_folder_that_cannot_be_prepared_does_not_hold(tmp_path, monkeypatch):
     monkeypatch.setattr("interlock.sandbox.probe._Bait._file", _refuse)
-    report = await probe(Scripted(), state_folder=tmp_path)
+    report = await probe(Scripted(), state_folder=tmp_path, opened=())
     assert not report.ok
 
 

@@ -49,14 +49,14 @@ def made():
 
 
 async def test_auto_takes_the_first_that_holds(probed, made):
-    found = await choose_backend("auto", made_by=made.by)
+    found = await choose_backend("auto", made_by=made.by, opened=())
     assert (found.backend.name, probed.seen) == ("landlock", ["landlock"])
     assert found.is_confined
 
 
 async def test_auto_goes_on_where_the_first_does_not_hold_and_closes_it(probed, made):
     probed.bad.add("landlock")
-    found = await choose_backend("auto", made_by=made.by)
+    found = await choose_backend("auto", made_by=made.by, opened=())
     assert found.backend.name == "bubblewrap"
     assert made.backends["landlock"].is_closed
     assert [report.ok for report in found.reports] == [False, True]
@@ -64,7 +64,7 @@ async def test_auto_goes_on_where_the_first_does_not_hold_and_closes_it(probed, 
 
 async def test_where_nothing_holds_there_is_no_backend_and_a_reason(probed, made):
     probed.bad.update(("landlock", "bubblewrap"))
-    found = await choose_backend("auto", made_by=made.by)
+    found = await choose_backend("auto", made_by=made.by, opened=())
     assert found.backend is None
     assert not found.is_confined
     assert "landlock does not hold" in found.reason
@@ -73,25 +73,25 @@ async def test_where_nothing_holds_there_is_no_backend_and_a_reason(probed, made
 
 @pytest.mark.parametrize("setting", ["landlock", "bubblewrap"])
 async def test_a_named_one_is_taken_or_none(probed, made, setting):
-    assert (await choose_backend(setting, made_by=made.by)).backend.name == setting
+    assert (await choose_backend(setting, made_by=made.by, opened=())).backend.name == setting
     probed.bad.add(setting)
-    assert (await choose_backend(setting, made_by=made.by)).backend is None
+    assert (await choose_backend(setting, made_by=made.by, opened=())).backend is None
     assert set(probed.seen) == {setting}
 
 
 async def test_one_that_is_not_installed_is_told(probed, made):
     made.by["bubblewrap"] = lambda: None
-    found = await choose_backend("bubblewrap", made_by=made.by)
+    found = await choose_backend("bubblewrap", made_by=made.by, opened=())
     assert (found.backend, found.reason) == (None, "bubblewrap is not installed")
 
 
 @pytest.mark.parametrize("setting", ["", "none", "OFF", "false"])
 async def test_a_setting_that_is_not_known_confines_nothing_and_runs_nothing(probed, made, setting):
-    assert (await choose_backend(setting, made_by=made.by)).backend is None
+    assert (await choose_backend(setting, made_by=made.by, opened=())).backend is None
 
 
 async def test_off_is_the_one_that_confines_nothing_and_says_so(probed):
-    found = await choose_backend("off")
+    found = await choose_backend("off", opened=())
     assert (found.backend.name, found.is_confined, probed.seen) == ("off", False, [])
     assert "TOOL_SANDBOX=off" in found.reason
 
@@ -100,7 +100,7 @@ async def test_off_is_the_one_that_confines_nothing_and_says_so(probed):
 
 
 async def choose(made, state, **options):
-    return await choose_backend("auto", state_folder=state, made_by=made.by, **options)
+    return await choose_backend("auto", state_folder=state, made_by=made.by, opened=(), **options)
 
 
 async def test_a_good_verdict_is_remembered_and_a_bad_one_is_not(probed, made, tmp_path):
@@ -129,7 +129,7 @@ async def test_a_verdict_holds_only_for_what_it_was_made_on(probed, made, tmp_pa
         wanted = "boot_id" if changed == "boot" else "osrelease"
         monkeypatch.setattr(choice, "_content", lambda path: "x" if path.endswith(wanted) else real(path))
     setting = "landlock" if changed == "setting" else "auto"
-    await choose_backend(setting, state_folder=tmp_path, made_by=made.by)
+    await choose_backend(setting, state_folder=tmp_path, made_by=made.by, opened=())
     assert probed.seen == ["landlock", "landlock"]
 
 
