@@ -32,7 +32,7 @@ PROCESS_LOG = "process.log"
 
 
 class Nest:
-    """`root` is the opened folder. What is kept for undo and for paging is raw, and is meant to be."""
+    """`root` is the opened folder. What is kept for undo, paging and proof is raw, and is meant to be."""
 
     def __init__(self, canaries: Canaries, folder: Path, endpoint: ImageEndpoint, output: Any) -> None:
         self.canaries, self.folder = canaries, folder
@@ -40,7 +40,7 @@ class Nest:
         self.root, self.state, self.workspace = (folder / name for name in ("root", "state", "workspace"))
         self.root.mkdir()
         self._heard: dict[str, bytes] = {}
-        self._raw: list[Path] = [self.root, self.state / "kept", self.state / "outputs"]
+        self._raw: list[Path] = [self.root, *(self.state / name for name in ("kept", "outputs", "sealed"))]
 
     async def open(self) -> "Nest":
         """From the environment, as every process begins."""

@@ -22,7 +22,7 @@ class Terminal:
         self.root.mkdir()
         self.variables = surroundings
         self._printed: dict[str, bytes] = {}
-        self._raw = [self.root, folder / "state" / "kept", folder / "state" / "outputs"]
+        self._raw = [self.root, *(folder / "state" / name for name in ("kept", "outputs", "sealed"))]
 
     def __call__(self, *arguments: str, given: str = "", module: str = "interlock") -> str:
         done = subprocess.run(

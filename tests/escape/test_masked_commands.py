@@ -76,6 +76,19 @@ async def test_what_is_shown_whole_is_not_kept_a_second_time(tmp_path, folder):
     assert not (tmp_path / "state" / "sealed").exists()
 
 
+async def test_a_secret_in_a_file_lies_in_no_other_place(tmp_path, folder):
+    """What was written is known by its hash, and it is in the file."""
+    secret = "token: all-the-source-code-in-here-9"
+    async with gates(tmp_path) as gate:
+        session = await gate.session("coding")
+        assert (await session.call("write_file", {"path": "a.txt", "content": secret})).ok
+        (event,) = await started(gate)
+    assert secret not in str(event)
+    assert event["arguments_seal"] == ""
+    state = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert [path for path in state if secret.encode() in path.read_bytes()] == []
+
+
 async def test_where_it_cannot_be_kept_the_call_does_not_run(tmp_path, folder):
     async with gates(tmp_path) as gate:
         session = await gate.session("coding")

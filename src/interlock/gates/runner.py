@@ -46,9 +46,6 @@ _log = Log(__name__)
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0
 
-# What these are given is freed of secrets before anything is done with it: there is no more to tell.
-_IS_SHOWN_AS_TOLD = frozenset({Effect.ask, Effect.tell})
-
 _Cancelled = asyncio.CancelledError | None
 
 
@@ -150,7 +147,7 @@ class ToolRunner:
     async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
         """What the log says of it. What is masked there is kept before anything is done with it."""
         arguments, sealed, seal = self._redactor.checked(cleared.arguments), self._sealed, ""
-        if arguments.changed and sealed is not None and cleared.tool.effect not in _IS_SHOWN_AS_TOLD:
+        if arguments.changed and sealed is not None and cleared.tool.is_carried_out_elsewhere:
             try:
                 seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
             except OSError as error:

@@ -131,6 +131,14 @@ class BaseTool(ABC):
         return False
 
     @property
+    def is_carried_out_elsewhere(self) -> bool:
+        """Whether somebody else does what it is given: a shell, a server, a function that is not ours.
+
+        Then nothing but its arguments tells what was done, and what the log masks of them is kept.
+        """
+        return False
+
+    @property
     def stop_seconds(self) -> float | None:
         """How long it may take to stop when it is told to; None is as long as any other."""
         return None

@@ -55,6 +55,10 @@ class FunctionTool(BaseTool):
         return self.function.__name__
 
     @property
+    def is_carried_out_elsewhere(self) -> bool:
+        return True
+
+    @property
     def description(self) -> str:
         return self._description
 

@@ -59,18 +59,21 @@ async def test_tasks_of_a_session_run_one_after_another_in_order(shop):
 async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_last(shop):
     """Each in one transaction: nobody sees a session that is held for nothing."""
     session, tokens, units = await shop.session(), [], []
-    transact = shop.store.log.transact
+    log = shop.store.log
 
-    async def counted(stream, work, *, token=None):
-        units.append(work.__qualname__.split(".")[1])
-        return await transact(stream, work, token=token)
+    def counting(transact):
+        def counted(stream, work, **options):
+            units.append(work.__qualname__.split(".")[1])
+            return transact(stream, work, **options)
+
+        return counted
 
     async def handling(task, lease, cancelled):
         tokens.append(lease.token)
         return Done()
 
     tasks = [await shop.put(session, f"m{n}") for n in range(2)]
-    shop.store.log.transact = counted
+    log.transact, log.transact_through = counting(log.transact), counting(log.transact_through)
     async with shop.working(Handler(handling)):
         await shop.ended(*(task.id for task in tasks))
     assert len(tokens) == 2

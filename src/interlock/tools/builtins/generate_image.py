@@ -59,6 +59,10 @@ class GenerateImageTool(FileTool[_Plan]):
         self._services = services
 
     @property
+    def is_carried_out_elsewhere(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return "generate_image"
 

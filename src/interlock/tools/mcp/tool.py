@@ -54,6 +54,10 @@ class McpTool(BaseTool):
         self._max_argument_bytes = most_bytes(self._parameters)
 
     @property
+    def is_carried_out_elsewhere(self) -> bool:
+        return True
+
+    @property
     def name(self) -> str:
         return exposed_name(self._server.id, self._known.name)
 

@@ -76,6 +76,10 @@ class ShellTool(BaseTool):
         self._services = services
 
     @property
+    def is_carried_out_elsewhere(self) -> bool:
+        return True
+
+    @property
     def parameters(self) -> Mapping[str, Any]:
         return {
             "type": "object",
