@@ -124,7 +124,9 @@ async def test_a_holder_learns_that_it_lost_the_session(store):
     leases = SessionLeases(store.log, seconds=1.0)
     async with leases.held(session, "worker") as lease:
         store.execute("UPDATE session_leases SET token = token + 1 WHERE session_id = ?", session)
+        assert lease.is_held()
         await asyncio.wait_for(lease.lost.wait(), 5)
+        assert not lease.is_held()
 
 
 async def test_a_renewal_after_expiry_is_refused(store):

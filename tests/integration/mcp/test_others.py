@@ -88,7 +88,9 @@ async def test_the_everything_server_over_stdio(stand: Stand, monkeypatch):
 async def test_the_everything_server_over_http(stand: Stand):
     async with everything_served() as url:
         await stand.add("every", url=url, readable=())
-        await _everything(stand, await stand.inspect("every"))
+        tools = await stand.inspect("every")
+        assert {"echo", "get-sum"} <= set(tools)
+        await _everything(stand, tools)
 
 
 async def _everything(stand: Stand, tools: dict) -> None:
