@@ -55,6 +55,10 @@ def test_a_tool_that_there_is_not_is_told_with_the_nearest(interlock):
     told = interlock("tool", "call", "readfile", expect=1)
     assert "there is no tool named 'readfile'" in told.stdout
     assert "meant     read_file? All of them: interlock tool list\n" in told.stderr
+    # What the refusal says already is not said again.
+    said = interlock("tool", "call", "current_tme", expect=1)
+    assert "Did you mean current_time?" in said.stdout
+    assert "meant" not in said.stderr
     # What is for machines stays as a model is given it.
     assert "meant" not in interlock("tool", "call", "readfile", "--json", expect=1).stderr
     explained = interlock("policy", "explain", "readfile", expect=1).stdout

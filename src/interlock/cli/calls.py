@@ -67,7 +67,9 @@ class Calls:
         registry = self._runtime.registry
         if failure.error_code is ErrorCode.TOOL_NOT_FOUND:
             near = difflib.get_close_matches(name, [entry.tool.name for entry in registry], n=1)
-            return f"meant     {near[0]}? All of them: interlock tool list" if near else ""
+            # The refusal names the nearest of what is offered in this mode; this is of all there are.
+            is_news = near and near[0] not in failure.next_action
+            return f"meant     {near[0]}? All of them: interlock tool list" if is_news else ""
         if failure.error_code is not ErrorCode.MODE_DENIED:
             return ""
         tool = registry.entry(failure.tool_name).tool
