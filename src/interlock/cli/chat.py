@@ -131,7 +131,7 @@ class _Chat:
         """Ask the person whatever the task asks, until it has ended."""
         talk = self._run(self._desk.talk())
         while (question := self._run(talk.open_question(task))) is not None:
-            answer = self._answer_to(question)
+            answer = answer_to(question)
             self._view.begin_task()
             if answer is None:
                 task = self._run(talk.cancel(task))
@@ -173,18 +173,6 @@ class _Chat:
         print_text(question_text(question.read_widget()))
         by = f" by {question.closed_by}" if question.closed_by else ""
         note(f"building this plan, approved{by} at {local_time(question.closed_us or question.asked_us)}")
-
-    def _answer_to(self, question: "Question") -> "Mapping[str, Any] | None":
-        """None: the person would rather not, and the task with it."""
-        from interlock.channels.answering import ask_person
-        from interlock.questions.rendering import question_text
-
-        widget = question.read_widget()
-        print_text(question_text(widget))
-        try:
-            return ask_person(widget, ask_line)
-        except (EOFError, KeyboardInterrupt):
-            return None
 
     # -- what begins with a slash --
 
@@ -283,6 +271,19 @@ def _read_line() -> str:
     except KeyboardInterrupt:
         note("\n(/quit leaves)")
         return ""
+
+
+def answer_to(question: "Question") -> Mapping[str, Any] | None:
+    """None: the person would rather not."""
+    from interlock.channels.answering import ask_person
+    from interlock.questions.rendering import question_text
+
+    widget = question.read_widget()
+    print_text(question_text(widget))
+    try:
+        return ask_person(widget, ask_line)
+    except (EOFError, KeyboardInterrupt):
+        return None
 
 
 def ask_line(prompt: str) -> str:

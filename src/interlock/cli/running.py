@@ -2,24 +2,24 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
-from interlock.cli.chat import ask_line
+from interlock.cli.chat import answer_to
 from interlock.cli.conversing import opened_desk, wanted
 from interlock.cli.exits import Exit
 from interlock.cli.output import note, print_json_line, print_text
 from interlock.infra.errors import InvalidAnswer, ModeNotOpen, PersonError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from interlock.agent.events import AgentEvent
     from interlock.channels.talk import Talk
     from interlock.cli.conversing import Desk
-    from interlock.questions.rows import Question
     from interlock.worker.rows import Task
     from interlock.worker.runs import Shown
     from interlock.workflow.rows import Visit
@@ -126,7 +126,8 @@ class _Follower:
         if question is None or not sys.stdin.isatty():
             return question is None
         await self._look()
-        if (answer := _answer_to(question)) is None:
+        if (answer := answer_to(question)) is None:
+            # The run waits on.
             return False
         try:
             await talk.answer(question, answer)
@@ -210,19 +211,6 @@ class _Follower:
             f"interlock questions answer {question.id}\n"
             f"interlock workflow resume {self._run_id} --here"
         )
-
-
-def _answer_to(question: "Question") -> Mapping[str, Any] | None:
-    """None: the person would rather not now; the run waits on."""
-    from interlock.channels.answering import ask_person
-    from interlock.questions.rendering import question_text
-
-    widget = question.read_widget()
-    print_text(question_text(widget))
-    try:
-        return ask_person(widget, ask_line)
-    except (EOFError, KeyboardInterrupt):
-        return None
 
 
 def _line(visit: "Visit") -> str:

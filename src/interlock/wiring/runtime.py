@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
@@ -164,7 +164,14 @@ class Runtime:
             self.lives.close()
 
 
-Places = tuple[KeptVersions, KeptOutputs, SealedArguments, Choice, tuple[Path, ...]]
+class Places(NamedTuple):
+    """Where tools keep things, what confines commands, and which folders are opened."""
+
+    kept: KeptVersions
+    outputs: KeptOutputs
+    sealed: SealedArguments
+    sandbox: Choice
+    roots: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +264,8 @@ def open_runtime(
 
 
 def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
-    """Where tools keep things, what confines commands, and which folders are opened."""
     share_memory(settings.state_dir / "guard")
-    return (
+    return Places(
         KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
         KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES),
         SealedArguments(settings.state_dir / "sealed"),
@@ -317,12 +323,12 @@ def _tools(
     runs: RunBook,
     delegation: Delegation,
 ) -> ToolRegistry:
-    kept, outputs, _sealed, sandbox, roots = places
-    desk = WritingDesk(FileChanges(kept), SeenFiles(database.reading))
-    shell = ShellServices(sandbox.backend, locate(BASH, roots), redactor, outputs, JobLimits())
+    desk = WritingDesk(FileChanges(places.kept), SeenFiles(database.reading))
+    bash, rg = (locate(program, places.roots) for program in (BASH, RG))
+    shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits())
     return build_registry(
         questions,
-        FileServices(redactor, desk, locate(RG, roots)),
+        FileServices(redactor, desk, rg),
         shell,
         _images(settings, redactor, desk),
         memory_services(settings.workspace_dir, database, redactor),
