@@ -19,7 +19,8 @@ from interlock.events.timeline import read_tail, read_timeline
 from interlock.events.verify import verify
 from interlock.following.hub import NEWEST, OPEN_TURN
 from interlock.following.told import LAST, read_told
-from interlock.session.manager import LIST_SESSIONS, READ_SESSION
+from interlock.session.manager import READ_SESSION, read_sessions
+from interlock.session.models import SessionGroup
 from interlock.session.search import search_sessions
 from interlock.session.slash import LAST_DENIAL
 from interlock.session.transcript import read_for_task, read_messages, read_of_task
@@ -50,7 +51,9 @@ def looks(chosen: Chosen) -> dict[str, Look]:
         ),
         "events tail, all": lambda db: read_all(db, after=last_cursors(db, 50)[-1], limit=50),
         "events tree, one task": lambda db: read_timeline(db, session_id=long, task_id=task, limit=2000),
-        "sessions list, the first 50": lambda db: db.query(LIST_SESSIONS, (0, 50, 0)),
+        "sessions list, the first 50": lambda db: read_sessions(
+            db, SessionGroup.chats, include_archived=False, limit=50
+        ),
         "open a session": lambda db: db.query(READ_SESSION, (long,)),
         "open a session: what happened last": lambda db: read_told(
             db, long, after=_seq(db) - 200, through=LAST, limit=200

@@ -106,7 +106,9 @@ class Maker:
         asked = draft_message(self._redactor, Role.user, f"What time is it, for {task}?")
         (message,) = self._told(ledger, session, asked.draft(self._log, session, Scope(task)))
         queued = self._event(
-            TaskQueued(task_id=task, message_seq=message.seq, who="bench"), task, message.id
+            TaskQueued(task_id=task, message_seq=message.seq, who="bench", mode="chat_safe"),
+            task,
+            message.id,
         )
         started = self._event(
             TaskStarted(task_id=task, mode="chat_safe", worker="w-0", attempt=1), task, queued.id

@@ -13,7 +13,6 @@ import hashlib
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,6 @@ from typing import Any
 Entry = dict[str, Any]
 
 HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
-# What is never erased but with its whole session: without it, a forgery could not be told from an erasure.
-KEPT = {
-    *("log.checkpoint", "log.erased", "settings.changed", "authority.compiled", "turn.completed"),
-    *("mcp.server_added", "mcp.server_removed", "mcp.tool_classed"),
-    *("auth.token_added", "auth.token_revoked"),
-    *("session.created", "session.mode_changed", "session.model_changed", "session.deleted"),
-}
 
 
 class Broken(Exception):
@@ -38,8 +30,7 @@ def encoded(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def lines_of(path: Path) -> Iterator[tuple[Entry, bytes]]:
-    """Each line as an object, and its payload as it stands there: encoded again it may look different."""
+def lines_of(path: Path) -> Iterator[Entry]:
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -48,7 +39,7 @@ def lines_of(path: Path) -> Iterator[tuple[Entry, bytes]]:
                 raise Broken(f"line {number} is not JSON; was the file cut off?") from None
             if not isinstance(entry, dict) or entry.get("type") not in {"session", "message", "event"}:
                 raise Broken(f"line {number} is neither a session, nor a message, nor an event")
-            yield entry, raw_payload(line) if entry["type"] == "event" else b""
+            yield entry
 
 
 def once(pairs: list[tuple[str, object]]) -> Entry:
@@ -59,21 +50,16 @@ def once(pairs: list[tuple[str, object]]) -> Entry:
     return entry
 
 
-def raw_payload(line: bytes) -> bytes:
-    return line[line.index(b'"payload":') + len(b'"payload":') : line.rindex(b',"payload_hash":')]
-
-
 class Told:
     """What the events of the file say about others: what was erased, and where streams stood."""
 
     def __init__(self, path: Path) -> None:
-        self.deleted_through: Counter[str] = Counter()
-        self.swept: dict[str, list[tuple[int, int, int]]] = {}
+        self.erased: dict[str, list[tuple[int, int, int]]] = {}
         self.heads: dict[tuple[str, int], str] = {}
         self.messages: dict[int, Entry] = {}
         self.last: dict[str, int] = {}
         self.has_system = False
-        for entry, _ in lines_of(path):
+        for entry in lines_of(path):
             self.take(entry)
 
     def take(self, entry: Entry) -> None:
@@ -83,27 +69,23 @@ class Told:
             raise Broken(f"message {entry['seq']} stands there twice")
         if len(self.last) > 1:
             raise Broken("it holds two sessions; check one file for each")
-        payload: Entry = entry.get("payload") or {}
-        match entry.get("kind") if payload else None:
-            case "session.deleted" if entry["stream"] != "system":
-                self.deleted_through[entry["stream"]] = payload["erased_through_seq"]
-            case "log.erased":
-                spans = [(first, last, payload["before_us"]) for first, last in payload["ranges"]]
-                self.swept.setdefault(payload["of"], []).extend(spans)
+        match entry.get("kind"):
+            case "log.erased" if entry["stream"] == "system":
+                facts = json.loads(entry["facts"])
+                spans = [(first, last, facts["before_us"]) for first, last in facts["ranges"]]
+                self.erased.setdefault(facts["of"], []).extend(spans)
             case "log.checkpoint":
-                self.heads |= {(stream, seq): head for stream, seq, head in payload["heads"]}
+                heads = json.loads(entry["facts"])["heads"]
+                self.heads |= {(stream, seq): head for stream, seq, head in heads}
         self.has_system |= entry.get("stream") == "system"
 
     def may_be_missing(self, event: Entry) -> bool:
-        """A session's own export does not hold the system stream, where sweeps of old content are told."""
+        """A session's own export does not hold the system stream, where erasures are recorded."""
         stream, seq = event["stream"], event["seq"]
-        if seq <= self.deleted_through[stream]:
-            return True
-        swept = any(
+        return not self.has_system or any(
             first <= seq <= last and event["time_us"] < before_us
-            for first, last, before_us in self.swept.get(stream, [])
+            for first, last, before_us in self.erased.get(stream, [])
         )
-        return event["kind"] not in KEPT and (swept or not self.has_system)
 
 
 class Check:
@@ -116,16 +98,16 @@ class Check:
 
     def run(self) -> None:
         # In a file of all events, those of a stream that a busy PostgreSQL wrote late may stand too early.
-        early: dict[tuple[str, int], tuple[Entry, bytes]] = {}
-        for entry, payload in lines_of(self.path):
+        early: dict[tuple[str, int], Entry] = {}
+        for entry in lines_of(self.path):
             if entry["type"] != "event":
                 continue
             stream, seq = entry["stream"], entry["seq"]
             if seq <= self.last(stream) or (stream, seq) in early:
                 raise Broken(f"{stream} #{seq}: it stands there twice")
-            early[stream, seq] = entry, payload
+            early[stream, seq] = entry
             while following := early.pop((stream, self.last(stream) + 1), None):
-                self.link(*following)
+                self.link(following)
         for stream, seq in sorted(early):
             raise Broken(f"{stream} #{seq}: an event between #{self.last(stream)} and it is missing")
         for stream, seq in [*self.told.heads, *self.told.last.items()]:
@@ -137,35 +119,36 @@ class Check:
     def last(self, stream: str) -> int:
         return self.heads.get(stream, (0, ""))[0]
 
-    def link(self, event: Entry, payload: bytes) -> None:
+    def link(self, event: Entry) -> None:
         stream, seq = event["stream"], event["seq"]
         place = f"{stream} #{seq}"
         _, previous = self.heads.get(stream, (0, "0" * 64))
         if event["prev_hash"] != previous:
             raise Broken(f"{place}: it does not follow on the event before it")
-        self.check_payload(event, payload, place)
         header = encoded([event[name] for name in HEADER])
-        computed = hashlib.sha256(
-            bytes.fromhex(previous) + header + bytes.fromhex(event["payload_hash"])
-        ).hexdigest()
+        facts = hashlib.sha256(event["facts"].encode()).digest()
+        content_hash = bytes.fromhex(event["content_hash"] or "0" * 64)
+        computed = hashlib.sha256(bytes.fromhex(previous) + header + facts + content_hash).hexdigest()
         if computed != event["hash"]:
-            raise Broken(f"{place}: its header was changed")
+            raise Broken(f"{place}: its header or its facts were changed")
+        self.check_content(event, place)
         if self.told.heads.get((stream, seq), computed) != computed:
             raise Broken(f"{place}: a checkpoint saw another event there")
         self.heads[stream] = seq, computed
         self.events += 1
 
-    def check_payload(self, event: Entry, payload: bytes, place: str) -> None:
-        if event["payload"] is None:
-            if not self.told.may_be_missing(event):
-                raise Broken(f"{place}: its content is missing, and nothing says that it was erased")
-            self.erased += 1
-            self.told.messages.pop(event["seq"], None)
-            return
-        if hashlib.sha256(payload).hexdigest() != event["payload_hash"]:
-            raise Broken(f"{place}: its content was changed")
+    def check_content(self, event: Entry, place: str) -> None:
         if event["kind"] == "log.checkpoint":
-            self.checkpoints[event["seq"], event["payload"]["store_id"]] = event["hash"]
+            self.checkpoints[event["seq"], json.loads(event["facts"])["store_id"]] = event["hash"]
+        if event["content"] is None:
+            if event["content_hash"] is not None:
+                if not self.told.may_be_missing(event):
+                    raise Broken(f"{place}: its content is missing, and nothing says that it was erased")
+                self.erased += 1
+            return
+        salted = bytes.fromhex(event["salt"]) + event["content"].encode()
+        if hashlib.sha256(salted).hexdigest() != event["content_hash"]:
+            raise Broken(f"{place}: its content was changed")
         if event["kind"] == "message.appended" and self.told.last:
             self.check_message(event, place)
 
@@ -178,7 +161,7 @@ class Check:
             hashlib.sha256(encoded([message["role"], content, calls, message["tool_call_id"]])).hexdigest()
             for content in {message["content"], message["content"] or None}
         }
-        if event["payload"]["content_hash"] not in spellings:
+        if json.loads(event["content"])["content_hash"] not in spellings:
             raise Broken(f"{place}: its message was changed")
         self.messages += 1
 
@@ -206,7 +189,7 @@ def main() -> None:
         sys.exit(f"broken: a line has not the form of an export ({type(error).__name__}: {error})")
     print(
         f"whole: {check.events} events in {len(check.heads)} streams, {check.messages} messages, "
-        f"{len(check.checkpoints)} checkpoints, {check.erased} erased payloads"
+        f"{len(check.checkpoints)} checkpoints, {check.erased} with erased content"
     )
     for stream, (seq, head) in check.heads.items() if len(check.heads) == 1 else ():
         print(f"{stream} ends with #{seq}, {head}")

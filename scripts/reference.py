@@ -63,8 +63,9 @@ FOLLOWS = {
     "IMAGE_BASE_URL": "`OPENAI_BASE_URL`",
     "IMAGE_API_KEY": "`OPENAI_API_KEY`",
     "TOOL_PROTECTED_NAMES": (
-        "`.git/hooks`, `.git/config`, `.git/config.worktree`, `.git/commondir`, `hooks`, `config` and "
-        "`commondir` in `.git/modules/**`, `commondir` and `config.worktree` in `.git/worktrees/**`, "
+        "`.git/hooks`, `.git/config`, `.git/HEAD`, `.git/config.worktree`, `.git/commondir`, `hooks`, "
+        "`config` and `commondir` in `.git/modules/**`, `commondir` and `config.worktree` in "
+        "`.git/worktrees/**`, "
         "`.mcp.json`, `.vscode`, `.config/fish`, and the start-up files of bash and zsh"
     ),
 }
@@ -263,12 +264,17 @@ def events_page() -> str:
 def _kind_of_event(kind: str, event: type[Event]) -> str:
     hints = get_type_hints(event)
     rows = [
-        (f"`{member.name}`", f"`{_type(hints[member.name])}`", _field_default(member))
+        (
+            f"`{member.name}`",
+            f"`{_type(hints[member.name])}`",
+            "erasable" if member.name in event.erasable else "",
+            _field_default(member),
+        )
         for member in fields(event)
     ]
     words = event.__doc__ if event.__doc__ and not event.__doc__.startswith(f"{event.__name__}(") else ""
     parts = [f"## {kind}", *([" ".join(words.split())] if words else [])]
-    return "\n\n".join([*parts, _table(("field", "type", "where it is missing"), rows)])
+    return "\n\n".join([*parts, _table(("field", "type", "content", "where it is missing"), rows)])
 
 
 def _field_default(member: Any) -> str:

@@ -16,14 +16,19 @@ import pytest
 
 from interlock.config.describe import OWN_PREFIXES
 from interlock.config.modes import ToolMode
+from interlock.events.catalog import LogErased
 from interlock.events.log import EventLog
+from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
+from interlock.session.erasure import SessionEraser
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.store.upgrade import upgrade
+from interlock.worker.queue import InProcessBell
+from interlock.worker.tasks import TaskDesk
 from tests.logs import forget_log
 
 # `make test` gives the same verdict twice; `make test-full` looks further, and elsewhere each time.
@@ -146,6 +151,17 @@ class Store:
             default_mode=ToolMode.chat_safe,
             open_modes=frozenset(open_modes),
         )
+
+    def tasks(self) -> TaskDesk:
+        questions = QuestionDesk(self.database, self.log, Redactor(), lambda _session_id: None)
+        parts = (self.database, self.log, Redactor(), self.sessions, questions, InProcessBell())
+        return TaskDesk(*parts, queue_limit=100)
+
+    async def delete(self, session_id: str, *, who: str = "test") -> None:
+        await self.tasks().delete_session(session_id, who=who)
+
+    async def erase(self, session_id: str, *, who: str = "operator") -> LogErased:
+        return await SessionEraser(self.database, self.log).erase(session_id, who=who)
 
     def switch(self, *open_modes: ToolMode) -> ModeSwitch:
         return ModeSwitch(self.log, open_modes=frozenset(open_modes))

@@ -50,6 +50,8 @@ class Canaries:
             "OPENAI_API_KEY": f"opk.{mixed(30)}",
             "IMAGE_API_KEY": f"img.{mixed(30)}",
             "DEPLOY_TOKEN": mixed(26),
+            # As a path it has several parts, and another form once it is resolved.
+            "SIGNING_SECRET": f"{mixed(11)}/{mixed(11)}//{mixed(11)}+/{mixed(11)}",
             # Every sign of it is written otherwise in JSON, in a URL or in HTML.
             "VAULT_PASSWORD": f'{mixed(9)}"\\/+ö&{mixed(9)}',
         }

@@ -86,7 +86,7 @@ def test_tool_calls_and_everything_that_reads_them_back(terminal: Terminal, stor
     ]
     calls = "\n".join([*map(json.dumps, lines), f"{{no JSON {secret}"])
     assert '"ok":true' in terminal("tool", "call", "--jsonl", *terminal.here, given=calls)
-    (session,) = json.loads(terminal("sessions", "list", "--json"))
+    (session,) = json.loads(terminal("sessions", "list", "--group", "all", "--json"))
     terminal.tool("read_file", {"path": "all.txt"})
     terminal.tool(f"no {known}", {"path": secret}, "--json")
     terminal.tool("read_file", f"{{no JSON {known}")
@@ -155,6 +155,6 @@ def test_wrong_words_and_faults(terminal: Terminal, store_config: StoreConfig):
     for said in ("some.library", "KeyError", "OSError", "an unexpected fault (RuntimeError)"):
         assert terminal.has_printed(said), said
     terminal.variables |= {"TOOL_TIMEOUT_SECONDS": canaries["a Google key"].secret}
-    terminal("sessions", "list")
+    terminal("sessions", "list", "--group", "all")
     assert terminal.has_printed("TOOL_TIMEOUT_SECONDS")
     assert terminal.is_clean(store_config)

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shlex
+import shutil
 from urllib.parse import quote
 
 from interlock.gates.records import MAX_RECORDED_ARGUMENT_CHARS
@@ -57,6 +58,55 @@ async def test_what_is_searched(nest: Nest):
     for pattern in ("ordinary", "(?i)password|token", "BEGIN|END", "^[A-Za-z0-9+/=]{40,}$"):
         await nest.pages("search_files", pattern=pattern)
     assert await nest.is_clean()
+
+
+def paths_with(secret: str) -> list[str]:
+    """A secret that has slashes, alone and within a path, and as a path is put right."""
+    resolved = re.sub("/+", "/", secret)
+    shapes = [secret, f"in/{secret}", f"{secret}/x.txt", f"./{secret}", f"/{secret}", f"../{secret}"]
+    return [*shapes, f"{secret}/..", f"in/../{secret}.txt", resolved, f"{secret}*", f"{secret}\n"]
+
+
+async def test_secrets_with_slashes_as_paths(nest: Nest):
+    """No part of one is left in a message, though a path is split at its slashes."""
+    slashed = [canary.secret for canary in nest.canaries.known if "/" in canary.secret]
+    assert slashed
+    paths = [path for secret in slashed for path in paths_with(secret)]
+    for path in paths:
+        await every_file_tool(nest, path)
+    # Some of what it names is there: a file where a directory should be, and what has nearly its name.
+    for secret in slashed:
+        first, *_, last = secret.split("/")
+        shutil.rmtree(nest.root / first, ignore_errors=True)
+        nest.write(first, "a file")
+        await every_file_tool(nest, secret)
+        (nest.root / first).unlink()
+        for path in (f"{secret}.d/{last}", f"{secret}.d/{last}x", f"{secret}.d", f"{secret}.e"):
+            nest.write(f"{secret}.d/{last}", "nothing in it")
+            await every_file_tool(nest, path)
+    assert await nest.is_clean()
+
+
+async def every_file_tool(nest: Nest, path: str) -> None:
+    nest.write("given.txt", "x")
+    await nest.call("read_file", path=path)
+    await nest.call("list_files", path=path)
+    await nest.call("get_project_structure", path=path)
+    await nest.call("find_files", name_pattern=path)
+    await nest.call("find_files", name_pattern="*", path=path)
+    await nest.call("search_files", pattern="nothing", path=path)
+    await nest.call("search_files", pattern="nothing", glob=path)
+    await nest.call("edit_file", path=path, find="nothing", replace="something")
+    await nest.call("move_file", source=path, destination="elsewhere.txt")
+    await nest.call("move_file", source="given.txt", destination=path)
+    await nest.call("delete_file", path=path)
+    await nest.call("write_file", path=path, content="x")
+    await nest.call("generate_image", prompt="a cat", path=path)
+    quoted = shlex.quote(path)
+    await nest.call("bash", cmd=f"cd {quoted}")
+    await nest.call("bash", cmd="pwd", workdir=path)
+    await nest.call("bash", cmd=f"echo x > {quoted}; cat {quoted}; rm -r {quoted}; git -C {quoted} status")
+    await nest.call("bash_readonly", cmd=f"ls {quoted}")
 
 
 async def test_names_of_files(nest: Nest):

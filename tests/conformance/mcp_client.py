@@ -7,6 +7,7 @@ import asyncio
 import sys
 from typing import Any
 
+from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.connection import Connection
 from interlock.tools.mcp.definitions import Definition
 from interlock.tools.mcp.http import http_streams
@@ -25,7 +26,7 @@ async def _ignore(*_: object) -> None:
 
 
 async def main(url: str) -> int:
-    connection = Connection(lambda own: http_streams(url, {}, own.end), lambda: None)
+    connection = Connection(lambda own: http_streams(url, {}, own.end), Redactor(), lambda: None)
     try:
         await connection.open()
         for tool in await connection.tools():

@@ -7,11 +7,27 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from interlock.sandbox.programs import Program, locate
+
 
 @dataclass
 class Shell:
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = (sys.executable, "-m", "interlock")
+
+    @classmethod
+    def in_bare_environment(cls, home: Path, *programs: str) -> "Shell":
+        """With these programs and no others: none beside Python, none on the search path."""
+        folder = home / "bin"
+        folder.mkdir()
+        (folder / "python").symlink_to(sys.executable)
+        for name in programs:
+            (folder / name).symlink_to(locate(Program("", (name,), "", ""), ()))
+        code = "import sys; sys.executable = sys.argv[1]; from interlock.cli.main import run; "
+        code += "sys.exit(run(sys.argv[2:]))"
+        variables = {"PATH": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+        return cls(home, variables, (sys.executable, "-c", code, str(folder / "python")))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -24,7 +40,7 @@ class Shell:
 
     def __call__(self, *arguments: str, expect: int = 0) -> subprocess.CompletedProcess:
         done = subprocess.run(
-            [sys.executable, "-m", "interlock", *arguments],
+            [*self.program, *arguments],
             capture_output=True,
             text=True,
             cwd=self.home,

@@ -54,6 +54,17 @@ def test_an_agent_is_listed_and_shown(interlock, agents):
     assert "for people" not in shown
 
 
+def test_only_what_tightens_something_is_shown_as_tightening(interlock, agents):
+    (agents / "reviewer.md").write_text(GOOD.replace("model:", "tools.fs.enabled: true\nmodel:"))
+    shown = interlock("agents", "show", "reviewer").stdout
+    assert [line for line in shown.splitlines() if line.startswith("tightens")] == [
+        "tightens  tools.shell.enabled: false",
+        "tightens  tools.denied_tools: edit_file, write_file",
+    ]
+    # What the file says is told to programs as it is.
+    assert interlock.json("agents", "show", "reviewer")["tools"]["tools.fs.enabled"] is True
+
+
 def test_check_prints_every_problem_of_every_file(interlock, agents):
     (agents / "reviewer.md").write_text(GOOD)
     (agents / "broken.md").write_text("---\ntools.fs.enabledd: false\n---\n")

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from interlock.events.erasures import KEPT
 from tests.e2e.shell import Shell
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "check_export.py"
@@ -41,7 +39,7 @@ def session(interlock):
     script = [{"tool_calls": [{"name": name, "arguments": arguments}]} for name, arguments in calls]
     interlock.variables["MODEL"] = "scripted:" + json.dumps([*script, {"msg": "done, and said so"}])
     interlock("exec", "do it", "--mode", "coding", "--root", str(root))
-    (entry,) = interlock.json("sessions", "list")
+    (entry,) = interlock.json("sessions", "list", "--group", "all")
     file = interlock.home / "session.jsonl"
     interlock("sessions", "export", entry["id"], "--out", str(file))
     return file
@@ -73,7 +71,17 @@ def swap(old, new):
 TAMPERED = {
     "content": ("event", b"words that count", swap(b"count", b"lie"), "its content was changed"),
     "message": ("message", b"said so", swap(b"said so", b"hid it"), "its message was changed"),
-    "header": ("event", b"tool_call.started", swap(b".started", b".stopped"), "its header was changed"),
+    "facts": (
+        *("event", b"tool_call.denied"),
+        swap(b"write_file", b"read_files"),
+        "its header or its facts were changed",
+    ),
+    "header": (
+        "event",
+        b"tool_call.started",
+        swap(b".started", b".stopped"),
+        "its header or its facts were changed",
+    ),
     "hash": ("event", b"task.started", swap(b'"prev_hash":"', b'"prev_hash":"0'), "it does not follow"),
     "left out": ("event", b"tool_call.completed", lambda line: b"", "is missing"),
     "twice": ("event", b"tool_call.completed", lambda line: line * 2, "it stands there twice"),
@@ -91,7 +99,7 @@ TAMPERED = {
     ),
     "a name twice": (
         *("event", b"tool_call.denied"),
-        swap(b',"cursor"', b',"payload":{"ok":true},"cursor"'),
+        swap(b',"cursor"', b',"content":null,"cursor"'),
         "the same name twice",
     ),
     "two sessions": ("session", b"", lambda line: line + line.replace(b"s_", b"t_"), "two sessions"),
@@ -115,35 +123,31 @@ def test_every_change_of_it_is_told(session, name):
     assert words in told_of(session, [change(line) if line in meant else line for line in lines])
 
 
-def test_it_knows_what_is_never_erased():
-    assert runpy.run_path(str(EXAMPLE))["KEPT"] == KEPT
-
-
-def chained(previous, payload, **header):
+def chained(previous, facts, **header):
     """The line of an event as Interlock writes it, after the one with that hash."""
     names = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
     header = {name: header.get(name) for name in names}
-    payload_hash = hashlib.sha256(payload)
-    hashed = bytes.fromhex(previous) + orjson.dumps(list(header.values())) + payload_hash.digest()
-    hashes = {"payload_hash": payload_hash.hexdigest(), "prev_hash": previous}
-    event = {"type": "event", **header, "payload": orjson.Fragment(payload), **hashes}
+    hashed = bytes.fromhex(previous) + orjson.dumps(list(header.values()))
+    hashed += hashlib.sha256(facts).digest() + bytes(32)
+    told = {"facts": facts.decode(), "content": None, "salt": None, "content_hash": None}
+    event = {"type": "event", **header, **told, "prev_hash": previous}
     return orjson.dumps(event | {"hash": hashlib.sha256(hashed).hexdigest()}) + b"\n"
 
 
 def test_numbers_that_libraries_spell_differently_are_no_change(tmp_path):
-    payload = orjson.dumps({"tiny": 1e-7, "large": 1e22, "payload_hash": "x", "payload": {}})
-    assert payload != json.dumps(json.loads(payload), separators=(",", ":")).encode()
+    facts = orjson.dumps({"tiny": 1e-7, "large": 1e22, "content_hash": "x", "facts": {}})
+    assert facts != json.dumps(json.loads(facts), separators=(",", ":")).encode()
     file = tmp_path / "one.jsonl"
-    file.write_bytes(chained("0" * 64, payload, id="a", time_us=1, stream="s", seq=1, kind="k"))
+    file.write_bytes(chained("0" * 64, facts, id="a", time_us=1, stream="s", seq=1, kind="k"))
     assert check(file).stdout.startswith("whole: 1 events")
 
 
 @pytest.fixture(scope="module")
 def everything(interlock, session):
-    """All events, an anchor over them, and in another session payloads that were erased since."""
+    """All events, an anchor over them, and another session that was erased since."""
     other = interlock.json("tool", "call", "current_time", "--args", "{}")["session_id"]
     anchor = interlock("events", "anchor").stdout.splitlines()[0]
-    interlock("sessions", "delete", other, "--yes")
+    interlock("sessions", "erase", other, "--yes")
     file = interlock.home / "everything.jsonl"
     interlock("events", "export", "--out", str(file))
     return file, anchor
@@ -155,9 +159,9 @@ def test_all_events_are_held_to_an_anchor(everything):
     assert (done.returncode, done.stderr) == (0, "")
     events = [json.loads(line) for line in file.read_bytes().splitlines()]
     streams = {event["stream"] for event in events}
-    erased = sum(event["payload"] is None for event in events)
+    erased = sum(event["content"] is None and event["content_hash"] is not None for event in events)
     assert erased > 0
-    assert f"in {len(streams)} streams, 0 messages, 1 checkpoints, {erased} erased payloads" in done.stdout
+    assert f"in {len(streams)} streams, 0 messages, 1 checkpoints, {erased} with" in done.stdout
     other = anchor[:-1] + ("0" if anchor[-1] != "0" else "1")
     assert "is not in this file" in check(file, "--anchor", other).stderr
     assert "not an anchor" in check(file, "--anchor", "none").stderr
@@ -173,18 +177,18 @@ def test_what_was_cut_off_or_emptied_behind_a_checkpoint_is_told(everything, ses
     assert "the end was cut off" in told_of(
         file, (line for line in lines if stream.encode() not in line[:200])
     )
-    emptied = orjson.dumps(json.loads(lines[of_session[3]]) | {"payload": None}) + b"\n"
-    lines[of_session[3]] = emptied
+    emptied = next(index for index in of_session if json.loads(lines[index])["content"] is not None)
+    lines[emptied] = orjson.dumps(json.loads(lines[emptied]) | {"content": None, "salt": None}) + b"\n"
     assert "nothing says that it was erased" in told_of(file, lines)
 
 
-def test_a_forged_record_of_an_erasure_excuses_no_missing_checkpoint(everything):
+def test_a_forged_record_of_an_erasure_excuses_no_missing_facts(everything):
     file, _ = everything
     events = [json.loads(line) for line in file.read_bytes().splitlines()]
     system = [event for event in events if event["stream"] == "system"]
     (checkpoint,) = (event for event in system if event["kind"] == "log.checkpoint")
     number = checkpoint["seq"]
-    record = {"of": "system", "before_us": 2**60, "ranges": [[number, number]], "payloads": 1}
+    record = {"of": "system", "before_us": 2**60, "ranges": [[number, number]], "events": 1}
     seq = system[-1]["seq"] + 1
     forged = chained(
         *(system[-1]["hash"], orjson.dumps(record)),
@@ -194,7 +198,7 @@ def test_a_forged_record_of_an_erasure_excuses_no_missing_checkpoint(everything)
         seq=seq,
         kind="log.erased",
     )
-    checkpoint["payload"] = None
-    assert "nothing says that it was erased" in told_of(
+    checkpoint["facts"] = "{}"
+    assert "not the form of an export" in told_of(
         file, [*(orjson.dumps(event) + b"\n" for event in events), forged]
     )

@@ -32,7 +32,7 @@ def test_a_call_goes_through_the_gates_and_into_the_log(interlock):
     assert "+08:00" in told["stdout"]
     tree = interlock.json("events", "tree", told["session_id"])
     assert [event["kind"] for event in tree] == ["session.created", "tool_call.started"]
-    assert tree[0]["payload"]["opened_by"] == "cli"
+    assert tree[0]["payload"]["opened_by"] == "tool call"
     (outcome,) = tree[1]["children"]
     assert outcome["kind"] == "tool_call.completed"
     assert "tool_call.completed" in interlock("events", "tree", told["session_id"]).stdout
@@ -56,6 +56,23 @@ def test_a_denied_call_says_why_and_exits_with_3(interlock):
     assert (modes["chat_safe"]["allowed"], modes["chat_safe"]["layer"]) == (False, "settings")
     assert modes["coding"]["layer"] == "mode"
     assert modes["coding"]["if_opened"]["layer"] == "settings"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept", "code"),
+    [
+        ("read_file", '{"path": "a.txt"}', {"path": "a.txt"}, 3),
+        ("current_time", '{"timezone": 5}', {"timezone": 5}, 1),
+        ("current_time", '{"timezone', '{"timezone', 1),
+        ("no_such_tool", '{"a": "sk-secret-secret"}', {"a": "***REDACTED***"}, 1),
+    ],
+)
+def test_what_a_refused_call_was_given_is_in_the_log(interlock, name, given, kept, code):
+    interlock.variables["OPENAI_API_KEY"] = "sk-secret-secret"
+    session = interlock.json("tool", "call", name, "--args", given, expect=code)["session_id"]
+    _, refused = interlock.json("events", "tree", session)
+    assert refused["payload"]["arguments"] == kept
+    assert "arguments=" in interlock("events", "tree", session).stdout
 
 
 def test_a_digest_in_the_log_can_be_looked_up_and_checked(interlock):
@@ -94,7 +111,7 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
     assert unknown["error_code"] == "TOOL_NOT_FOUND"
     closed = interlock.json("policy", "explain", "current_time", "--mode", "build")
     assert (closed["mode"], closed["mode_is_open"], closed["allowed"]) == ("coding", False, True)
-    assert interlock.json("sessions", "list") == []
+    assert interlock.json("sessions", "list", "--group", "all") == []
 
 
 def test_a_failed_call_exits_with_1(interlock):
@@ -107,11 +124,11 @@ def test_a_failed_call_exits_with_1(interlock):
 def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_path):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     interlock("tool", "call", "current_time", "--session", session)
-    (listed,) = interlock.json("sessions", "list")
+    (listed,) = interlock.json("sessions", "list", "--group", "all")
     assert (listed["id"], listed["last_seq"]) == (session, 5)
-    assert session in interlock("sessions", "list").stdout
+    assert session in interlock("sessions", "list", "--group", "all").stdout
     shown = interlock.json("sessions", "show", session)
-    assert (shown["mode"], shown["opened_by"]) == ("chat_safe", "cli")
+    assert (shown["mode"], shown["opened_by"]) == ("chat_safe", "tool call")
     assert "chat_safe" in interlock("sessions", "show", session).stdout
     lines = [json.loads(line) for line in interlock("sessions", "export", session).stdout.splitlines()]
     assert [line["type"] for line in lines] == ["session"] + ["event"] * 5
@@ -123,7 +140,7 @@ def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_pa
     interlock("sessions", "delete", session, expect=2)
     interlock("sessions", "delete", session, "--yes")
     assert "no session" in one_line_error(interlock, "sessions", "show", session)
-    assert interlock.json("events", "verify")["erased"] == 5
+    assert interlock.json("events", "verify")["erased"] == 0
 
 
 def test_a_mode_is_switched_only_among_open_ones(interlock):
@@ -197,11 +214,11 @@ def test_tampering_is_found_and_an_anchor_holds(interlock):
     anchor = interlock("events", "anchor").stdout.strip()
     assert interlock.json("events", "verify", "--anchor", anchor)["ok"] is True
     with sqlite3.connect(interlock.home / "state" / "interlock.db") as database:
-        database.execute("UPDATE events SET payload = '{}' WHERE stream = ? AND seq = 2", (session,))
+        database.execute("UPDATE events SET content = '{}' WHERE stream = ? AND seq = 2", (session,))
     database.close()
     told = interlock.json("events", "verify", expect=1)
     assert told["faults"] == [
-        {"stream": session, "seq": 2, "what": "broken", "detail": "its payload was changed"}
+        {"stream": session, "seq": 2, "what": "broken", "detail": "its content was changed"}
     ]
     assert f"broken: {session} #2" in interlock("events", "verify", expect=1).stdout
     assert interlock("doctor", expect=1).stdout.count("failed") == 1
@@ -223,8 +240,73 @@ def test_settings_are_shown_changed_and_told(interlock):
         one_line_error(interlock, "settings", "set", path, value)
 
 
+def _store_settings(interlock, document):
+    """A row that no command writes, as another program or a later version of Interlock could."""
+    interlock("settings", "set", "tools.fs.max_write_bytes", "4096")
+    with sqlite3.connect(interlock.home / "state" / "interlock.db") as connection:
+        connection.execute("UPDATE settings_versions SET document = ?", (document,))
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "fault"),
+    [
+        ("{", "", "not JSON"),
+        ('"off"', "", "not an object"),
+        ('{"tools": {"fs": "off"}}', "tools.fs", "group of settings"),
+        ('{"tools": {"fs": {"enabled": "yes"}}}', "tools.fs.enabled", "valid boolean"),
+        ('{"tools": {"denied_tools": [7], "fs": {}}}', "tools.denied_tools", "valid string"),
+    ],
+)
+def test_broken_stored_settings_are_shown_and_repaired(interlock, document, path, fault):
+    _store_settings(interlock, document)
+    told = interlock.json("settings", "show", expect=1)
+    assert (told["version"], told["settings"], told["effective"]) == (1, None, None)
+    (found,) = told["faults"]
+    assert found["path"].startswith(path)
+    assert fault in found["message"]
+    shown = interlock("settings", "show", expect=1)
+    (row,) = [line for line in shown.stdout.splitlines() if fault in line]
+    assert row.startswith(path or "(all)")
+    repair = "tools.fs.enabled" if path in ("", "tools.fs") else path
+    assert f"interlock settings set {repair} VALUE" in shown.stderr
+    findings = {each["what"]: each for each in interlock.json("doctor", expect=1)}
+    assert findings["stored settings"]["state"] == "failed"
+    assert fault in findings["stored settings"]["detail"]
+    assert "interlock settings show" in interlock("tool", "call", "current_time", expect=1).stderr
+
+    repaired = interlock("settings", "set", "tools.memory.enabled", "true")
+    assert "version 1 of the stored settings cannot be read" in repaired.stderr
+    told = interlock.json("settings", "show")
+    assert (told["version"], told["faults"]) == (2, [])
+    assert told["settings"]["tools"]["memory"]["enabled"] is True
+    assert told["settings"]["tools"]["fs"]["enabled"] is False
+
+
+def test_a_stored_setting_that_this_version_does_not_know_is_shown(interlock):
+    _store_settings(interlock, '{"tools": {"fs": {"enabled": false}, "later": {"a": 1}}}')
+    told = interlock.json("settings", "show")
+    assert told["unknown"] == {"tools.later.a": 1}
+    assert told["settings"]["tools"]["fs"]["enabled"] is False
+    assert "warning: tools.later.a is stored (1)" in interlock("settings", "show").stderr
+
+
 def test_a_denied_tool_that_does_not_exist_is_pointed_out(interlock):
     assert "no tool is called that" in interlock("settings", "set", "tools.denied_tools", '["bsh"]').stderr
+
+
+def test_the_operator_restricts_a_tool_to_some_of_its_modes(interlock):
+    interlock.variables["TOOL_MODES"] = "current_time=coding"
+    listed = interlock.json("tool", "list")
+    assert {tool["name"]: tool["modes"] for tool in listed}["current_time"] == ["coding"]
+    denied = interlock("tool", "call", "current_time", expect=3)
+    assert "current_time is not allowed in chat_safe mode" in denied.stdout
+    assert interlock("tool", "call", "current_time", "--mode", "coding").stdout
+    interlock.variables["TOOL_MODES"] = "write_file=chat"
+    assert "TOOL_MODES: an override can only tighten" in interlock("tool", "list", expect=1).stderr
+    assert "TOOL_MODES: an override can only tighten" in str(interlock.json("doctor", expect=1))
+    for wrong in ("write_file", "write_file=", "write_file=admin", "a b=chat"):
+        interlock.variables["TOOL_MODES"] = wrong
+        assert "TOOL_MODES" in interlock("config", "show", expect=1).stderr
 
 
 def test_config_masks_secrets_and_tells_where_values_came_from(interlock):
@@ -252,7 +334,7 @@ def test_a_backup_brings_everything_back(interlock, tmp_path):
     other = Shell(tmp_path / "other")
     other.home.mkdir()
     other("restore", str(tmp_path / "b.zip"))
-    assert [s["id"] for s in other.json("sessions", "list")] == [session]
+    assert [s["id"] for s in other.json("sessions", "list", "--group", "all")] == [session]
     assert "--replace" in one_line_error(other, "restore", str(tmp_path / "b.zip"))
     assert "kept as" in other("restore", str(tmp_path / "b.zip"), "--replace").stderr
 

@@ -38,6 +38,16 @@ def test_a_foreign_or_damaged_store_is_one_line(interlock):
     assert "failed" in interlock("doctor", expect=1).stdout
 
 
+def test_a_store_of_0_1_is_one_line(interlock):
+    interlock("db", "upgrade")
+    store = sqlite3.connect(interlock.home / "state" / "interlock.db")
+    store.execute("ALTER TABLE events RENAME COLUMN facts TO payload")
+    store.close()
+    assert "was made by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
+    (found,) = [each for each in interlock.json("doctor", expect=1) if each["what"] == "database"]
+    assert (found["state"], "start with a new state folder" in found["detail"]) == ("failed", True)
+
+
 def test_a_locked_store_is_one_line(interlock):
     interlock("db", "upgrade")
     interlock.variables["DATABASE_BUSY_TIMEOUT_SECONDS"] = "0.2"
@@ -62,7 +72,7 @@ def test_a_state_folder_that_is_a_file_is_one_line(interlock):
 
 def test_stored_text_cannot_drive_the_terminal(interlock):
     interlock("tool", "call", "no\x1b[31mtool", expect=1)
-    done = interlock("sessions", "list")
+    done = interlock("sessions", "list", "--group", "all")
     assert "\x1b" not in done.stdout
     assert "\x1b" not in interlock("events", "tail").stdout
 
@@ -70,7 +80,11 @@ def test_stored_text_cannot_drive_the_terminal(interlock):
 def test_stored_text_cannot_forge_a_line(interlock):
     forged = "x\n    99  2026-11-15 04:00:00  settings.changed who=local:ada\u202e\x9b"
     session = interlock.json("tool", "call", forged, expect=1)["session_id"]
-    for command in (["events", "tree", session], ["events", "tail"], ["sessions", "list"]):
+    for command in (
+        ["events", "tree", session],
+        ["events", "tail"],
+        ["sessions", "list", "--group", "all"],
+    ):
         lines = interlock(*command).stdout.splitlines()
         assert not any(line.strip().startswith("99") for line in lines)
     raw = interlock("events", "tail", "--json").stdout

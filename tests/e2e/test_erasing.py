@@ -1,4 +1,4 @@
-"""What is deleted is gone from the disk too, though the process ended in the middle of deleting it."""
+"""What is erased is gone from the disk too, though the process ended in the middle of erasing it."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from interlock.sandbox.kept import KeptVersions
 KeptVersions.forget = lambda self, session_id: os._exit(9)
 from interlock.cli.main import main
 
-main(["sessions", "delete", sys.argv[1], "--yes"])
+main(["sessions", "erase", sys.argv[1], "--yes"])
 """
 WORDS = b"what nobody is to read again"
 
@@ -30,7 +30,7 @@ def work_for_a_moment(interlock):
     worker.communicate(timeout=60)
 
 
-def test_a_deletion_that_was_cut_short_is_finished_by_whoever_works_next(interlock):
+def test_an_erasure_that_was_cut_short_is_finished_by_whoever_works_next(interlock):
     root = interlock.home / "root"
     root.mkdir()
     interlock.variables |= {"TOOL_ALLOWED_ROOTS": str(root), "TOOL_SANDBOX": "off"}
@@ -58,7 +58,7 @@ def test_what_could_not_be_erased_is_told_and_tried_again(interlock):
     # Nobody who erases follows a link, whoever they are.
     (kept / session).rename(kept / "elsewhere")
     (kept / session).symlink_to(kept / "elsewhere")
-    told = interlock("sessions", "delete", session, "--yes").stderr
+    told = interlock("sessions", "erase", session, "--yes").stderr
     assert "files_not_erased" in told
     assert str(kept / session) in told
     assert len(kept_in(interlock)) == 1

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.shell import Shell, one_line_error
 from tests.e2e.terminal import script
 
-DENIED = ["call:read_file {}"] * 4
+DENIED = ["call:read_file {}"] * 3
 
 
 @pytest.fixture
@@ -36,12 +36,21 @@ def test_the_answer_is_on_stdout_and_the_way_to_it_on_stderr(shell):
 
 def test_whoever_chose_no_mode_is_told_how_to_open_one(shell):
     told = shell("exec", "read notes.txt").stderr
-    assert "open one  the same with --mode chat --root FOLDER   (or --mode coding)\nrecorded" in told
+    assert "(the same command with --mode chat --root FOLDER); go on without it.\n" in told
     told = shell("exec", "read notes.txt", "--root", "project").stderr
-    assert "open one  the same with --mode chat   (or --mode coding)\nrecorded" in told
+    assert "(the same command with --mode chat); go on without it.\n" in told
     chosen = shell("exec", "write hello to hello.txt", "--mode", "chat", "--root", "project").stderr
     assert "denied: write_file is not allowed in chat mode" in chosen
-    assert "open one" not in chosen
+    assert "(the same command with --mode coding); go on without it.\n" in chosen
+    done = shell("exec", "write hello to hello.txt", "--mode", "coding", "--root", "project")
+    assert "denied" not in done.stderr
+
+
+def test_no_mode_is_suggested_where_a_setting_denies_the_tool_anyway(shell):
+    shell.variables["TOOL_FS_ENABLED"] = "false"
+    told = shell("exec", "read notes.txt", "--root", "project").stderr
+    assert "--mode" not in told
+    assert "Only the operator can change this, where Interlock is started (TOOL_FS_ENABLED)." in told
 
 
 def test_quiet_leaves_nothing_on_stderr(shell):
@@ -101,13 +110,13 @@ def test_the_task_can_come_by_the_input(shell):
     [
         (["err:auth"], {}, 1, "err:auth"),
         (["msg:one"], {"CONTROL_MAX_DAY_TOKENS": "1"}, 0, ""),
-        (DENIED, {}, 3, "Calls were refused 3 turns in a row"),
+        ([*DENIED, "msg:I may not."], {}, 0, "is not allowed in chat_safe mode"),
         (["call:current_time"] * 4, {"CONTROL_MAX_TURNS": "2"}, 4, "CONTROL_MAX_TURNS"),
         (['call:bash_readonly {"cmd": "date -u +%Y"}'] * 9, {}, 4, "CONTROL_MAX_REPEATS"),
         (
             ['call:ask_user {"type": "confirmation", "message": "?"}'] * 4,
             {},
-            5,
+            0,
             "nobody is there to answer",
         ),
         (["err:server", "msg:well"], {"CONTROL_RETRY_SECONDS": "0.01"}, 0, "trying again"),
@@ -117,7 +126,7 @@ def test_the_exit_code_says_why_it_ended(shell, items, variables, code, words):
     opened = ("--mode", "chat", "--root", "project") if "bash_readonly" in items[0] else ()
     done = with_model(shell, *items, **variables)("exec", "go", *opened, expect=code)
     assert words in done.stderr
-    assert done.stderr.count(words) == 1 or code == 5 or not words
+    assert done.stderr.count(words) == 1 or "denied: " in done.stderr or not words
     task = shell.json("tasks", "list")[0]
     assert task["status"] == ("done" if code == 0 else "failed")
 
@@ -165,9 +174,17 @@ def test_what_cannot_be_done_is_refused_before_anything_is_recorded(shell, argum
     done = shell("exec", *arguments, expect=code)
     assert done.stdout == ""
     assert done.stderr
-    assert shell.json("sessions", "list") == []
+    assert shell.json("sessions", "list", "--group", "all") == []
 
 
 def test_a_setting_that_cannot_be_used_is_told_in_one_line(shell):
     shell.variables["MODEL"] = "openai"
     assert "OPENAI_MODEL" in one_line_error(shell, "exec", "go")
+
+
+def test_refused_calls_end_in_an_answer_on_stdout(shell):
+    done = with_model(shell, *DENIED, "msg:I may not read files here.")("exec", "go")
+    assert done.stdout == "I may not read files here.\n"
+    assert done.stderr.count("denied: read_file is not allowed in chat_safe mode") == 3
+    lines = with_model(shell, *DENIED, "msg:I may not.")("exec", "go", "--json").stdout.splitlines()
+    assert json.loads(lines[-1])["status"] == "done"

@@ -23,7 +23,7 @@ def person(tmp_path) -> Shell:
 def said(person: Shell, *words: str) -> str:
     """In a session of its own; gives its id."""
     person("exec", *words)
-    return person.json("sessions", "list")[0]["id"]
+    return person.json("sessions", "list", "--group", "all")[0]["id"]
 
 
 def test_sessions_are_found_by_what_was_said_in_them(person):

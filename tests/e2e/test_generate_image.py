@@ -102,7 +102,7 @@ def test_ctrl_c_closes_the_connection_and_is_in_the_log(person, endpoint):
     child.communicate(timeout=60)
     assert child.returncode == 130
     assert endpoint.waits_for(left)
-    (session,) = person.json("sessions", "list")
+    (session,) = person.json("sessions", "list", "--group", "all")
     tree = json.dumps(person.json("events", "tree", session["id"]))
     assert "CANCELLED" in tree
     assert list((person.home / "work").iterdir()) == []

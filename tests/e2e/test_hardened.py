@@ -103,7 +103,7 @@ def test_a_command_runs_behind_them_and_writes_where_it_may(service):
     assert not (service.folder / "beside").exists()
 
 
-@pytest.mark.parametrize(("dropped_in", "state"), [(False, "warning"), (True, "ok")])
+@pytest.mark.parametrize(("dropped_in", "state"), [(False, "failed"), (True, "ok")])
 def test_bubblewrap_needs_some_of_them_taken_down(service, dropped_in, state):
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")

@@ -72,6 +72,20 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
     assert "verified" in shell("events", "verify").stdout
 
 
+@pytest.mark.parametrize("behaviour", ["tells-at-hello", "dies-at-hello"])
+def test_inspecting_shows_no_secret_that_the_server_was_given(shell, behaviour):
+    """Not in what it says of itself, and not in what it says when it cannot start."""
+    kept = shell.home / "kept"
+    kept.write_text("staple-from/a-file\n")
+    shell("mcp", "add", "bad", "--env", f"KEY=file:{kept}", *COMMAND, behaviour)
+    expected = 0 if behaviour == "tells-at-hello" else 1
+    for options in ((), ("--json",)):
+        told = shell("mcp", "inspect", "bad", *options, expect=expected)
+        shown = told.stdout + told.stderr
+        assert "***REDACTED***" in shown
+        assert "staple" not in shown
+
+
 def test_what_cannot_be_added_is_one_line(shell):
     (shell.home / "server.py").write_text("print()")
     for words, reason in (

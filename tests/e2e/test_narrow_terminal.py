@@ -26,12 +26,16 @@ def _shown(person: Shell, *command: str) -> list[str]:
 
 def test_no_id_is_broken_where_there_are_eighty_columns(person):
     (task,) = person.json("tasks", "list")
-    (session,) = person.json("sessions", "list")
+    (session,) = person.json("sessions", "list", "--group", "all")
     person("token", "add", "ci")
     (token,) = person.json("token", "list")
-    listed = {"tasks": task["id"], "sessions": session["id"], "token": token["id"]}
+    listed = {
+        ("tasks", "list"): task["id"],
+        ("sessions", "list", "--group", "all"): session["id"],
+        ("token", "list"): token["id"],
+    }
     for command, identity in listed.items():
-        lines = _shown(person, command, "list")
+        lines = _shown(person, *command)
         assert identity in "\n".join(lines), lines
         assert max(map(len, lines)) <= 80, lines
     assert session["id"][:6] not in "".join(_shown(person, "tasks", "list"))
@@ -44,7 +48,7 @@ def test_no_id_is_broken_where_there_are_eighty_columns(person):
 def test_a_list_of_tasks_says_what_was_asked(person):
     (line,) = person("tasks", "list").stdout.splitlines()[2:]
     assert "count the windmills of the whole country" in line
-    (session,) = person.json("sessions", "list")
+    (session,) = person.json("sessions", "list", "--group", "all")
     assert session["id"] in line
     assert "windmills" in "".join(_shown(person, "tasks", "list"))
 
@@ -52,13 +56,13 @@ def test_a_list_of_tasks_says_what_was_asked(person):
 @pytest.mark.parametrize(
     ("command", "next_step"),
     [
-        (("sessions", "show", "s_0"), "interlock sessions list"),
-        (("events", "tree", "s_0"), "interlock sessions list"),
+        (("sessions", "show", "s_0"), "interlock sessions list --group all"),
+        (("events", "tree", "s_0"), "interlock sessions list --group all"),
         (("tasks", "show", "t_0"), "interlock tasks list"),
         (("questions", "show", "q_0"), "interlock questions list"),
         (("workflow", "run", "nothing"), "interlock workflow list"),
         (("agents", "show", "nobody"), "interlock agents list"),
-        (("undo", "s_0"), "interlock sessions list"),
+        (("undo", "s_0"), "interlock sessions list --group all"),
         (("settings", "set", "nothing", "1"), "interlock settings show"),
     ],
 )

@@ -11,7 +11,8 @@ def test_nothing_is_erased_unless_the_operator_says_after_how_long(interlock):
     interlock.variables["EVENT_RETENTION_DAYS"] = "1"
     told = interlock.json("events", "sweep")
     assert (told["streams"], told["events"], told["messages"]) == (0, 0, 0)
-    assert interlock("events", "sweep").stdout.startswith("erased 0 payloads and 0 messages in 0 streams")
+    said = interlock("events", "sweep").stdout
+    assert said.startswith("erased the content of 0 events and 0 messages in 0 streams")
     tree = interlock.json("events", "tree", session)
     assert all(event["payload"] for event in tree)
     interlock("events", "verify")
@@ -24,7 +25,11 @@ def test_what_is_old_is_erased_and_the_log_is_still_read_and_verified(interlock)
     interlock.variables["EVENT_RETENTION_DAYS"] = "30"
     assert interlock.json("events", "sweep")["events"] >= 2
     assert interlock.json("events", "verify")["erased"] >= 2
-    assert "tool_call.started  (erased)" in interlock("events", "tree", session).stdout
+    (started,) = [
+        line for line in interlock("events", "tree", session).stdout.splitlines() if "call.started" in line
+    ]
+    assert "tool_name=current_time mode=chat_safe" in started
+    assert "(content erased)" in started
     assert "log.erased" in interlock("events", "tail", "system").stdout
     assert interlock.json("events", "sweep")["events"] == 0
 
@@ -35,15 +40,15 @@ def _write_as_if_long_ago(path) -> None:
 
     with sqlite3.connect(path) as db:
         rows = db.execute(
-            "SELECT position, id, time_us, stream, seq, task, parent, kind, payload_hash FROM events "
-            "ORDER BY stream, seq"
+            "SELECT position, id, time_us, stream, seq, task, parent, kind, facts, content_hash "
+            "FROM events ORDER BY stream, seq"
         ).fetchall()
         heads: dict[str, bytes] = {}
-        for position, identity, time_us, stream, seq, task, parent, kind, payload_hash in rows:
+        for position, identity, time_us, stream, seq, task, parent, kind, facts, content_hash in rows:
             earlier = time_us - 365 * 86_400_000_000
             before = heads.get(stream, b"\0" * 32)
             header = Header(identity, earlier, stream, seq, task, parent, kind)
-            heads[stream] = link(before, header.encoded(), payload_hash)
+            heads[stream] = link(before, header.encoded(), facts.encode(), content_hash)
             db.execute(
                 "UPDATE events SET time_us = ?, prev_hash = ?, hash = ? WHERE position = ?",
                 (earlier, before, heads[stream], position),

@@ -38,6 +38,8 @@ def test_machines_get_the_same(interlock):
         "id": made["id"],
         "kind": "token",
         "name": "ci",
+        "cancelled_tasks": 0,
+        "stopped_runs": 0,
     }
     assert CODE.search(interlock.json("token", "link")["link"])
 

@@ -1,13 +1,13 @@
 """`interlock tool call` on files, with and without --jsonl, as a person or a script would use it."""
 
 import json
-import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from tests.e2e.shell import one_line_error
+from tests.e2e.shell import Shell, one_line_error
 
 
 @pytest.fixture
@@ -58,7 +58,9 @@ def test_a_session_of_calls_reads_edits_and_reads_back(interlock, project):
     assert results[1]["error_code"] == "READ_REQUIRED"
     assert results[3]["meta"]["replacements"] == 1
     assert results[4]["stdout"] == (project / "README.md").read_text() == "one\nthree\n"
-    (session,) = interlock.json("sessions", "list")
+    assert interlock.json("sessions", "list") == []
+    assert interlock("sessions", "list").stderr == "no chats yet; --group all lists every session\n"
+    (session,) = interlock.json("sessions", "list", "--group", "commands")
     tree = interlock.json("events", "tree", session["id"])
     kinds = [event["kind"] for event in tree]
     assert kinds.count("tool_call.started") == 4
@@ -179,6 +181,26 @@ def test_a_session_is_continued_with_what_it_has_read(interlock, project):
     assert interlock.json(*edit, "--session", read["session_id"])["ok"]
 
 
+@pytest.mark.parametrize("name", ["README.md", "it's ä.md"])
+def test_a_refused_edit_names_the_command_that_reads_first_in_the_same_session(interlock, project, name):
+    (project / name).write_text("one\ntwo\n")
+    edit = ("tool", "call", "edit_file", "--mode", "coding", "--root", str(project))
+    edit += ("--args", json.dumps({"path": name, "find": "one", "replace": "1"}))
+    for first in (interlock.json(*edit, expect=1)["next_action"], _next_of(interlock(*edit, expect=1))):
+        (project / name).write_text("one\ntwo\n")
+        reading, _, repeating = first.removeprefix("First: ").partition("   Then repeat this call with ")
+        program, *read = shlex.split(reading)
+        assert program == "interlock"
+        assert interlock(*read).stdout == "one\ntwo\n"
+        interlock(*edit, *shlex.split(repeating))
+        assert (project / name).read_text() == "1\ntwo\n"
+
+
+def _next_of(done) -> str:
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("next ")]
+    return line.removeprefix("next").strip()
+
+
 def test_a_call_may_ask_for_less_time(interlock, project):
     call = interlock.json(
         *("tool", "call", "ls", "--mode", "chat", "--root", str(project), "--timeout-seconds", "2.5")
@@ -193,7 +215,7 @@ def test_a_time_that_is_none_is_a_usage_error(interlock, value):
     done = interlock("tool", "call", "current_time", "--timeout-seconds", value, expect=2)
     assert "--timeout-seconds" in done.stderr
     assert done.stdout == ""
-    assert interlock.json("sessions", "list") == []
+    assert interlock.json("sessions", "list", "--group", "all") == []
 
 
 def test_policy_explain_judges_a_path_without_touching_it(interlock, project):
@@ -209,36 +231,17 @@ def test_policy_explain_judges_a_path_without_touching_it(interlock, project):
     assert explain("write_file", {"path": "../new.txt", "content": "x"}, 3)["error_code"] == "PATH_DENIED"
     assert explain("write_file", {"path": ".git/config", "content": "x"}, 3)["error_code"] == "PATH_DENIED"
     assert explain("edit_file", {"path": "README.md", "find": "one", "replace": "1"}, 0)["allowed"]
-    assert interlock.json("sessions", "list") == []
+    assert interlock.json("sessions", "list", "--group", "all") == []
 
 
-def test_doctor_names_a_missing_program_and_the_tools_that_need_it(interlock, tmp_path):
+def test_doctor_names_a_missing_program_and_the_tools_that_need_it(tmp_path):
     """S3-10.9: rg comes with Interlock; here it is run from an environment that has none."""
+    without_rg = Shell.in_bare_environment(tmp_path, "bash")
     bare = tmp_path / "bin"
-    bare.mkdir()
-    (bare / "python").symlink_to(sys.executable)
-    interlock.variables["PATH"] = str(bare)
-    code = "import sys; sys.executable = sys.argv[1]; from interlock.cli.main import run; "
-    code += "sys.exit(run(sys.argv[2:]))"
-    environment = interlock.environment | {"PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def without_rg(*words: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-c", code, str(bare / "python"), *words],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env=environment,
-        )
-
-    findings = json.loads(without_rg("doctor", "--json").stdout)
-    (missing,) = [finding for finding in findings if finding["detail"].startswith("rg is")]
-    assert missing["state"] == "warning"
+    findings = without_rg.json("doctor", expect=1)
+    (missing,) = [finding for finding in findings if finding["state"] == "failed"]
     assert "rg is missing: search_files cannot be used" in missing["detail"]
     assert "ripgrep" in missing["detail"]
-    denied = without_rg(
-        "tool", "call", "grep", "--mode", "chat", "--root", str(bare), "--args", '{"pattern":"x"}'
-    )
-    assert denied.returncode == 3
-    assert "the program rg is missing" in denied.stdout
-    assert without_rg("tool", "call", "ls", "--mode", "chat", "--root", str(bare)).returncode == 0
+    call = ("tool", "call", "grep", "--mode", "chat", "--root", str(bare), "--args", '{"pattern":"x"}')
+    assert "the program rg is missing" in without_rg(*call, expect=3).stdout
+    without_rg("tool", "call", "ls", "--mode", "chat", "--root", str(bare))

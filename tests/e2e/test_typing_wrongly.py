@@ -66,7 +66,9 @@ def test_a_tool_that_there_is_not_is_told_with_the_nearest(interlock):
 
 
 def test_whoever_may_open_a_mode_is_told_how(interlock):
-    told = interlock("tool", "call", "read_file", expect=3).stderr
-    assert "open it   interlock tool call read_file --mode chat --root FOLDER\n" in told
-    told = interlock("tool", "call", "memory_append", expect=3).stderr
-    assert "open it   interlock tool call memory_append --mode coding\n" in told
+    told = interlock("tool", "call", "read_file", expect=3).stdout
+    assert "(the same command with --mode chat --root FOLDER); go on without it.\n" in told
+    told = interlock("tool", "call", "memory_append", expect=3).stdout
+    assert "(the same command with --mode coding); go on without it.\n" in told
+    told = interlock("policy", "explain", "memory_append", expect=3).stdout
+    assert "(the same command with --mode coding); go on without it.\n" in told

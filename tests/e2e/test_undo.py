@@ -73,7 +73,7 @@ def test_what_an_agent_did_is_shown_taken_back_and_done_again(interlock, agent):
 
     done = interlock("undo", agent.session)
     words = [line.split("/")[0].strip() for line in done.stdout.splitlines()]
-    assert words == ["moved back", "removed", "brought back", "restored"]
+    assert words == ["removed", "brought back", "restored"]
     assert (agent.root / "f").read_text() == "mine\n"
     assert (agent.root / "d/g").read_text() == "also mine\n"
     assert sorted(path.name for path in agent.root.iterdir()) == ["d", "f"]
@@ -85,6 +85,18 @@ def test_what_an_agent_did_is_shown_taken_back_and_done_again(interlock, agent):
 
     kinds = [event["kind"] for event in interlock.json("events", "tree", agent.session)]
     assert kinds[-4:] == ["undo.started", "undo.finished"] * 2
+
+
+def test_a_file_that_was_changed_twice_is_named_once(interlock, agent):
+    (agent.root / "f").write_text("one\n")
+    agent("read_file", path="f")
+    agent.each(
+        ("edit_file", {"path": "f", "find": "one", "replace": "two"}),
+        ("edit_file", {"path": "f", "find": "two", "replace": "three"}),
+    )
+    assert interlock("undo", agent.session, "--dry-run").stdout == f"replaced  {agent.root}/f\n"
+    assert interlock("undo", agent.session).stdout == f"restored      {agent.root}/f\n"
+    assert (agent.root / "f").read_text() == "one\n"
 
 
 def test_what_was_changed_since_is_left_and_the_exit_code_says_so(interlock, agent):
@@ -109,12 +121,14 @@ def test_there_is_one_line_where_there_is_nothing_to_undo(interlock):
     assert "'nothing'" in one_line_error(interlock, "undo", "nothing", "--dry-run")
 
 
-def test_a_deleted_session_takes_what_was_kept_with_it(interlock, agent):
+def test_an_erased_session_takes_what_was_kept_with_it(interlock, agent):
     (agent.root / "f").write_text("very private")
     agent("delete_file", path="f")
     kept = interlock.home / "state" / "kept"
     assert any(b"very private" in path.read_bytes() for path in kept.rglob("*.kept"))
     interlock("sessions", "delete", agent.session, "--yes")
+    assert any(b"very private" in path.read_bytes() for path in kept.rglob("*.kept"))
+    interlock("sessions", "erase", agent.session, "--yes")
     assert not any(path.is_file() and b"private" in path.read_bytes() for path in kept.rglob("*"))
     one_line_error(interlock, "undo", agent.session)
 

@@ -8,8 +8,10 @@ from interlock.events.retention import Retention
 from interlock.gateway.auth import Credentials
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Role
+from interlock.worker.runs import RunDesk
 from tests.conftest import Store
 from tests.escape.victim import faults, new_session
+from tests.integration.worker.shop import Shop
 
 DAY_US = 86_400_000_000
 OWN = """INSERT INTO credentials (id, kind, name, hash, created_us, created_by)
@@ -21,11 +23,16 @@ def credentials(store: Store) -> Credentials:
     return Credentials(store.database, store.log, Redactor())
 
 
-async def everybody(credentials: Credentials) -> None:
+@pytest.fixture
+def runs(store: Store) -> RunDesk:
+    return Shop(store).runs
+
+
+async def everybody(credentials: Credentials, runs: RunDesk) -> None:
     """A token, a link that nobody opened, a browser, and of each kind one that was ended."""
     for name in ("script", "old-script"):
         await credentials.add_token(name, who="ada")
-    await credentials.revoke("old-script", who="ada")
+    await credentials.revoke("old-script", runs, who="ada")
     # A link is worth nothing long before anything about it is erased.
     await credentials.issue_code(who="ada", ttl_seconds=0)
     browsers = [
@@ -35,8 +42,8 @@ async def everybody(credentials: Credentials) -> None:
     await credentials.end_browser(browsers[1].secret, who="ada")
 
 
-async def test_who_came_in_and_went_is_no_fault(store, credentials):
-    await everybody(credentials)
+async def test_who_came_in_and_went_is_no_fault(store, credentials, runs):
+    await everybody(credentials, runs)
     assert faults(store) == []
     later = now_us() + 3 * DAY_US
     await Retention(store.log, store.database, 1, lambda: later).sweep()
@@ -46,8 +53,8 @@ async def test_who_came_in_and_went_is_no_fault(store, credentials):
 
 
 @pytest.mark.parametrize("kind", ["token", "browser", "code"])
-async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind):
-    await everybody(credentials)
+async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind, runs):
+    await everybody(credentials, runs)
     store.execute(OWN, kind, b"\1" * 32)
     (fault,) = faults(store)
     assert "no event tells of the credential c_own" in fault
@@ -63,16 +70,16 @@ async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind):
         ("UPDATE credentials SET expires_us = NULL WHERE ended_us IS NULL", "was changed"),
     ],
 )
-async def test_a_credential_cannot_be_given_more_or_brought_back(store, credentials, change, told):
-    await everybody(credentials)
+async def test_a_credential_cannot_be_given_more_or_brought_back(store, credentials, change, told, runs):
+    await everybody(credentials, runs)
     store.execute(change)
     (fault,) = faults(store)
     assert told in fault
 
 
-async def test_a_token_is_known_however_old_it_is(store, credentials):
+async def test_a_token_is_known_however_old_it_is(store, credentials, runs):
     await credentials.add_token("script", who="ada")
-    await credentials.revoke("script", who="ada")
+    await credentials.revoke("script", runs, who="ada")
     later = now_us() + 3 * DAY_US
     await Retention(store.log, store.database, 1, lambda: later).sweep()
     store.execute("UPDATE credentials SET ended_us = NULL")

@@ -41,4 +41,4 @@ def test_elsewhere_both_work(interlock, tmp_path):
     interlock("backup", str(tmp_path / "b.zip"))
     interlock("sessions", "delete", session, "--yes")
     interlock("restore", str(tmp_path / "b.zip"), "--replace")
-    assert session in interlock("sessions", "list").stdout
+    assert session in interlock("sessions", "list", "--group", "all").stdout

@@ -1,13 +1,13 @@
 """Somebody who writes to the database also writes that something was erased, to hide what they did.
 
-What retention erases is bounded: it never takes what the log is checked by, and nothing that is younger
-than the day it names. A record of an erasure that goes beyond it vouches for nothing.
+An erasure takes content alone. Facts, by which the log and the rows beside it are checked, are never
+erased, and no record of an erasure excuses that they are missing.
 """
 
 import pytest
 
 from interlock.config.modes import ToolMode
-from interlock.events.catalog import SYSTEM_STREAM, LogErased, SessionDeleted
+from interlock.events.catalog import SYSTEM_STREAM, LogErased, ToolCallStarted
 from interlock.events.chain import now_us
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.retention import Retention
@@ -16,14 +16,16 @@ from tests.conftest import Store
 from tests.escape.victim import faults, new_session, renamed
 
 DAY_US = 86_400_000_000
-ERASE = "UPDATE events SET payload = NULL WHERE stream = ? AND seq = ?"
+ERASE = "UPDATE events SET facts = '{}', content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
 
 
 async def forge_sweep(store: Store, stream: str, *numbers: int, before_us: int | None = None) -> None:
     """As whoever can write to the database can: a record that is chained like any other."""
     before_us = now_us() + DAY_US if before_us is None else before_us
     spans = [[number, number] for number in numbers]
-    sweep = LogErased(of=stream, before_us=before_us, events=len(numbers), messages=0, ranges=spans)
+    sweep = LogErased(
+        who="operator", of=stream, before_us=before_us, events=len(numbers), messages=0, ranges=spans
+    )
     await store.log.append(SYSTEM_STREAM, sweep)
     for number in numbers:
         store.execute(ERASE, stream, number)
@@ -48,23 +50,37 @@ async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: S
     remove(store, session)
     (fault,) = faults(store, anchor=anchor)
     assert f"system #{anchor.seq}" in fault
-    assert "never erased" in fault
+    assert "header and facts" in fault
 
 
-async def test_no_deletion_of_a_session_erases_what_stands_in_the_system_stream(store: Store):
+async def test_a_call_cannot_be_erased_together_with_what_it_was(store: Store):
+    """Deleting a session once removed what its calls were, and the log verified."""
     session = await new_session(store)
-    anchor = await write_checkpoint(store.log)
-    await store.log.append(SYSTEM_STREAM, SessionDeleted(who="x", erased_through_seq=anchor.seq))
-    store.execute(ERASE, SYSTEM_STREAM, anchor.seq)
-    remove(store, session)
-    assert f"system #{anchor.seq}" in faults(store, anchor=anchor)[0]
+    started = ToolCallStarted(
+        call_id="c1",
+        tool_name="bash",
+        mode="coding",
+        authority_digest="d" * 64,
+        requested_name="bash",
+        arguments={"cmd": "rm -r src"},
+        effect="exec",
+        timeout_seconds=5.0,
+    )
+    await store.log.append(session, started)
+    seq = last(store, session)
+    await store.delete(session, who="eve")
+    assert store.query("SELECT content FROM events WHERE seq = ? AND stream = ?", seq, session) != [(None,)]
+    store.execute("UPDATE events SET content = NULL, salt = NULL WHERE seq = ?", seq)
+    assert "no erasure is on record" in faults(store)[0]
+    await forge_sweep(store, session, seq)
+    assert "header and facts" in faults(store)[0]
 
 
 async def test_a_version_of_the_settings_cannot_be_swept_away_with_its_event(store: Store):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     store.execute("UPDATE settings_versions SET document = '{}'")
     await forge_sweep(store, SYSTEM_STREAM, last(store, SYSTEM_STREAM))
-    assert "never erased" in faults(store)[0]
+    assert any("header and facts" in fault for fault in faults(store))
 
 
 @pytest.mark.parametrize("what", ["the mode", "the model"])
@@ -85,5 +101,8 @@ async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: 
 async def test_a_sweep_vouches_for_nothing_younger_than_the_day_it_names(store: Store):
     session = await new_session(store)
     await store.log.append(session, renamed("what was done today"))
-    await forge_sweep(store, session, last(store, session), before_us=now_us() - DAY_US)
+    seq = last(store, session)
+    facts = store.query("SELECT facts FROM events WHERE stream = ? AND seq = ?", session, seq)[0][0]
+    await forge_sweep(store, session, seq, before_us=now_us() - DAY_US)
+    store.execute("UPDATE events SET facts = ? WHERE stream = ? AND seq = ?", facts, session, seq)
     assert "no erasure is on record" in faults(store)[0]

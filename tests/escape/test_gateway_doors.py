@@ -211,7 +211,7 @@ async def test_whoever_is_let_in_no_more_is_sent_away(house):
     client = await house.connect(token)
     await client.ask("server.info")
     began = time.monotonic()
-    await house.gateway.credentials.revoke("script", who="test")
+    await house.gateway.credentials.revoke("script", house.office.runs, who="test")
     assert await client.closed() == 4401
     assert time.monotonic() - began < 6
     assert await as_socket(house, bearer(token)) == 401
@@ -239,7 +239,7 @@ async def test_not_reading_does_not_put_off_the_end(narrow_house):
     wire = await Wire.socket(house.port, await house.token("script"), window=4096)
     for number in range(20):
         await wire.send(asking("session.list", number))
-    await house.gateway.credentials.revoke("script", who="test")
+    await house.gateway.credentials.revoke("script", house.office.runs, who="test")
     await asyncio.sleep(1.2)
     await wire.send(asking("session.delete", session_id=sessions[0]))
     async with asyncio.timeout(4):

@@ -20,10 +20,13 @@ class Processes:
     def __init__(self, place: Path) -> None:
         self.root = place / "root"
         (self.root / ".git/hooks").mkdir(parents=True)
+        self.state, self.temporary = place / "state", place / "temporary"
+        self.temporary.mkdir()
         self._environment = {
+            "TMPDIR": str(self.temporary),
             "PATH": os.environ["PATH"],
             "HOME": str(place),
-            "INTERLOCK_STATE_DIR": str(place / "state"),
+            "INTERLOCK_STATE_DIR": str(self.state),
             "WORKSPACE_DIR": str(place / "workspace"),
             "TOOL_ALLOWED_ROOTS": str(self.root),
         }
@@ -42,8 +45,15 @@ class Processes:
         return process
 
     def next_start(self) -> None:
-        words = [sys.executable, "-P", "-m", "interlock", "sessions", "list"]
-        subprocess.run(words, env=self._environment, check=True, capture_output=True)
+        self._run("sessions", "list")
+
+    def events(self, kind: str) -> list[dict]:
+        lines = [orjson.loads(line) for line in self._run("events", "export").splitlines()]
+        return [line for line in lines if line.get("kind") == kind]
+
+    def _run(self, *words: str) -> bytes:
+        command = [sys.executable, "-P", "-m", "interlock", *words]
+        return subprocess.run(command, env=self._environment, check=True, capture_output=True).stdout
 
     def end(self, process: "subprocess.Popen[bytes]") -> dict:
         out, complaints = process.communicate(timeout=4 * SOON_SECONDS)
@@ -102,3 +112,28 @@ def test_a_hook_of_a_command_whose_server_was_killed_is_gone_when_the_next_one_s
     killed.communicate()
     processes.next_start()
     assert not hook.exists()
+    (event,) = processes.events("protected.restored")
+    assert event["stream"] == "system"
+    assert orjson.loads(event["content"]) == {"paths": [str(processes.root / ".git/hooks")]}
+
+
+def test_what_commands_of_a_killed_server_left_is_removed_at_the_next_start_and_no_other(processes):
+    """Their home, their temporary files and what they had written; not those of a server that lives."""
+    spools = processes.state / "outputs"
+    killed, living = (
+        processes.begin(f'echo told; echo x > "$HOME/file"; echo x > "$TMPDIR/file"; {until(name)}')
+        for name in ("never", "later")
+    )
+    for name in ("never", "later"):
+        processes.wait_for(f"begun-{name}")
+    assert (len(list(processes.temporary.rglob("file"))), len(list(spools.rglob("*.*")))) == (4, 4)
+    (processes.temporary / "interlock-mine").mkdir()
+    killed.kill()
+    killed.communicate()
+    # Long enough for what is done beside it.
+    processes.end(processes.begin("sleep 1"))
+    assert (len(list(processes.temporary.rglob("file"))), len(list(spools.rglob("*.*")))) == (2, 2)
+    (processes.root / "later").touch()
+    processes.end(living)
+    assert [path.name for path in processes.temporary.glob("interlock-*")] == ["interlock-mine"]
+    assert list(spools.rglob("*.*")) == []

@@ -224,20 +224,29 @@ async def test_a_deleted_session_gives_nothing_any_more(store):
     from interlock.config.modes import ToolMode
 
     session = await new_session(store)
-    store.execute("UPDATE sessions SET mode = 'coding' WHERE id = ?", session)
-    await store.sessions.delete(session, who="test")
+    await store.switch(*ToolMode).switch(session, ToolMode.coding, who="ada")
+    await store.delete(session, who="test")
     assert await store.manager(ToolMode.coding).get_mode(session) is ToolMode.chat_safe
+    for call in (
+        store.tasks().put(session, "go on", who="eve"),
+        store.sessions.append_message(session, Role.user, "go on"),
+        store.switch(*ToolMode).switch(session, ToolMode.coding, who="eve"),
+    ):
+        with pytest.raises(SessionNotFound):
+            await call
+    await store.erase(session)
     with pytest.raises(SessionNotFound):
         await store.log.append(session, renamed())
     with pytest.raises(SessionNotFound):
         await store.leases.take(session, "w")
-    assert faults(store) == []
 
 
 async def test_what_was_erased_cannot_be_filled_in_again_unseen(store):
     session = await new_session(store)
     await store.sessions.append_message(session, Role.user, "x")
-    await store.sessions.delete(session, who="test")
+    await store.delete(session, who="test")
+    await store.erase(session)
+    assert faults(store) == []
     store.execute("UPDATE messages SET content = 'something else'")
     assert "filled again" in faults(store)[0]
 
@@ -263,7 +272,25 @@ async def test_nothing_beside_the_chain_decides_what_a_checkpoint_covers(store):
     assert any("cut" in fault for fault in faults(store, anchor=anchor))
 
 
-async def test_the_order_of_all_events_cannot_be_changed_unseen(sqlite_store):
+async def test_an_event_cannot_be_moved_behind_the_checkpoint_that_saw_it(sqlite_store):
+    """Between two checkpoints the order of different streams is not proved."""
+    for name in ("one", "two"):
+        await sqlite_store.sessions.create(opened_by="test", session_id=name)
+    await sqlite_store.log.append("one", renamed())
+    await write_checkpoint(sqlite_store.log)
+    await sqlite_store.log.append("two", renamed())
+    places = {
+        name: sqlite_store.query("SELECT position FROM events WHERE stream = ? AND seq = 2", name)[0][0]
+        for name in ("one", "two")
+    }
+    assert faults(sqlite_store) == []
+    sqlite_store.execute("UPDATE events SET position = 1000 WHERE stream = 'one' AND seq = 2")
+    sqlite_store.execute("UPDATE events SET position = ? WHERE stream = 'two' AND seq = 2", places["one"])
+    sqlite_store.execute("UPDATE events SET position = ? WHERE position = 1000", places["two"])
+    assert "it was moved behind that" in faults(sqlite_store)[0]
+
+
+async def test_the_order_of_a_stream_cannot_be_changed_unseen(sqlite_store):
     session = await new_session(sqlite_store)
     await sqlite_store.log.append(session, renamed())
     sqlite_store.execute("UPDATE events SET position = -position")
@@ -275,9 +302,11 @@ async def test_the_order_of_all_events_cannot_be_changed_unseen(sqlite_store):
     [
         "UPDATE events SET hash = 'text'",
         "UPDATE events SET hash = 99999999999",
-        "UPDATE events SET payload = x'ff00'",
+        "UPDATE events SET facts = x'ff00'",
         "UPDATE events SET id = x'ff'",
-        "UPDATE events SET payload = 5",
+        "UPDATE events SET facts = 5",
+        "UPDATE events SET content = x'ff00'",
+        "UPDATE events SET salt = 5",
         "UPDATE stream_heads SET seq = 'many'",
         "UPDATE messages SET role = x'ff'",
         "UPDATE events SET time_us = 'noon'",

@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from interlock.embed import open_gates, tool
+from interlock.events.catalog import merged
 from interlock.events.retention import Retention
 from interlock.events.verify import verify
 from interlock.infra.errors import AuditUnavailable
+from interlock.wiring.office import open_office
 from tests.e2e.shell import Shell, one_line_error
 
 # The log shows `PASSWORD='***REDACTED***'; eval "$PASSWORD"` of it, whatever stands there.
 HIDING = "PASSWORD='{}'; eval \"$PASSWORD\""
-STARTED = "SELECT payload FROM events WHERE kind = 'tool_call.started' ORDER BY seq"
+STARTED = "SELECT facts, content FROM events WHERE kind = 'tool_call.started' ORDER BY seq"
 DAY_US = 86_400_000_000
 
 
@@ -34,7 +36,7 @@ def gates(tmp_path: Path, *tools):
 
 async def started(gate) -> list[dict]:
     rows = await gate._runtime.database.read(lambda db: db.query(STARTED))
-    return [json.loads(row[0]) for row in rows]
+    return [merged(*row) for row in rows]
 
 
 async def test_two_commands_that_are_masked_alike_are_told_apart_and_can_be_shown(tmp_path, folder):
@@ -121,7 +123,8 @@ async def test_it_goes_with_its_session_and_with_its_age(tmp_path, folder):
         old, deleted = await gate.session("coding"), await gate.session("coding")
         for session in (old, deleted):
             await session.call("bash", {"cmd": HIDING.format("echo evil-deed")})
-        await runtime.sessions.delete(deleted.id, who="test")
+        await open_office(runtime).tasks.delete_session(deleted.id, who="test")
+        await runtime.eraser.erase(deleted.id, who="operator")
         (left,) = [path for path in kept.rglob("*") if path.is_file()]
         os.utime(left, (1, 1))
         retention = Retention(runtime.log, runtime.database, 1, forget_before=runtime.sealed.forget_before)
@@ -134,7 +137,7 @@ def test_the_operator_is_shown_it_at_the_command_line(tmp_path, folder):
     interlock = Shell(tmp_path)
     arguments = json.dumps({"cmd": HIDING.format("echo evil-deed > one.txt")})
     interlock("tool", "call", "bash", "--mode", "coding", "--root", "opened", "--args", arguments)
-    session = interlock.json("sessions", "list")[0]["id"]
+    session = interlock.json("sessions", "list", "--group", "all")[0]["id"]
     assert "evil-deed" not in interlock("events", "tree", session).stdout
     assert "echo evil-deed > one.txt" in interlock("events", "given", session, "2").stdout
     assert "no beginning of a call" in one_line_error(interlock, "events", "given", session, "1")

@@ -1,10 +1,14 @@
 """What a server gives back is bounded, masked, and changes nothing."""
 
 import json
+import re
+
+import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import ErrorCode
 from interlock.redaction.redactor import MARK
+from interlock.wiring.foreign import ServerUnreachable
 from tests.integration.mcp.stand import Stand
 
 
@@ -33,8 +37,9 @@ async def test_secrets_that_a_server_was_given_come_back_masked(stand: Stand, mo
     assert set(json.loads(names.replace("'", '"'))) <= {
         *("HOME", "KEY", "OTHER", "LANG", "LC_ALL", "LC_CTYPE", "PATH", "PWD", "TMPDIR", "TZ"),
     }
-    rows = await stand.runtime.database.read(lambda db: db.query("SELECT payload FROM events"))
-    assert not any("correct-horse" in str(row[0]) or "staple-from" in str(row[0]) for row in rows)
+    rows = await stand.runtime.database.read(lambda db: db.query("SELECT facts, content FROM events"))
+    assert MARK in str(rows)
+    assert not re.search("correct-horse|staple-from", str(rows))
 
 
 async def test_a_definition_that_tells_a_secret_is_not_stored(stand: Stand, monkeypatch):
@@ -54,3 +59,16 @@ async def test_instructions_in_a_result_change_nothing(stand: Stand):
     assert (await stand.runtime.authority(ToolMode.chat)).digest == before
     assert (await stand.call("bad__other")).failure.error_code is ErrorCode.MODE_DENIED
     assert (await stand.call("bad__echo", ToolMode.chat)).failure.error_code is ErrorCode.MODE_DENIED
+
+
+@pytest.mark.parametrize("before", ["", "x" * 185])
+async def test_what_a_server_says_when_it_cannot_start_is_masked_before_it_is_cut(
+    stand: Stand, monkeypatch, before
+):
+    monkeypatch.setenv("SOME_WORDS", f"{before}correct-horse/battery-staple")
+    await stand.add_hostile("dies-at-hello", environment=("KEY=env:SOME_WORDS",))
+    with pytest.raises(ServerUnreachable) as failed:
+        await stand.inspect("bad")
+    (event,) = await stand.events("mcp.server_failed")
+    assert "cannot find my settings" in str(failed.value)
+    assert not re.search("correct|xxx", str(failed.value) + event["reason"])

@@ -98,6 +98,7 @@ def found(person: Person) -> list[str]:
         ("UPDATE tasks SET status = 'queued'", "was changed"),
         ("UPDATE tasks SET mode = 'coding'", "was changed"),
         ("UPDATE tasks SET who = 'somebody'", "was changed"),
+        ("UPDATE tasks SET credential_id = 'c_0123456789abcdef'", "was changed"),
         ("UPDATE tasks SET message_seq = 5", "was changed"),
         ("UPDATE tasks SET attempts = 0", "was changed"),
         ("UPDATE tasks SET id = 't_0123456789abcdef'", "is gone"),
@@ -141,7 +142,7 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
         swept = await Retention(runtime.log, runtime.database, 1, lambda: later).sweep()
         assert swept.messages
         assert found(ada) == []
-        await runtime.sessions.delete(session, who="ada")
+        await ada.office.tasks.delete_session(session, who="ada")
         assert found(ada) == []
 
 
@@ -177,7 +178,7 @@ async def test_deleting_sessions_gives_no_day_a_new_budget(tmp_path, monkeypatch
     async with opened(tmp_path, monkeypatch, variables) as ada:
         first = await ada.session(ToolMode.chat_safe)
         assert (await ada.say(first, "say something")).status == "done"
-        await ada.office.runtime.sessions.delete(first, who="ada")
+        await ada.office.tasks.delete_session(first, who="ada")
         again = await ada.say(await ada.session(ToolMode.chat_safe), "say something")
         assert "a day may use 10" in (again.reason or "")
         assert found(ada) == []

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,16 @@ def _can_mount() -> bool:
         subprocess.run(["umount", folder], check=True)
         return True
 
+
+TAKE_ALL = """
+import os, sys
+filler, is_full = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY), False
+while True:
+    try:
+        os.write(filler, b"x" * 4096)
+    except OSError:
+        is_full = is_full or os.write(1, b".")
+"""
 
 mounting = pytest.mark.skipif(not _can_mount(), reason="this user may not mount a file system")
 
@@ -46,6 +57,17 @@ class Disk:
         size = os.fstat(descriptor).st_size
         os.ftruncate(descriptor, max(0, size - leaving))
         os.close(descriptor)
+
+    @contextmanager
+    def kept_full(self) -> Iterator[None]:
+        """Another program takes whatever is free, again and again."""
+        program = [sys.executable, "-c", TAKE_ALL, str(self._filler)]
+        with subprocess.Popen(program, stdout=subprocess.PIPE) as taking:
+            try:
+                taking.stdout.read(1)
+                yield
+            finally:
+                taking.kill()
 
     def free(self) -> None:
         self._filler.unlink()

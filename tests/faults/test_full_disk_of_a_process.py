@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock.infra.logging import Log, show_log
+from interlock.store.database import StoreConfig, open_database
 from tests.doubles.openai_answers import called, said
 from tests.doubles.openai_server import OpenAIServer
 from tests.e2e.agent.place import Place
@@ -68,10 +69,11 @@ async def test_a_command_on_a_full_disk_is_one_sentence_and_exit_1(tmp_path, new
     with small_disk(tmp_path / "state", size="8m", inodes=2000) as disk:
         place = _furnished(tmp_path, new_state, sqlite_template)
         place.variables["MODEL"] = 'scripted:["ok"]'
+        open_database(StoreConfig(f"sqlite:///{place.state}/interlock.db")).close()
         disk.fill()
         ran = await place.run("exec", "hello", expect=1)
         (sentence,) = ran.stderr.splitlines()
-        assert "has no space left to grow; nothing was written" in sentence
+        assert "is full: nothing new is written until it has 5 MiB free" in sentence
         assert ran.stdout == ""
         disk.free()
         assert (await place.run("exec", "hello")).stdout == "ok\n"
@@ -82,7 +84,7 @@ async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(place):
     await place.run("exec", "hello")
     for words in (
         ("sessions", "export", place.session),
-        ("sessions", "list"),
+        ("sessions", "list", "--group", "all"),
         ("events", "tree", place.session),
     ):
         code, told = await _into(place, FULL, 1, *words)

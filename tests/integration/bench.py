@@ -2,6 +2,7 @@
 
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
+from interlock.events.tree import payload_of
 from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
@@ -34,11 +35,9 @@ class Bench:
         )
 
     def events(self) -> list[tuple[str, dict]]:
-        import orjson
-
         with self.store.database.reading() as connection:
             stored = list(whole_stream(connection, self.session_id))[1:]
-        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
+        return [(event.header.kind, payload_of(event)) for event in stored]
 
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.events()]

@@ -39,7 +39,7 @@ async def test_it_is_entered_once_whoever_enters_it(store):
 async def test_an_entry_that_was_changed_is_found(store):
     one = authority("a")
     await AuthorityBook(store.log).enter(one)
-    store.execute("UPDATE events SET payload = replace(payload, 'allowed', 'ALLOWED')")
+    store.execute("UPDATE events SET facts = replace(facts, 'allowed', 'ALLOWED')")
     with store.database.reading() as connection:
         assert verify(connection).faults
         assert look_up(connection, one.digest)["genuine"] is False

@@ -24,7 +24,10 @@ async def filled(store: Store) -> None:
     session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
     await store.sessions.append_message(session.id, Role.user, "hello")
     gone = await store.sessions.create(opened_by="test", session_id="gone")
-    await store.sessions.delete(gone.id, who="test")
+    await store.delete(gone.id, who="test")
+    erased = await store.sessions.create(opened_by="test", session_id="erased", title="secret plans")
+    await store.delete(erased.id, who="test")
+    await store.erase(erased.id)
     asked = Asking(store, (await store.sessions.create(opened_by="test", session_id="asked")).id)
     await asked.ask()
     for name in ("gone_on", "parked"):
@@ -52,7 +55,9 @@ def contents(store: Store) -> dict:
     found = {
         table: store.query(f"SELECT * FROM {table} ORDER BY {order}") for table, order in tables.items()
     }
-    found["events"] = store.query("SELECT stream, seq, payload, hash FROM events ORDER BY stream, seq")
+    found["events"] = store.query(
+        "SELECT stream, seq, facts, content, salt, content_hash, hash FROM events ORDER BY stream, seq"
+    )
     return found
 
 

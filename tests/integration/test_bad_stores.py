@@ -102,6 +102,27 @@ def test_a_schema_nobody_knows_is_left_untouched(sqlite_config):
     assert "unknown schema" in refused(sqlite_config.path, StoreForeign)
 
 
+OLD_COLUMNS = (
+    "ALTER TABLE events RENAME COLUMN facts TO payload",
+    "ALTER TABLE events RENAME COLUMN content_hash TO payload_hash",
+    "ALTER TABLE events DROP COLUMN content",
+    "ALTER TABLE events DROP COLUMN salt",
+)
+
+
+def test_a_store_of_0_1_is_refused(store_config):
+    """It has the schema's number, and other columns."""
+    connection = store_config.connect()
+    for statement in OLD_COLUMNS:
+        connection.change(statement)
+    connection.close()
+    with pytest.raises(StoreForeign) as raised:
+        open_database(store_config)
+    new = "state folder (INTERLOCK_STATE_DIR)" if store_config.is_sqlite else "database (DATABASE_URL)"
+    assert "was made by Interlock 0.1" in str(raised.value)
+    assert f"start with a new {new}" in str(raised.value)
+
+
 def test_a_damaged_database_is_said_to_be_damaged(sqlite_config):
     content = bytearray(sqlite_config.path.read_bytes())
     content[100:4000] = os.urandom(3900)
@@ -184,7 +205,7 @@ async def call_through(store, session_id: str, tool: DeclaredTool) -> None:
 async def test_on_a_full_disk_no_tool_runs_and_nothing_is_damaged(tmp_path):
     from interlock.events.verify import verify
 
-    folder = mounted(tmp_path, "size=2m")
+    folder = mounted(tmp_path, "size=8m")
     store = open_store(config_at(folder / "state" / "interlock.db"))
     try:
         session = await store.sessions.create(opened_by="test")

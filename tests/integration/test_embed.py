@@ -12,6 +12,7 @@ from pydantic import Field
 from interlock import embed
 from interlock.embed import ErrorCode, ModeNotOpen, ToolError, ToolResult, open_gates, tool
 from interlock.infra.errors import ConfigurationError
+from tests.logs import capture_logs
 
 
 @tool(modes=["chat", "coding"], effect="read")
@@ -89,6 +90,7 @@ async def test_what_a_mode_does_not_allow_is_neither_offered_nor_run(folder):
         assert "publish" not in names
         refused = await session.call("publish", {"text": "x"})
         assert refused.failure.error_code is ErrorCode.MODE_DENIED
+        assert 'can switch it (switch("coding"))' in refused.failure.next_action
         await session.switch("coding")
         assert await session.mode() == "coding"
         assert (await session.call("publish", {"text": "abc", "times": 2})).stdout == '{"published":6}'
@@ -110,6 +112,16 @@ async def test_the_operators_environment_is_the_ceiling(folder, monkeypatch):
     async with gates(folder, "coding") as opened:
         result = await (await opened.session("coding")).call("publish", {"text": "x"})
     assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+
+
+async def test_the_operator_restricts_own_tools_to_fewer_modes(folder, monkeypatch):
+    monkeypatch.setenv("TOOL_MODES", "days_until=coding")
+    async with gates(folder, "chat") as opened:
+        refused = await (await opened.session("chat")).call("days_until", {})
+    assert refused.failure.error_code is ErrorCode.MODE_DENIED
+    with pytest.raises(ConfigurationError, match="TOOL_MODES: there is no tool named 'days_until'"):
+        async with gates(folder, tools=()):
+            pass
 
 
 async def test_a_session_goes_on_in_the_next_process_and_can_be_undone(folder):
@@ -237,11 +249,48 @@ async def test_one_folder_is_not_taken_for_a_list_of_letters(given):
             pass
 
 
-async def test_what_changes_things_must_name_a_switch(folder):
+@pytest.mark.parametrize("switch", ["TOOL_SHELL_ENABLED", "TOOL_FS_ENABLED"])
+async def test_what_changes_things_and_names_no_switch_is_off_with_commands(folder, monkeypatch, switch):
     @tool(modes=["coding"], effect="write")
-    def writes() -> None:
+    def writes() -> str:
         """Write."""
+        return "written"
 
-    with pytest.raises(ValueError, match="must name a policy switch"):
-        async with gates(folder, "coding", tools=[writes]):
-            pass
+    async with gates(folder, "coding", tools=[writes]) as opened:
+        assert str(await (await opened.session("coding")).call("writes")) == "written"
+    monkeypatch.setenv(switch, "false")
+    async with gates(folder, "coding", tools=[writes]) as opened:
+        refused = await (await opened.session("coding")).call("writes")
+    assert refused.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+
+
+async def test_a_bare_decorator_makes_a_tool_that_no_mode_offers(folder):
+    @tool
+    def bare(text: str) -> str:
+        """Say it again."""
+        return text
+
+    assert (bare.name, bare.description, bare.effect) == ("bare", "Say it again.", embed.Effect.exec)
+    assert set(bare.parameters["properties"]) == {"text"}
+    with capture_logs() as logs:
+        async with gates(folder, "chat", "plan", "coding", tools=[bare]) as opened:
+            for mode in ("chat_safe", "chat", "plan", "coding"):
+                session = await opened.session(mode)
+                assert "bare" not in [each["function"]["name"] for each in await session.offered()]
+                refused = (await session.call("bare", {"text": "x"})).failure
+                assert refused.error_code is ErrorCode.MODE_DENIED
+                assert '@tool(modes=["chat", "coding"], effect="read")' in refused.next_action
+    assert "tool_registered_with_default_modes" in [line["event"] for line in logs]
+
+
+async def test_a_decorator_with_modes_alone_counts_as_the_most_dangerous(folder, monkeypatch):
+    @tool(modes=["chat"])
+    def undeclared() -> str:
+        """Do something."""
+        return "done"
+
+    async with gates(folder, "chat", tools=[undeclared]) as opened:
+        assert str(await (await opened.session("chat")).call("undeclared")) == "done"
+    monkeypatch.setenv("TOOL_SHELL_ENABLED", "false")
+    async with gates(folder, "chat", tools=[undeclared]) as opened:
+        assert not (await (await opened.session("chat")).call("undeclared")).ok

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from interlock.events import export as events_export
-from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.catalog import SYSTEM_STREAM, merged
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.export import begin_events, events_page, export_events
 from interlock.infra.errors import SessionNotFound
@@ -43,7 +43,7 @@ async def test_a_session_is_its_line_its_messages_and_its_events(store, page):
     assert (told[0]["id"], told[0]["title"], told[0]["last_seq"]) == ("talk", "a", 7)
     assert [line["content"] for line in told[1:7]] == [f"message {number}" for number in range(6)]
     assert [line["seq"] for line in told[7:]] == [1, 2, 3, 4, 5, 6, 7]
-    assert told[7]["payload"]["title"] == "a"
+    assert merged(told[7]["facts"], told[7]["content"])["title"] == "a"
     assert len(told[7]["hash"]) == 64
 
 
@@ -65,7 +65,7 @@ async def test_what_is_said_during_an_export_is_not_half_in_it(store, page):
 
 async def test_a_session_that_is_not_there_is_refused_at_once(store):
     gone = await talk(store)
-    await store.sessions.delete(gone, who="test")
+    await store.delete(gone, who="test")
     for session in (gone, "nobody"):
         with store.database.reading() as connection, pytest.raises(SessionNotFound):
             next(export_lines(connection, session))

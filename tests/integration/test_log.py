@@ -7,9 +7,9 @@ import pytest
 from interlock.events.catalog import SYSTEM_STREAM, SessionArchived, SessionRenamed
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.feed import START, Cursor, end_of_log, read_all, read_stream, whole_stream
-from interlock.events.ledger import Scope
+from interlock.events.ledger import Condition, Scope
 from interlock.events.verify import verify
-from interlock.infra.errors import PersonError, SessionFenced, SessionNotFound, StoreError
+from interlock.infra.errors import ConditionChanged, PersonError, SessionFenced, SessionNotFound, StoreError
 from tests.conftest import Store, open_store
 
 
@@ -53,6 +53,33 @@ async def test_fifty_writers_at_once_leave_no_gap(store):
     assert report(store).ok
 
 
+async def test_one_transaction_records_to_several_streams_all_or_nothing(store):
+    first, second = await new_session(store), await new_session(store)
+    grown: set[str] = set()
+    stop = store.log.listen(grown.update)
+
+    def work(transaction):
+        transaction.on(second).record(renamed("b"))
+        return transaction.record(renamed("a"))
+
+    def failing(transaction):
+        work(transaction)
+        raise PersonError("no")
+
+    with pytest.raises(PersonError):
+        await store.log.transact(first, failing)
+    assert not grown
+    await store.log.transact(first, work)
+    stop()
+    assert grown == {first, second}
+    with store.database.reading() as connection:
+        assert [[e.header.seq for e in whole_stream(connection, each)] for each in (first, second)] == [
+            [1, 2],
+            [1, 2],
+        ]
+    assert report(store).ok
+
+
 async def test_what_is_noted_keeps_its_place_and_shares_the_next_commit(store):
     session = await new_session(store)
     noted = [store.log.note(session, store.log.draft(renamed(name))) for name in "ab"]
@@ -63,6 +90,41 @@ async def test_what_is_noted_keeps_its_place_and_shares_the_next_commit(store):
     assert waited_for.seq == 4
     assert noted[0].result()[0].time_us == waited_for.time_us
     assert report(store).ok
+
+
+async def test_a_unit_whose_condition_is_not_met_is_refused_alone(store):
+    """Everything is queued before the writer can take it: one group."""
+    session, other = await new_session(store), await new_session(store)
+    is_titled = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND title = ?)"
+    met, unmet = (Condition(is_titled, (session, title)) for title in ("", "another"))
+
+    def queued(stream: str, title: str, condition: Condition | None = None):
+        return store.log.see_through(stream, store.log.draft(renamed(title)), condition=condition)
+
+    before = store.log.note(session, store.log.draft(renamed("a")))
+    refused = [queued(session, title, unmet) for title in "bc"]
+    after, with_another = queued(session, "d"), queued(session, "e", met)
+    elsewhere = [queued(other, "f", met), queued(other, "g", unmet), queued(other, "h")]
+    results = await asyncio.gather(
+        before, *refused, after, with_another, *elsewhere, return_exceptions=True
+    )
+    told = [each if isinstance(each, ConditionChanged) else each[0].seq for each in results]
+    assert [each for each in told if isinstance(each, int)] == [2, 3, 4, 2, 3]
+    assert [type(each) for each in told if not isinstance(each, int)] == [ConditionChanged] * 3
+    with store.database.reading() as connection:
+        titles = [event.event().title for event in list(whole_stream(connection, session))[1:]]
+        # What a caller was told of is what is stored.
+        hashes = {event.hash for each in (session, other) for event in whole_stream(connection, each)}
+    assert titles == ["a", "d", "e"]
+    assert {each[0].hash for each in results if not isinstance(each, Exception)} <= hashes
+    assert report(store).ok
+
+
+async def test_a_condition_under_a_lease_that_was_lost_is_refused_as_lost(store):
+    session = await new_session(store)
+    unmet = Condition("1 = ?", (2,))
+    with pytest.raises(SessionFenced):
+        await store.log.see_through(session, store.log.draft(renamed("a")), token=7, condition=unmet)
 
 
 async def test_what_is_noted_is_written_by_itself_after_a_moment_or_when_somebody_hurries(store):
@@ -207,11 +269,11 @@ async def test_the_tail_never_passes_an_open_transaction(postgres_server, reques
         session = await new_session(store)
         slow, insert = (
             config.connect(),
-            "INSERT INTO events (id, stream, seq, time_us, kind, payload_hash, ",
+            "INSERT INTO events (id, stream, seq, time_us, kind, facts, ",
         )
-        insert += "prev_hash, hash) VALUES ('x', 'slow', 1, 0, 'k', ?, ?, ?)"
+        insert += "prev_hash, hash) VALUES ('x', 'slow', 1, 0, 'k', '{}', ?, ?)"
         slow.begin(write=True)
-        slow.change(insert, (b"", b"", b""))
+        slow.change(insert, (b"", b""))
         await store.log.append(session, renamed("fast"))
 
         def streams(after: Cursor, store: Store = store) -> list:

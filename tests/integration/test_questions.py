@@ -212,7 +212,7 @@ async def test_a_worker_that_lost_its_session_asks_nothing(asking):
     await asking.desk.answer(question.id, {"confirmed": True}, who="ada")
 
 
-async def test_deleting_a_session_erases_what_was_asked_and_answered(asking):
+async def test_erasing_a_session_erases_what_was_asked_and_answered(asking):
     kept = Asking(asking.store, (await asking.store.sessions.create(opened_by="test")).id)
     other = await kept.ask()
     answered = await asking.ask({"type": "feedback", "message": "What about violets?"})
@@ -220,9 +220,12 @@ async def test_deleting_a_session_erases_what_was_asked_and_answered(asking):
     still_open = await asking.ask({"type": "confirmation", "message": "More violets?"})
     closed = await asking.ask()
     await asking.desk.expire(closed.id, reason="no violets", who="ada")
-    await asking.store.sessions.delete(asking.session_id, who="ada")
+    await asking.store.delete(asking.session_id, who="ada")
+    assert "violets" in str(asking.store.query("SELECT * FROM questions"))
+    assert faults(asking.store) == []
+    await asking.store.erase(asking.session_id)
     assert "violets" not in str(asking.store.query("SELECT * FROM questions"))
-    assert "violets" not in str(asking.store.query("SELECT payload FROM events"))
+    assert "violets" not in str(asking.store.query("SELECT facts, content FROM events"))
     for question in (answered, still_open, closed):
         with pytest.raises(QuestionNotFound):
             await asking.desk.answer(question.id, {"confirmed": True}, who="ada")
@@ -242,11 +245,21 @@ async def test_known_secrets_are_in_no_question_and_no_answer(asking):
     await asking.desk.answer(question.id, {"other": f"no, {SECRET}"}, who=f"ada {SECRET}")
     stored = str(asking.store.query("SELECT * FROM questions"))
     assert SECRET not in stored
-    assert SECRET not in str(asking.store.query("SELECT payload FROM events"))
+    assert SECRET not in str(asking.store.query("SELECT facts, content FROM events"))
     assert (await asking.desk.get(question.id)).answer == {"choices": [], "other": f"no, {MARK}"}
     (started,) = asking.tree()
     assert [child["payload"]["redacted"] for child in started["children"]] == [True, True, True]
     assert faults(asking.store) == []
+
+
+async def test_a_secret_in_the_reason_for_closing_is_told_with_the_call(asking):
+    question = await asking.ask(CONFIRMATION)
+    await asking.desk.expire(question.id, reason=f"not while {SECRET} is valid", who="ada")
+    *_, expired, failed = asking.store.query("SELECT kind, facts, content FROM events ORDER BY seq")
+    assert (expired[0], failed[0]) == ("ask_user.expired", "tool_call.failed")
+    for _, facts, content in (expired, failed):
+        assert MARK in content
+        assert '"redacted":true' in facts
 
 
 async def test_a_question_that_makes_no_sense_without_its_secret_is_refused(asking):

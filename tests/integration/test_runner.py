@@ -244,6 +244,23 @@ async def test_long_output_is_cut_and_told(bench):
     assert loud.events()[-1][1]["truncated_lines"] is True
 
 
+async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(bench):
+    """A result may carry the bytes that its call asked for; what it claims beyond the read limit is cut."""
+    given = [(100, 200), (100, 0), (400_000, 10**9), (2, 1)]
+    left = iter(given)
+
+    def answer(_arguments, _context):
+        lines, asked = next(left)
+        return ToolResult(stdout="x\n" * lines, stderr="y" * 99, asked_bytes=asked)
+
+    loud = bench(DeclaredTool(run=answer), max_output_lines=3, max_output_bytes=20)
+    more, usual, beyond, less = [await loud.call() for _ in given]
+    assert (more.stdout, more.stderr, more.truncated_lines) == ("x\n" * 100, "y" * 20, False)
+    assert (usual.stdout, usual.truncated_lines) == ("x\n" * 3, True)
+    assert (len(beyond.stdout), beyond.truncated_bytes) == (524288, True)
+    assert less.stdout == "x\n" * 2
+
+
 async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(bench):
     seen = []
 
@@ -324,3 +341,113 @@ async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
     echo.authority = compile_authority(echo.registry, Situation(mode=ToolMode.chat_safe, settings=denied))
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
     assert echo.events()[-1][1]["layer"] == "settings"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("echo", {"text": f"the key is {SECRET}"}),
+        (f"echo {SECRET}", {}),
+        ("x" * 60 + SECRET, {}),
+        ("echo", {f"field-{SECRET}": 1}),
+        ("echo", {"text": 5, "password": "correct horse"}),
+    ],
+)
+async def test_whatever_is_masked_of_a_call_is_told_with_its_outcome(bench, name, arguments):
+    echo = bench()
+    await echo.call(arguments, name=name)
+    kind, outcome = echo.events()[-1]
+    assert MARK[:4] in str(outcome) or kind == "tool_call.completed"
+    assert outcome["redacted"] is True
+    assert SECRET[:8] not in str(echo.events())
+
+
+async def test_a_text_that_could_not_be_stored_was_not_masked(bench):
+    def odd(_arguments, _context):
+        raise ToolError(ErrorCode.EXECUTION_ERROR, "half a character: \ud800", "Go on.")
+
+    failing = bench(DeclaredTool(run=odd))
+    await failing.call()
+    assert failing.events()[-1][1]["redacted"] is False
+
+
+async def test_what_a_tool_masked_itself_is_told_too(bench):
+    def masks(arguments, _context):
+        if arguments["text"] == "raise":
+            raise ToolError(ErrorCode.EXECUTION_ERROR, f"it said {MARK}", "Go on.", redacted=True)
+        return ToolResult(stdout=f"it said {MARK}", redacted=True)
+
+    masking = bench(DeclaredTool(run=masks))
+    for text in ("return", "raise"):
+        result = await masking.call({"text": text})
+        assert (result.redacted, masking.events()[-1][1]["redacted"]) == (True, True)
+    refusing = bench(DeclaredTool(refusal=ToolError(ErrorCode.PATH_DENIED, MARK, "Go on.", redacted=True)))
+    await refusing.call()
+    assert refusing.events()[-1][1]["redacted"] is True
+
+
+# -- what a refused call was given ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "kept"),
+    [
+        ("nonsense", '{"path": "a"}', {"path": "a"}),
+        ("nonsense", {"path": "a"}, {"path": "a"}),
+        ("echo", '{"text": 5}', {"text": 5}),
+        ("echo", "not json", "not json"),
+        ("echo", f'{{"text": "{SECRET}', f'{{"text": "{MARK}'),
+        ("echo", f'{{"more": "{SECRET}"}}', {"more": MARK}),
+        ("echo", '["a list"]', '["a list"]'),
+        ("echo", b"\xff\x00", "\ufffd\ufffd"),
+        ("echo", "\ud800", "\ufffd"),
+        ("echo", {"text": {1, 2}}, {"text": [1, 2]}),
+        ("echo", None, None),
+        ("echo", "", {}),
+    ],
+)
+async def test_a_call_that_is_refused_keeps_what_it_was_given(bench, name, given, kept):
+    refusing = bench(DeclaredTool(parameters={"type": "object", "properties": {}, "required": ["x"]}))
+    assert not (await refusing.call(given, name=name)).ok
+    ((kind, payload),) = refusing.events()
+    assert kind == "tool_call.failed"
+    assert payload["arguments"] == kept
+    assert payload["redacted"] is (MARK in str(kept))
+
+
+async def test_a_call_that_is_denied_keeps_what_it_was_given(bench):
+    denied = bench(file_reader())
+    await denied.call(f'{{"path": "{SECRET}/a"}}')
+    ((kind, payload),) = denied.events()
+    assert (kind, payload["arguments"], payload["redacted"]) == (
+        "tool_call.denied",
+        {"path": f"{MARK}/a"},
+        True,
+    )
+
+
+async def test_what_a_refused_call_was_given_is_bounded(bench):
+    echo = bench(DeclaredTool(parameters={"type": "object", "properties": {}}))
+    texts = ("x" * 5000, "not json " * 1000, "[" * 100_000)
+    for given in ({"a": texts[0]}, {"b": ["y"] * 200_000}, {"c": "z" * 9_000_000}, *texts[1:]):
+        await echo.call(given)
+        kept = echo.events()[-1][1]["arguments"]
+        assert len(str(kept)) < 4200
+        assert "characters, sha256 " in str(kept)
+
+
+async def test_a_command_that_is_refused_is_kept_whole(bench):
+    shell = bench(DeclaredTool("sh", modes=frozenset({ToolMode.coding}), effect=Effect.exec))
+    await shell.call({"text": "echo " + "x" * 50_000})
+    ((kind, payload),) = shell.events()
+    assert (kind, len(payload["arguments"]["text"])) == ("tool_call.denied", 50_005)
+
+
+async def test_a_call_that_ran_has_its_arguments_once(bench):
+    def fails(_arguments, _context):
+        raise ToolError(ErrorCode.EXECUTION_ERROR, "no", "Go on.")
+
+    failing = bench(DeclaredTool(run=fails))
+    await failing.call({"text": "a"})
+    (_, started), (_, failed) = failing.events()
+    assert (started["arguments"], failed["arguments"]) == ({"text": "a"}, None)

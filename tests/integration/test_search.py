@@ -82,7 +82,7 @@ async def test_a_session_has_a_few_matches_and_leaves_room_for_others(store):
 async def test_what_was_deleted_is_never_found_and_what_was_archived_is(store):
     gone = await talk(store, "needle", title="needle")
     kept = await talk(store, "needle")
-    await store.sessions.delete(gone, who="test")
+    await store.delete(gone, who="test")
     await store.sessions.archive(kept, who="test")
     assert [place[:2] for place in found(store, "needle")] == [(kept, 2)]
 

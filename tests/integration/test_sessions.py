@@ -10,8 +10,8 @@ from interlock.events.feed import read_stream
 from interlock.events.verify import verify
 from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreConflict, StoreError
 from interlock.redaction.redactor import MARK, Redactor
-from interlock.session.manager import SessionManager
-from interlock.session.models import Role, SessionKind
+from interlock.session.erasure import SessionEraser
+from interlock.session.models import Role, SessionGroup, SessionKind
 from tests.conftest import open_store
 from tests.logs import capture_logs
 
@@ -105,6 +105,20 @@ async def test_sessions_are_listed_by_their_last_use(store):
     assert ids[1] in [s.id for s in await store.sessions.list_sessions()]
 
 
+async def test_what_single_commands_made_is_filed_apart_from_chats(store):
+    made = {who: (await store.sessions.create(opened_by=who)).id for who in ("cli", "exec", "tool call")}
+
+    async def listed(**wanted):
+        return {session.id for session in await store.sessions.list_sessions(**wanted)}
+
+    assert await listed() == {made["cli"]}
+    assert await listed(group=SessionGroup.commands) == {made["exec"], made["tool call"]}
+    assert await listed(group=SessionGroup.all) == set(made.values())
+    await store.sessions.archive(made["exec"], who="test")
+    assert await listed(group=SessionGroup.commands) == {made["tool call"]}
+    assert await listed(group=SessionGroup.commands, limit=1, offset=1) == set()
+
+
 @pytest.mark.parametrize("name", ["system", "", "a b", "a.b", "*", "x" * 65, "é", "a\n"])
 async def test_an_id_that_would_be_ambiguous_is_refused(store, name):
     if name == "":
@@ -125,27 +139,23 @@ async def test_an_id_can_be_taken_once_and_a_clash_hurts_nobody_else(store):
     assert all(isinstance(clash, StoreConflict) for clash in clashes)
 
 
-async def test_others_go_on_while_the_files_of_a_deleted_session_are_removed(store):
+async def test_others_go_on_while_the_files_of_an_erased_session_are_removed(store):
     """There may be tens of thousands of them."""
     may_end = threading.Event()
 
     def forget(_session_id):
         assert may_end.wait(10)
 
-    sessions = SessionManager(
-        *(store.database, store.log, Redactor()),
-        default_mode=ToolMode.chat_safe,
-        open_modes=frozenset(),
-        forgetting=[forget],
-    )
-    session = await sessions.create(opened_by="test")
-    deleting = asyncio.create_task(sessions.delete(session.id, who="ada"))
+    session = await store.sessions.create(opened_by="test")
+    await store.delete(session.id, who="ada")
+    eraser = SessionEraser(store.database, store.log, [forget])
+    erasing = asyncio.create_task(eraser.erase(session.id, who="ada"))
     async with asyncio.timeout(5):
-        while store.query("SELECT 1 FROM sessions WHERE deleted_us IS NULL"):
+        while store.query("SELECT 1 FROM stream_heads WHERE closed_us IS NULL AND stream <> 'system'"):
             await asyncio.sleep(0.01)
-    assert not deleting.done()
+    assert not erasing.done()
     may_end.set()
-    await deleting
+    await erasing
 
 
 async def test_what_one_place_cannot_erase_keeps_no_other_and_is_tried_again(store):
@@ -155,45 +165,61 @@ async def test_what_one_place_cannot_erase_keeps_no_other_and_is_tried_again(sto
         asked.append(("stubborn", session_id))
         raise PermissionError(13, "Permission denied", "/state/kept")
 
-    sessions = SessionManager(
-        *(store.database, store.log, Redactor()),
-        default_mode=ToolMode.chat_safe,
-        open_modes=frozenset(),
-        forgetting=[stubborn, lambda session_id: asked.append(("willing", session_id))],
-    )
-    one, _other = [(await sessions.create(opened_by="test")).id for _ in range(2)]
+    forgetting = [stubborn, lambda session_id: asked.append(("willing", session_id))]
+    eraser = SessionEraser(store.database, store.log, forgetting)
+    one, other = [(await store.sessions.create(opened_by="test")).id for _ in range(2)]
+    for session in (one, other):
+        await store.delete(session)
     with capture_logs() as logs:
-        await sessions.delete(one, who="ada")
-        await sessions.finish_deletions()
+        await eraser.erase(one, who="ada")
+        await eraser.finish()
     assert asked == [("stubborn", one), ("willing", one)] * 2
     assert [(line["event"], line["session_id"], line["path"]) for line in logs] == [
         ("files_not_erased", one, "/state/kept")
     ] * 2
 
 
-async def test_deleting_erases_what_was_said_for_good(store):
+async def test_deleting_hides_a_session_and_erasing_takes_what_was_said_for_good(store):
     session = await store.sessions.create(opened_by="test", title="plans for the-moon")
     await store.sessions.append_message(session.id, Role.user, "go to the-moon")
-    await store.sessions.delete(session.id, who="someone")
+    await store.delete(session.id, who="someone")
+    assert await store.sessions.list_sessions(group=SessionGroup.all, include_archived=True) == []
     for call in (
         store.sessions.get(session.id),
         store.sessions.transcript(session.id),
         store.sessions.append_message(session.id, Role.user, "again"),
         store.sessions.rename(session.id, "x", who="t"),
-        store.sessions.delete(session.id, who="t"),
+        store.delete(session.id, who="t"),
     ):
         with pytest.raises(SessionNotFound):
             await call
-    dump = str([store.query(f"SELECT * FROM {table}") for table in ("events", "messages", "sessions")])
-    assert "the-moon" not in dump
-    assert "someone" in dump
+    assert dump(store).count("the-moon") == 3
+    await store.erase(session.id, who="operator")
+    assert "the-moon" not in dump(store)
+    assert "someone" in dump(store)
+    with pytest.raises(PersonError, match="erased already"):
+        await store.erase(session.id)
+
+
+def dump(store) -> str:
+    return str([store.query(f"SELECT * FROM {table}") for table in ("events", "messages", "sessions")])
+
+
+async def test_only_a_deleted_session_is_erased(store):
+    session = await store.sessions.create(opened_by="test", title="plans")
+    with pytest.raises(PersonError, match="is not deleted"):
+        await store.erase(session.id)
+    with pytest.raises(SessionNotFound):
+        await store.erase("nobody")
+    assert "plans" in dump(store)
 
 
 async def test_erased_text_is_gone_from_the_file_itself(sqlite_store):
     session = await sqlite_store.sessions.create(opened_by="test")
     for number in range(50):
         await sqlite_store.sessions.append_message(session.id, Role.user, f"canary-{number} " * 50)
-    await sqlite_store.sessions.delete(session.id, who="test")
+    await sqlite_store.delete(session.id, who="test")
+    await sqlite_store.erase(session.id)
     sqlite_store.close()
     files = [path for path in sqlite_store.config.path.parent.rglob("*") if path.is_file()]
     assert files

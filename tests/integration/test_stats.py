@@ -152,19 +152,19 @@ async def test_tasks_count_on_the_day_they_ended(store):
     assert [day.tasks for day in stats(store, 3, zone=zone).days] == [0, 1, 1]
 
 
-BROKEN = (None, "no json", "[1, 2]", "7", '"text"', "null", "", '{"input_tokens": null, "model": null}')
+BROKEN = ("no json", "[1, 2]", "7", '"text"', "null", "", '{"input_tokens": null, "model": null}')
 
 
-async def test_what_was_erased_or_broken_is_counted_and_does_not_stop_the_rest(store, tell):
+async def test_what_is_broken_is_counted_and_does_not_stop_the_rest(store, tell):
     await tell(NOON, turn(), *[turn() for _ in BROKEN], denied("bash"), failed("bash"))
     numbers = [row[0] for row in store.query("SELECT seq FROM events ORDER BY seq")]
-    for seq, payload in zip(numbers[1:], BROKEN, strict=False):
-        store.execute("UPDATE events SET payload = ? WHERE seq = ?", payload, seq)
-    store.execute("UPDATE events SET payload = NULL WHERE seq >= ?", numbers[-2])
+    for seq, facts in zip(numbers[1:], BROKEN, strict=False):
+        store.execute("UPDATE events SET facts = ? WHERE seq = ?", facts, seq)
+    store.execute("UPDATE events SET facts = '{}' WHERE seq >= ?", numbers[-2])
     told = stats(store, 1)
     (day,) = told.days
     assert (day.turns, day.denials, day.errors, day.input_tokens) == (1 + len(BROKEN), 1, 1, 10)
-    assert day.by_model == {"m": Tokens(10, 1)}
+    assert day.by_model == {"m": Tokens(10, 1), "": Tokens()}
     assert (told.denials_by_tool, told.errors_by_class) == ({}, {})
 
 

@@ -61,7 +61,9 @@ class Writer:
 
     async def work(self, task: str = "t_1") -> str:
         """A task with a call and two turns, to its end."""
-        queued = await self(work.TaskQueued(task_id=task, message_seq=2, who="ada"), task=task)
+        queued = await self(
+            work.TaskQueued(task_id=task, message_seq=2, who="ada", mode="chat_safe"), task=task
+        )
         begun = await self(started(task), queued, task)
         agent = await self(work.AgentStarted(task_id=task, agent="", agent_hash="", model="m"), begun, task)
         first = await self(turn(1), agent, task)
@@ -108,14 +110,15 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
     writer.clock()
     (root,) = told(store, task_id="t_1").roots
     assert {name for node in every([root]) for name in node} == {
-        *("event_id", "kind", "time_us", "seq", "task_id", "parent", "payload", "children"),
-        *("duration_ms", "tokens", "cost"),
+        *("event_id", "kind", "time_us", "seq", "task_id", "parent", "payload", "is_erased", "children"),
+        *("duration_ms", "tokens", "cost", "cost_at_least"),
     }
     assert (root["event_id"], root["kind"], root["task_id"], root["parent"]) == (
         *(queued, "task.queued", "t_1"),
         None,
     )
-    assert root["payload"] == {"task_id": "t_1", "message_seq": 2, "who": "ada"}
+    queued = {"task_id": "t_1", "message_seq": 2, "who": "ada", "mode": "chat_safe", "credential_id": ""}
+    assert root["payload"] == queued
     # Queued as number 2, finished as number 12.
     assert root["duration_ms"] == 10.0
     assert only([root], "task.started")["duration_ms"] == 9.0
@@ -132,14 +135,25 @@ async def test_a_task_is_a_tree_with_times_tokens_and_costs(store, writer):
     orjson.dumps(root)
 
 
-async def test_a_model_without_a_price_leaves_the_sum_without_a_cost(store, writer):
+async def test_a_model_without_a_price_leaves_the_sum_unknown_and_says_what_is_known(store, writer):
     await writer.work()
     prices = {100: Decimal(1)}
     (root,) = told(store, lambda _m, given, _t: prices.get(given), task_id="t_1").roots
-    assert "cost" not in root
+    assert (root["cost"], root["cost_at_least"]) == (None, 1.0)
     assert root["tokens"] == {"input": 300, "output": 30}
     assert only([root], "turn.completed", 0)["cost"] == 1.0
-    assert "cost" not in only([root], "turn.completed", 1)
+    second = only([root], "turn.completed", 1)
+    assert (second["cost"], second["cost_at_least"]) == (None, 0.0)
+
+
+async def test_what_a_broken_turn_cost_is_not_known(store, writer):
+    await writer.work()
+    seq = store.query("SELECT max(seq) FROM events WHERE kind = 'turn.completed'")[0][0]
+    store.execute("UPDATE events SET facts = '{}' WHERE stream = 'talk' AND seq = ?", seq)
+    (root,) = told(store, task_id="t_1").roots
+    assert (root["cost"], root["cost_at_least"]) == (None, pytest.approx(0.11))
+    assert root["tokens"] == {"input": 100, "output": 10}
+    assert "tokens" not in only([root], "turn.completed", 1)
 
 
 async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says(store, writer):
@@ -159,7 +173,7 @@ async def test_a_question_lasts_until_its_answer_and_its_call_as_long_as_it_says
 
 
 async def test_what_has_not_ended_has_no_duration_and_what_waits_ends_its_attempt(store, writer):
-    queued = await writer(work.TaskQueued(task_id="t_1", message_seq=2, who="ada"))
+    queued = await writer(work.TaskQueued(task_id="t_1", message_seq=2, who="ada", mode="chat_safe"))
     first = await writer(started("t_1"), queued)
     await writer(work.TaskWaiting(task_id="t_1", question_id="q"), first)
     await writer(started("t_1", 2), queued)
@@ -209,13 +223,15 @@ async def test_what_a_task_handed_over_is_told_while_the_task_waits_for_it(store
     assert [node["kind"] for node in every([root])] == ["task.started", "tool_call.started", "turn.started"]
 
 
-async def test_a_payload_that_is_gone_or_odd_does_not_stop_the_tree(store, writer):
+async def test_facts_that_are_odd_do_not_stop_the_tree(store, writer):
     await writer.work()
-    store.execute("UPDATE events SET payload = NULL WHERE seq = 6")
-    store.execute("UPDATE events SET payload = '[1]' WHERE seq = 10")
+    store.execute("UPDATE events SET facts = '{}' WHERE seq = 6")
+    store.execute("UPDATE events SET facts = '[1]' WHERE seq = 10")
     (root,) = told(store, task_id="t_1").roots
     assert "tokens" not in root
-    assert only([root], "turn.completed")["payload"] is None
+    payloads = [node["payload"] for node in every([root])]
+    assert {} in payloads
+    assert {"facts": [1]} in payloads
     assert only([root], "turn.started", 0)["duration_ms"] >= 0
 
 

@@ -27,7 +27,21 @@ def faults(store: Store, **options) -> list[tuple[str, int, str]]:
 
 TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
     "a payload is changed": (
-        lambda store: store.execute("UPDATE events SET payload = '{}' WHERE seq = 3"),
+        lambda store: store.execute("UPDATE events SET content = '{}' WHERE seq = 3"),
+        (3, "broken"),
+    ),
+    "facts are changed": (
+        lambda store: store.execute("UPDATE events SET facts = '{}' WHERE seq = 3"),
+        (3, "broken"),
+    ),
+    "a salt is changed": (
+        lambda store: store.execute("UPDATE events SET salt = ? WHERE seq = 3", bytes(16)),
+        (3, "broken"),
+    ),
+    "an event is said to have had no content": (
+        lambda store: store.execute(
+            "UPDATE events SET content = NULL, salt = NULL, content_hash = NULL WHERE seq = 3"
+        ),
         (3, "broken"),
     ),
     "a header is changed": (
@@ -42,10 +56,10 @@ TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
         lambda store: store.execute("UPDATE events SET parent = 'other' WHERE seq = 3"),
         (3, "broken"),
     ),
-    "a payload and its hash are changed together": (
+    "content and its hash are changed together": (
         lambda store: store.execute(
-            "UPDATE events SET payload = '{}', payload_hash = ? WHERE seq = 3",
-            bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"),
+            "UPDATE events SET content = '{}', salt = ?, content_hash = ? WHERE seq = 3",
+            *(b"", bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")),
         ),
         (3, "broken"),
     ),
@@ -67,8 +81,8 @@ TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
         lambda store: store.execute("DELETE FROM stream_heads WHERE stream = 'talk'"),
         (5, "missing"),
     ),
-    "a payload is erased without a record": (
-        lambda store: store.execute("UPDATE events SET payload = NULL WHERE seq = 3"),
+    "content is erased without a record": (
+        lambda store: store.execute("UPDATE events SET content = NULL, salt = NULL WHERE seq = 3"),
         (3, "broken"),
     ),
     "a transcript row is changed": (
@@ -151,12 +165,13 @@ async def test_an_anchor_is_one_line_that_can_be_kept_on_paper(store):
 async def test_an_erased_conversation_still_verifies(store):
     session = await filled(store)
     await write_checkpoint(store.log)
-    await store.sessions.delete(session, who="test")
+    await store.delete(session, who="test")
+    await store.erase(session)
     with store.database.reading() as connection:
         report = verify(connection)
     assert report.ok
     assert report.erased == 5
-    store.execute("UPDATE events SET payload = NULL WHERE stream = ? AND seq = 6", session)
+    store.execute("UPDATE events SET facts = '{}' WHERE stream = ? AND seq = 6", session)
     assert faults(store)[0][2] == "broken"
 
 
@@ -166,16 +181,15 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
 
     session = await filled(store)
     anchor = await write_checkpoint(store.log)
-    payload_hash = bytes.fromhex("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a")
     store.execute("DELETE FROM messages")
     chained = b"\0" * 32
     for seq in range(1, 6):
         previous, header = chained, ("x", 1, session, seq, None, None, "session.renamed")
-        chained = link(previous, encode_header(*header), payload_hash)
+        chained = link(previous, encode_header(*header), b"{}", None)
         store.execute(
-            "UPDATE events SET id = 'x', time_us = 1, kind = 'session.renamed', payload = '{}', "
-            "payload_hash = ?, prev_hash = ?, hash = ? WHERE stream = ? AND seq = ?",
-            *(payload_hash, previous, chained, session, seq),
+            "UPDATE events SET id = 'x', time_us = 1, kind = 'session.renamed', facts = '{}', "
+            "content = NULL, content_hash = NULL, prev_hash = ?, hash = ? WHERE stream = ? AND seq = ?",
+            *(previous, chained, session, seq),
         )
     store.execute("UPDATE stream_heads SET hash = ? WHERE stream = ?", chained, session)
     assert faults(store, only=session, anchor=anchor) == [(session, 5, "broken")]
@@ -186,5 +200,5 @@ async def test_one_session_is_checked_together_with_the_checkpoints_over_it(stor
 async def test_every_broken_stream_is_named(store):
     for name in ("a", "b", "c"):
         await store.sessions.create(opened_by="test", session_id=name)
-    store.execute("UPDATE events SET payload = '{}' WHERE stream IN ('a', 'c')")
+    store.execute("UPDATE events SET facts = '{}' WHERE stream IN ('a', 'c')")
     assert faults(store) == [("a", 1, "broken"), ("c", 1, "broken")]

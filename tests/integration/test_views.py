@@ -5,8 +5,11 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.gates.policy import ToolPolicy
+from interlock.gates.verdict import SwitchWay
+from interlock.infra.errors import ConfigurationError
 from interlock.session.settings_store import StoredSettings, patch_for
 from interlock.wiring import open_runtime
+from interlock.wiring.situation import AT_WORK
 from interlock.wiring.views import explain, matrix
 
 SECRET = "sk-known-secret-value"
@@ -37,7 +40,7 @@ async def test_the_matrix_holds_what_calls_are_judged_by(runtime):
     assert told["open_modes"] == ["chat", "chat_safe"]
     assert [row["name"] for row in told["tools"]] == [entry.tool.name for entry in runtime.registry]
     for mode in ToolMode:
-        authority = await runtime.authority(mode)
+        authority = await runtime.authority(mode, offered=AT_WORK)
         assert told["digests"][mode] == authority.digest
         allowed = {row["name"] for row in told["tools"] if row["modes"][mode]["allowed"]}
         assert allowed == set(authority.exposed)
@@ -58,7 +61,7 @@ async def test_settings_can_be_tried_out_without_being_stored(runtime):
     assert cell(told, "read_file", "chat")["layer"] == "settings"
     assert told["digests"]["chat"] != before["digests"]["chat"]
     assert await matrix(runtime) == before
-    assert (await runtime.authority(ToolMode.chat)).digest == before["digests"]["chat"]
+    assert (await runtime.authority(ToolMode.chat, offered=AT_WORK)).digest == before["digests"]["chat"]
     assert (await runtime.stored_settings.current()).version == 0
     await runtime.stored_settings.update(patch_for("tools.denied_tools", ["read_file"]), who="test")
     assert await matrix(runtime) == told
@@ -68,27 +71,32 @@ async def test_settings_can_be_tried_out_without_being_stored(runtime):
 async def test_one_call_is_judged_for_a_person_and_does_not_run(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
-    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)})
+    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)}, way=SwitchWay.page)
     assert (told["allowed"], told["tool_name"], told["mode"]) == (True, "read_file", "chat")
-    outside = await explain(runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}')
+    outside = await explain(
+        runtime, "read_file", ToolMode.chat, f'{{"path": "{tmp_path}/b"}}', way=SwitchWay.page
+    )
     assert (outside["layer"], outside["error_code"]) == ("arguments", "PATH_DENIED")
-    closed = await explain(runtime, "write_file", ToolMode.coding)
+    closed = await explain(runtime, "write_file", ToolMode.coding, way=SwitchWay.page)
     assert (closed["allowed"], closed["layer"]) == (False, "mode")
     denied = ToolPolicy(denied_tools=frozenset({"read_file"}))
-    assert (await explain(runtime, "read_file", ToolMode.chat, agent=denied))["layer"] == "agent"
+    told = await explain(runtime, "read_file", ToolMode.chat, agent=denied, way=SwitchWay.page)
+    assert told["layer"] == "agent"
 
 
 async def test_a_call_is_judged_by_what_its_session_has_seen(runtime, tmp_path):
     place = tmp_path / "root" / "a.txt"
     place.write_text("hello")
-    told = await explain(runtime, "read_file", ToolMode.chat, {"path": str(place)}, session_id="s_1")
+    told = await explain(
+        runtime, "read_file", ToolMode.chat, {"path": str(place)}, session_id="s_1", way=SwitchWay.page
+    )
     assert told["allowed"] is True
     with runtime.database.reading() as connection:
         assert connection.query("SELECT count(*) FROM events WHERE stream <> 'system'") == [(0,)]
 
 
 async def test_no_secret_is_quoted_in_an_explanation(runtime):
-    told = await explain(runtime, SECRET, ToolMode.chat_safe)
+    told = await explain(runtime, SECRET, ToolMode.chat_safe, way=SwitchWay.page)
     assert SECRET not in str(told)
     assert "***REDACTED***" in told["message"]
 
@@ -100,3 +108,37 @@ async def test_what_is_old_is_erased_only_where_the_operator_said_so(runtime, mo
     assert again.retention is not None
     assert (await again.retention.sweep()).events == 0
     await again.close()
+
+
+@pytest.mark.parametrize(
+    ("modes", "said"),
+    [
+        ("read_flie=chat", "there is no tool named 'read_flie'; did you mean read_file"),
+        ("current_time=chat, write_file=chat", "write_file does not declare chat"),
+        ("read_file=chat, fs.read=plan", "read_file is named twice"),
+    ],
+)
+def test_modes_of_tools_that_cannot_hold_stop_the_start(tmp_path, monkeypatch, modes, said):
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TOOL_MODES", modes)
+    with pytest.raises(ConfigurationError, match=f"TOOL_MODES: .*{said}"):
+        open_runtime(Settings())
+
+
+async def test_the_operator_takes_modes_from_a_tool(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TOOL_MODES", "current_time=plan+build")
+    runtime = open_runtime(Settings(), opened=list(ToolMode))
+    try:
+        told = await matrix(runtime)
+        allowed = {mode for mode in ToolMode if cell(told, "current_time", mode)["allowed"]}
+        explained = await explain(runtime, "current_time", ToolMode.chat, way=SwitchWay.page)
+        offered = await runtime.authority(ToolMode.chat)
+    finally:
+        await runtime.close()
+    assert allowed == {ToolMode.plan, ToolMode.coding}
+    for answer in (cell(told, "current_time", "chat"), explained):
+        assert (answer["layer"], answer["decided_by"]) == ("override", "the operator's TOOL_MODES")
+    assert "needs plan or coding mode" in explained["next_action"]
+    assert "current_time" not in offered.exposed
+    assert b"current_time" not in offered.schemas

@@ -3,12 +3,12 @@
 import hashlib
 from pathlib import Path
 
-import orjson
 import pytest
 
 from interlock.config.endpoints import ImageEndpoint
 from interlock.config.modes import ToolMode
 from interlock.events.feed import whole_stream
+from interlock.events.tree import payload_of
 from interlock.gates.authority import Authority, AuthorityCache
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, ToolPolicy
@@ -67,7 +67,10 @@ class Workbench:
         self.registry = build_registry(
             None,
             FileServices(self.redactor, desk, locate(RG, ())),
-            ShellServices(self.backend, locate(BASH, ()), self.redactor, self.outputs, self.job_limits),
+            ShellServices(
+                *(self.backend, locate(BASH, ()), self.redactor, self.outputs, self.job_limits),
+                log=self.store.log,
+            ),
             ImageServices(self.images, self.redactor, desk),
         )
         self.runner = ToolRunner(self.registry, self.store.log, self.redactor)
@@ -153,7 +156,7 @@ class Workbench:
     def events(self) -> list[tuple[str, dict]]:
         with self.store.database.reading() as connection:
             return [
-                (event.header.kind, orjson.loads(event.payload))
+                (event.header.kind, payload_of(event))
                 for event in whole_stream(connection, self.session_id)
             ]
 

@@ -15,7 +15,8 @@ from interlock.events.feed import read_stream
 from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import Refusal, ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
-from interlock.gates.situation import Capabilities, Situation
+from interlock.gates.situation import Capabilities, Situation, Switching
+from interlock.gates.verdict import SwitchWay
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import BaseTool
 from interlock.tools.builtins.current_time import CurrentTimeTool
@@ -39,8 +40,16 @@ def names(schema: list[dict]) -> set[str]:
     return {item["function"]["name"] for item in schema}
 
 
-def denial(registry: ToolRegistry, **situation: object) -> Refusal:
-    authority = AuthorityCache(registry).get(Situation(mode=ToolMode.chat_safe, **situation))
+def denial(registry: ToolRegistry, *opened: ToolMode) -> Refusal:
+    """On the page, with a folder opened."""
+    open_modes = frozenset({ToolMode.chat_safe, *opened})
+    situation = Situation(
+        mode=ToolMode.chat_safe,
+        open_modes=open_modes,
+        capabilities=Capabilities(present=frozenset({"roots"})),
+        switching=Switching(SwitchWay.page, open_modes),
+    )
+    authority = AuthorityCache(registry).get(situation)
     refused = judged(ToolCall("call_1", "read_file", "{}"), authority, registry)
     assert isinstance(refused, Refusal)
     return refused
@@ -214,9 +223,12 @@ def test_mode_denied_next_action_stage_appropriate(registry):
     closed = denial(registry).failure.next_action
     assert "not open on this deployment" in closed
     assert "/mode" not in closed
-    opened = denial(registry, open_modes=frozenset({ToolMode.chat_safe, ToolMode.coding}))
-    assert "/mode coding" in opened.failure.next_action
-    assert "/mode chat" not in opened.failure.next_action
+    opened = denial(registry, ToolMode.coding).failure.next_action
+    assert opened == (
+        "This session is in chat_safe mode; read_file needs coding mode. "
+        "Only a person can switch it (/mode coding)."
+    )
+    assert "(/mode plan)" in denial(registry, ToolMode.coding, ToolMode.plan).failure.next_action
 
 
 def test_tool_denied_deterministic(registry):

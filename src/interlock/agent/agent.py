@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import field
+from dataclasses import field, replace
 
 from interlock.agent.asking import Asking, Question
 from interlock.agent.breaker import Breakers
@@ -13,22 +13,25 @@ from interlock.agent.control import TaskControl
 from interlock.agent.conversation import Conversation
 from interlock.agent.events import AgentEvent, AskUser, TextDelta, TurnCompleted
 from interlock.agent.limits import ControlLimits
-from interlock.agent.past import Past, read_standing
+from interlock.agent.past import Past, Standing, read_standing
 from interlock.agent.prompt_builder import PromptBuilder, SessionPrompt
 from interlock.agent.recording import Assignment, Recording
 from interlock.agent.retries import Retries
 from interlock.agent.spending import Spending
+from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext, ToolRunner
 from interlock.infra.records import dataclass
-from interlock.models.provider import ModelError, ModelRequest, Provider, Reply
+from interlock.models.provider import FinishReason, ModelError, ModelRequest, Provider, Reply, ToolChoice
 from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
 from interlock.session.models import Role
 from interlock.store.database import Database
 from interlock.tools.result import ToolResult
+
+NO_WORDS = "I could not do this: the calls that it needs were refused, as shown above."
 
 ProviderOf = Callable[[str], Provider]
 
@@ -48,6 +51,10 @@ class AgentServices:
     limits: ControlLimits
     prices: PriceTable
     context_tokens: int
+    # The setting MODEL_TOOL_CHOICE.
+    tool_choice: str = "default"
+    # The models of this process that refused to be required to call a tool.
+    refuses_required: set[str] = field(default_factory=set)
 
 
 class AgentLoop:
@@ -56,18 +63,21 @@ class AgentLoop:
     def __init__(self, services: AgentServices) -> None:
         self._services = services
 
-    async def handle_message(self, session_id: str, content: str) -> AsyncGenerator[AgentEvent]:
-        """Take a person's message and work on it until it is answered. The mode is read here, and once."""
-        sessions = self._services.sessions
-        mode = await sessions.get_mode(session_id)
-        await sessions.append_message(session_id, Role.user, content)
-        async with aclosing(self.work(Assignment(session_id, mode))) as events:
-            async for event in events:
-                yield event
+    async def handle_message(
+        self, session_id: str, content: str | None, assignment: Assignment | None = None
+    ) -> AsyncGenerator[AgentEvent]:
+        """Work on a message until it is answered, from where the log says that the work is.
 
-    async def work(self, assignment: Assignment) -> AsyncGenerator[AgentEvent]:
-        """Work on what a session's last message asks for, from where the log says it is."""
-        task = await self._take_up(assignment)
+        Without an assignment the mode is read here, and once. Without content the message is stored
+        already, as that of a task is.
+        """
+        sessions = self._services.sessions
+        given = assignment or Assignment(await sessions.get_mode(session_id))
+        if content is not None:
+            await sessions.append_message(
+                session_id, Role.user, content, scope=given.scope, token=given.lease_token
+            )
+        task = await self._take_up(session_id, given)
         try:
             stages = (self._finish_earlier, self._turns) if task.answer is None else (self._end_earlier,)
             for stage in stages:
@@ -87,21 +97,27 @@ class AgentLoop:
         while (stop := task.control.before_turn(await task.spending.history())) is None:
             task.prompt = await self._services.prompts.renew(task.prompt)
             await task.recording.compact(reserved=task.prompt.tokens)
+            is_last = task.control.refusal_limit is not None
             turn, question = task.begin_turn()
             async with aclosing(task.asking.ask(question, Retries(self._services.limits))) as events:
                 async for event in events:
                     yield event
             if (stop := question.stop) is not None:
                 break
+            closing = ""
+            if is_last and question.reply is not None:
+                question.reply, closing = _ending(question.reply)
+                if NO_WORDS in (closing, question.reply.text):
+                    yield TextDelta(question.turn, 0, NO_WORDS)
             reply, usage = task.recording.keep(question, turn)
             task.control.reply_received(usage)
             task.end = CallsEnd()
             async with aclosing(task.calling.run(reply.tool_calls, turn, task.end)) as events:
                 async for event in events:
                     yield event
-            turned = task.recording.end_turn(question.turn, reply, usage, task.end)
+            turned = task.recording.end_turn(question.turn, turn, reply, usage, task.end, closing=closing)
             stop = task.end.stop
-            if task.end.waiting or stop is not None or not reply.tool_calls:
+            if task.end.waiting or stop is not None or is_last or not reply.tool_calls:
                 break
             yield turned
             turned = None
@@ -139,30 +155,34 @@ class AgentLoop:
         """The loop's only way to a tool, and it leads through the gate."""
         return await self._services.runner.call(call, authority, context)
 
-    async def _take_up(self, assignment: Assignment) -> "_Task":
-        here, session_id = self._services, assignment.session_id
+    async def _take_up(self, session_id: str, assignment: Assignment) -> "_Task":
+        here = self._services
         standing = await here.database.read(
             lambda db: read_standing(db, session_id, assignment.scope.task, assignment.attempt)
         )
         past = standing.past
-        prompt = await here.prompts.prepare(session_id, assignment.mode, past.agent)
+        prompt = await here.prompts.prepare(session_id, assignment.mode, past.agent, who=assignment.who)
         provider = here.provider_of(prompt.inputs.model)
         conversation = Conversation(standing.messages, budget=here.context_tokens, is_part=standing.is_part)
         conversation.compact_through(standing.compacted_through)
         used = past.used(here.prices, standing.messages, prompt.authority.names)
         control = TaskControl(here.limits, model=provider.name, prices=here.prices, used=used)
-        recording = Recording(here.sessions, here.log, assignment, conversation, provider.name)
+        recording = Recording(
+            *(here.sessions, here.log, session_id, assignment, conversation, provider.name),
+            used=past.own_usage,
+        )
         recording.begin(prompt.inputs.agent)
         note = recording.note
         return _Task(
             prompt=prompt,
             conversation=conversation,
             past=past,
+            must_call=self._must_call(assignment, standing, provider),
             answer=standing.answer,
             control=control,
             spending=Spending(here.database, here.limits, here.prices, session_id),
             recording=recording,
-            asking=Asking(provider, here.redactor, here.breakers, control, note),
+            asking=Asking(*(provider, here.redactor, here.breakers, here.refuses_required, control, note)),
             calling=Calling(
                 self._execute_tool,
                 here.runner,
@@ -174,6 +194,25 @@ class AgentLoop:
             ),
         )
 
+    def _must_call(self, assignment: Assignment, standing: Standing, provider: Provider) -> bool:
+        """Whether the first turn has to call a tool. Later ones never do: the task must be able to end."""
+        here = self._services
+        may = assignment.mode is ToolMode.coding and assignment.attempt == 1
+        wanted = here.tool_choice == "required" or (
+            here.tool_choice == "default" and standing.entered_coding
+        )
+        return may and wanted and provider.name not in here.refuses_required
+
+
+def _ending(reply: Reply) -> tuple[Reply, str]:
+    """The reply of a turn without tools, as it is stored, and the answer, where it follows calls.
+
+    Calls are kept and answered though nothing was offered, and an answer is always the task's last message.
+    """
+    is_withheld = reply.finish_reason is FinishReason.content_filter
+    text = reply.text if reply.text.strip() or is_withheld else NO_WORDS
+    return (replace(reply, text=""), text) if reply.tool_calls else (replace(reply, text=text), "")
+
 
 @dataclass(slots=True, kw_only=True)
 class _Task:
@@ -182,6 +221,8 @@ class _Task:
     prompt: SessionPrompt
     conversation: Conversation
     past: Past
+    # Its first turn has to call a tool.
+    must_call: bool
     # What it came to, if an earlier attempt knew that already.
     answer: Reply | None
     control: TaskControl
@@ -193,10 +234,17 @@ class _Task:
 
     def begin_turn(self) -> tuple[TurnScope, Question]:
         authority, number = self.prompt.authority, self.control.turns
-        turn = self.recording.begin_turn(number, authority)
+        limit = self.control.refusal_limit
+        if limit is not None and limit.limit not in self.past.limits_reached:
+            self.recording.note([limit.event])
+        if limit is not None or not authority.exposed:
+            choice = ToolChoice.none
+        else:
+            choice = ToolChoice.required if number == 1 and self.must_call else ToolChoice.auto
+        turn = self.recording.begin_turn(number, authority, choice)
         request = ModelRequest(
             messages=(self.prompt.encoded, *self.conversation.encoded()),
-            tools=authority.schemas if authority.exposed else b"",
-            tool_choice=self.recording.tool_choice(number, authority),
+            tools=b"" if choice is ToolChoice.none else authority.schemas,
+            tool_choice=choice,
         )
         return turn, Question(number, request, began=asyncio.get_running_loop().time())

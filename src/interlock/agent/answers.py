@@ -5,6 +5,7 @@ import orjson
 from interlock.infra.errors import ErrorCode
 
 ENDED_BEFORE = "the task ended before it"
+REFUSED_OFTEN = "too many calls of this task were refused"
 
 
 def not_run(tool_name: str, mode: str, reason: str) -> str:

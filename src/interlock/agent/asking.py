@@ -5,15 +5,24 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from interlock.agent.breaker import Breakers, Open, Permit, Probe, model_key, model_left_alone
+from interlock.agent.breaker import Breakers, CircuitKey, Open, Permit, Probe, model_left_alone
 from interlock.agent.control import TaskControl
 from interlock.agent.events import AgentEvent, RetryAnnounced, TextDelta
 from interlock.agent.limits import Stop
 from interlock.agent.retries import Retries
 from interlock.events.base import Event
+from interlock.events.work import ModelToolChoiceRefused
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
-from interlock.models.provider import ModelError, ModelFault, ModelItem, ModelRequest, Provider, Reply
+from interlock.models.provider import (
+    ModelError,
+    ModelFault,
+    ModelItem,
+    ModelRequest,
+    Provider,
+    Reply,
+    ToolChoice,
+)
 from interlock.redaction.redactor import Redactor
 from interlock.tools.base import MAX_ARGUMENT_BYTES
 
@@ -21,6 +30,8 @@ Record = Callable[[Sequence[Event]], None]
 
 # No tool has a longer name, and none takes more: what is beyond is not looked at, by whoever reads it.
 MAX_NAME_CHARS = 200
+# Servers refuse an option with 400 or 422; routers with 404, where no server behind them takes it.
+_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.not_found})
 
 
 @dataclass(slots=True)
@@ -45,27 +56,35 @@ class Asking:
         provider: Provider,
         redactor: Redactor,
         breakers: Breakers,
+        refuses_required: set[str],
         control: TaskControl,
         record: Record,
     ) -> None:
+        """`refuses_required`: the models known to refuse `required`, to which others are added here."""
+        self._refuses_required = refuses_required
         self._provider = provider
         self._redactor = redactor
         self._breakers = breakers
         self._control = control
         self._record = record
-        self._key = model_key(provider.name)
+        self._key = CircuitKey(model=provider.name)
 
     async def ask(self, question: Question, retries: Retries) -> AsyncGenerator[AgentEvent]:
         """Gives the text as it comes; afterwards the question has its reply, or why there is none.
 
-        Raises `ModelError`.
+        A server that refuses a required tool call is asked again without. Raises `ModelError`.
         """
+        refused: ModelError | None = None
         while question.reply is None and question.stop is None:
             try:
                 async with aclosing(self._once(question)) as events:
                     async for event in events:
                         yield event
             except ModelError as error:
+                if _may_be_the_choice(error, question):
+                    refused = error
+                    question.request = replace(question.request, tool_choice=ToolChoice.auto)
+                    continue
                 delay = retries.next_delay(error, shown=question.first_piece is not None)
                 if delay is not None:
                     # The next try is to be one: while the circuit is open there would be none.
@@ -77,6 +96,10 @@ class Asking:
                 self._record([retries.scheduled(error, delay)])
                 yield RetryAnnounced(delay, str(error))
                 await asyncio.sleep(delay)
+        if refused is not None and question.reply is not None:
+            name = self._provider.name
+            self._refuses_required.add(name)
+            self._record([ModelToolChoiceRefused(model=name, tool_choice="required", error=str(refused))])
 
     async def _once(self, question: Question) -> AsyncGenerator[AgentEvent]:
         permit = self._breakers.allows(self._key)
@@ -144,3 +167,9 @@ class Asking:
     def _release(self, permit: Permit) -> None:
         """Settled outcomes are not touched by this; one that was broken off lets others try."""
         self._breakers.released(permit)
+
+
+def _may_be_the_choice(error: ModelError, question: Question) -> bool:
+    """Whether the same request without `required` may succeed. Servers say it in many ways."""
+    is_required = question.request.tool_choice is ToolChoice.required
+    return is_required and error.fault in _OF_THE_REQUEST and question.first_piece is None

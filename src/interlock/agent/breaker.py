@@ -27,15 +27,24 @@ PROBE_WAIT_SECONDS = 1.0
 PROBE_LOST_SECONDS = 600.0
 MAX_CIRCUITS = 4096
 
-# The request was at fault: that says nothing about the next one.
-_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long})
+# The request or the model's answer was at fault: that says nothing about the next one.
+_OF_THE_REQUEST = frozenset({ModelFault.invalid_request, ModelFault.too_long, ModelFault.validation})
 _OF_THE_TOOL = frozenset({ErrorClass.tool_exec, ErrorClass.timeout, ErrorClass.unknown})
 _WAS_STOPPED = frozenset({ErrorCode.CANCELLED, ErrorCode.INTERRUPTED})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CircuitKey:
+    """A model, or a tool in one session: one person's failing calls must not take it away from others."""
+
+    model: str = ""
+    tool_name: str = ""
+    session_id: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    key: str
+    key: CircuitKey
     number: int
 
 
@@ -43,14 +52,14 @@ class Allowed:
 class Probe:
     """The one try of a half-open circuit. It must be settled: `released` in a `finally` does no harm."""
 
-    key: str
+    key: CircuitKey
     number: int
     events: tuple[CircuitHalfOpen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    key: str
+    key: CircuitKey
     error_class: str
     failures: int
     seconds_left: float
@@ -76,15 +85,15 @@ class _Circuit:
 
 
 class Breakers:
-    """All circuits of a process. A key is made by `model_key` or `tool_key`."""
+    """All circuits of a process."""
 
     def __init__(self, limits: ControlLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._clock = clock
-        self._circuits: dict[str, _Circuit] = {}
+        self._circuits: dict[CircuitKey, _Circuit] = {}
         self._numbers = 0
 
-    def allows(self, key: str) -> Permit | Open:
+    def allows(self, key: CircuitKey) -> Permit | Open:
         self._numbers += 1
         circuit = self._circuits.get(key)
         if circuit is None or circuit.opened_by is None:
@@ -95,12 +104,16 @@ class Breakers:
             return Open(key, error_class, failures, circuit.open_until - now, circuit.reason)
         if circuit.probe is not None and now < circuit.probe_until:
             return Open(key, error_class, failures, PROBE_WAIT_SECONDS, circuit.reason)
-        events = () if circuit.half_open else (CircuitHalfOpen(error_class=error_class),)
+        events = (
+            ()
+            if circuit.half_open
+            else (CircuitHalfOpen(error_class=error_class, tool_name=key.tool_name, model=key.model),)
+        )
         circuit.half_open, circuit.probe = True, self._numbers
         circuit.probe_until = now + PROBE_LOST_SECONDS
         return Probe(key, self._numbers, events)
 
-    def seconds_open(self, key: str) -> float:
+    def seconds_open(self, key: CircuitKey) -> float:
         """How long nobody may try it yet, in hundredths: somebody is told."""
         circuit = self._circuits.get(key)
         if circuit is None or circuit.opened_by is None:
@@ -122,7 +135,16 @@ class Breakers:
         seconds = self._limits.circuit_seconds
         circuit.opened_by, circuit.open_until = error_class, self._clock() + seconds
         self._changed(circuit)
-        return (CircuitOpened(error_class=error_class, failures=failures, seconds=seconds),)
+        key = permit.key
+        return (
+            CircuitOpened(
+                error_class=error_class,
+                failures=failures,
+                seconds=seconds,
+                tool_name=key.tool_name,
+                model=key.model,
+            ),
+        )
 
     def succeeded(self, permit: Permit) -> tuple[CircuitClosed, ...]:
         circuit = self._circuits.get(permit.key)
@@ -133,7 +155,8 @@ class Breakers:
         if opened_by is None:
             return ()
         self._changed(circuit)
-        return (CircuitClosed(error_class=opened_by),)
+        key = permit.key
+        return (CircuitClosed(error_class=opened_by, tool_name=key.tool_name, model=key.model),)
 
     def released(self, permit: Permit) -> None:
         """It ended without telling anything: cancelled, say. Another one may probe."""
@@ -142,7 +165,8 @@ class Breakers:
             circuit.probe = None
 
     def tool_ended(self, permit: Permit, result: ToolResult) -> tuple[CircuitOpened | CircuitClosed, ...]:
-        """A refusal, wrong arguments and a stop say nothing about it; any answer says that it works."""
+        """A refusal, wrong arguments and a stop say nothing about it; any answer says that it works, also
+        that there is no such file."""
         failure = result.failure
         if failure is None or failure.is_an_answer:
             return self.succeeded(permit)
@@ -167,15 +191,6 @@ def _counts(permit: Permit, circuit: _Circuit) -> bool:
     if circuit.opened_by is None:
         return permit.number >= circuit.valid_from
     return circuit.probe == permit.number
-
-
-def model_key(model: str) -> str:
-    return f"model:{model}"
-
-
-def tool_key(session_id: str, tool_name: str) -> str:
-    """By session: one person's failing calls must not take a tool away from everybody else."""
-    return f"tool:{session_id}:{tool_name}"
 
 
 def model_left_alone(model: str, circuit: Open) -> ModelError:

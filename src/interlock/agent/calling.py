@@ -11,8 +11,8 @@ from itertools import groupby
 
 import orjson
 
-from interlock.agent.answers import ENDED_BEFORE, not_run, stopped
-from interlock.agent.breaker import Breakers, Open, Probe, tool_key, tool_left_alone
+from interlock.agent.answers import ENDED_BEFORE, REFUSED_OFTEN, not_run, stopped
+from interlock.agent.breaker import Breakers, CircuitKey, Open, Probe, tool_left_alone
 from interlock.agent.control import TaskControl
 from interlock.agent.events import (
     AgentEvent,
@@ -101,12 +101,12 @@ class Calling:
         """Tells what happens as it happens; `end` has the rest when it is over."""
         try:
             for group in self._groups(calls, turn.authority):
+                end.stop = end.stop or self._control.out_of_time()
+                if end.stop is not None or self._control.refusal_limit is not None:
+                    break
                 async with aclosing(self._group(group, turn, end)) as events:
                     async for event in events:
                         yield event
-                end.stop = end.stop or self._control.out_of_time()
-                if end.stop is not None:
-                    break
         finally:
             if calls:
                 self._answer_unrun(calls, turn, end)
@@ -128,7 +128,14 @@ class Calling:
         try:
             ended = 0
             while ended < len(running):
-                progress = await told.next()
+                try:
+                    async with asyncio.timeout(self._control.seconds_left) as time:
+                        progress = await told.next()
+                except TimeoutError:
+                    if not time.expired():
+                        raise
+                    end.stop = self._control.time_ran_out()
+                    break
                 if progress is None:
                     ended += 1
                 else:
@@ -136,27 +143,29 @@ class Calling:
         finally:
             await _stopped(running)
         for call, each in zip(group, running, strict=True):
-            yield self._ended(call, each.result(), turn, end)
+            if not each.cancelled():
+                yield self._ended(call, each.result(), turn, end)
 
     def _answer_unrun(self, calls: Sequence[RequestedCall], turn: TurnScope, end: CallsEnd) -> None:
         """A call without an answer spoils the history: what will not be run is told so."""
         for call in calls:
             if call.call_id not in end.answers and call.call_id not in end.waiting:
-                mode = turn.authority.mode.value
+                mode, name = turn.authority.mode.value, self._name(call, turn.authority)
                 if call.call_id in self._begun:
-                    if self._runner.asks(self._name(call, turn.authority)):
+                    if self._runner.asks(name):
                         # It may be asked by now: whoever goes on, or ends the task, finds that in the log.
                         continue
-                    content = stopped(call.name, mode)
+                    content = stopped(name, mode)
                 else:
-                    content = not_run(call.name, mode, ENDED_BEFORE)
+                    is_refused = self._control.refusal_limit is not None
+                    content = not_run(name, mode, REFUSED_OFTEN if is_refused else ENDED_BEFORE)
                 end.answers[call.call_id] = self._message(call.call_id, content, turn)
 
     async def _run(
         self, call: RequestedCall, turn: TurnScope, told: "Mailbox[ToolProgress | None]"
     ) -> ToolResult:
         name = self._name(call, turn.authority)
-        permit = self._breakers.allows(tool_key(turn.session_id, name))
+        permit = self._breakers.allows(CircuitKey(tool_name=name, session_id=turn.session_id))
         context = CallContext(
             session_id=turn.session_id,
             scope=turn.scope,
@@ -213,7 +222,8 @@ class Calling:
 
     def _info(self, call: RequestedCall, authority: Authority) -> ToolCallInfo:
         arguments = self._redactor.value(shown_arguments(call.arguments))
-        return ToolCallInfo(call.call_id, self._name(call, authority), arguments)
+        called_as = call.name if authority.names.get(call.name, call.name) != call.name else ""
+        return ToolCallInfo(call.call_id, self._name(call, authority), arguments, called_as)
 
     def _name(self, call: RequestedCall, authority: Authority) -> str:
         """The tool's own; where there is none, what the model made up, without secrets."""

@@ -30,7 +30,8 @@ from interlock.infra.records import dataclass
 from interlock.infra.text import quotable
 from interlock.infra.threads import WorkThreads
 from interlock.models.provider import Usage
-from interlock.session.models import Role, SessionKind
+from interlock.redaction.redactor import MARK
+from interlock.session.models import SessionKind
 from interlock.store.driver import Connection
 from interlock.tools.base import ToolContext
 from interlock.tools.result import ToolFailure, ToolResult
@@ -48,7 +49,7 @@ _WITHIN = f"""
 SELECT DISTINCT task FROM events WHERE stream = ? AND {_SINCE} AND substr(task, 1, ?) = ?
 """  # noqa: S608 - the condition is a constant
 _TURNS_WITHIN = f"""
-SELECT payload FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.completed' AND payload IS NOT NULL
+SELECT facts FROM events WHERE stream = ? AND {_SINCE} AND kind = 'turn.completed'
     AND (task = ? OR substr(task, 1, ?) = ?)
 """  # noqa: S608
 
@@ -58,7 +59,7 @@ class ChildRules:
     """What children are judged by: the Authority of a digest, and that of a child, deep or not so deep."""
 
     compiled: Callable[[str], Authority | None]
-    authority: Callable[[HandedOn, bool], Awaitable[Authority]]
+    authority: Callable[[str, HandedOn, bool], Awaitable[Authority]]
     model: Callable[[str, Agent], Awaitable[str]]
 
 
@@ -80,15 +81,10 @@ class ChildDesk:
         task_id = await self._services.database.read(lambda db: _next_child(db, context))
         limits = await self._limits(context)
         scope = Scope(task_id, context.scope.parent)
-        await self._services.sessions.append_message(
-            context.session_id, Role.user, task, scope=scope, token=context.lease_token
-        )
         loop = AgentLoop(self._services_for(context.session_id, child, parent, task_id, limits))
-        assignment = Assignment(
-            context.session_id, parent.mode, scope, context.lease_token, context.cancel.is_held
-        )
+        assignment = Assignment(parent.mode, scope, context.lease_token, context.cancel.is_held)
         answer, ended = "", TaskEnded("failed", "it ended without an answer")
-        async with aclosing(loop.work(assignment)) as events:
+        async with aclosing(loop.handle_message(context.session_id, task, assignment)) as events:
             async for event in events:
                 if isinstance(event, TurnCompleted):
                     answer = event.text
@@ -103,6 +99,8 @@ class ChildDesk:
             meta={"agent": child.name, "task_id": task_id},
             failure=None if ended.status == "done" else _unfinished(child.name, ended.sentence, parent),
             used={model: (usage.input_tokens, usage.output_tokens) for model, usage in used.items()},
+            # The child's text comes with its secrets masked.
+            redacted=MARK in answer or MARK in ended.sentence,
         )
 
     def _services_for(
@@ -110,9 +108,11 @@ class ChildDesk:
     ) -> AgentServices:
         can_hand_over = task_id.count(".") < MAX_DEPTH
 
-        async def inputs_of(_session_id: str, _mode: ToolMode, earlier: Earlier) -> PromptInputs:
+        async def inputs_of(_session_id: str, mode: ToolMode, earlier: Earlier) -> PromptInputs:
             model = earlier.inputs.model if earlier.inputs else await self._rules.model(session_id, agent)
-            authority = await self._rules.authority(to_child(parent, agent.tools), can_hand_over)
+            # Its parent's mode at first; then the one that it was tightened to.
+            handed = replace(to_child(parent, agent.tools), mode=mode)
+            authority = await self._rules.authority(session_id, handed, can_hand_over)
             return PromptInputs(SessionKind.agent, authority, agent, model)
 
         return replace(self._services, prompts=self._services.prompts.under(inputs_of), limits=limits)
@@ -159,8 +159,8 @@ def _usage(connection: Connection, session_id: str, task_id: str) -> dict[str, U
     prefix = f"{task_id}."
     usage: dict[str, Usage] = {}
     parameters = (session_id, session_id, task_id, task_id, len(prefix), prefix)
-    for (payload,) in connection.query(_TURNS_WITHIN, parameters):
-        told: dict[str, Any] = orjson.loads(payload)
+    for (facts,) in connection.query(_TURNS_WITHIN, parameters):
+        told: dict[str, Any] = orjson.loads(facts)
         add_usage(usage, told)
     return usage
 
@@ -184,4 +184,5 @@ def _unfinished(agent: str, sentence: str, parent: Authority) -> ToolFailure:
 
 
 def _refused(reason: str) -> ToolError:
-    return ToolError(ErrorCode.EXECUTION_ERROR, reason, "Do it yourself, or say what is left to do.")
+    next_action = "Do it yourself, or say what is left to do."
+    return ToolError(ErrorCode.EXECUTION_ERROR, reason, next_action, is_an_answer=True)

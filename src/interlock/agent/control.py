@@ -72,7 +72,8 @@ class TaskControl:
 
     def before_turn(self, history: History | None = None) -> Stop | None:
         """None begins a turn and counts it. `history`: see `ControlLimits.need_history`."""
-        stop = self._ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
+        ended = None if self.refusal_limit else self._ended
+        stop = ended or self._no_turn_left() or self.out_of_time() or self._budget.exceeded(history)
         if stop is None:
             self.turns += 1
         return stop
@@ -104,7 +105,7 @@ class TaskControl:
         made = call_fingerprint(tool_name, arguments, result.as_dict())
         height, times = self._step(PastCall(self.turns, tool_name, made, denial))
         if self._ended is not None:
-            return self._ended
+            return Nudge(self._ended.note) if self._ended.note else self._ended
         if failure is not None and (nudge := self._ladder.nudge(height, failure, exposed)):
             return nudge
         return self._repeated(tool_name, times)
@@ -120,6 +121,12 @@ class TaskControl:
         """`seconds_left` have passed, by whatever clock that was measured."""
         allowed = self._limits.max_wall_seconds
         return out_of_time(allowed, max(allowed, self.seconds))
+
+    @property
+    def refusal_limit(self) -> Stop | None:
+        """The limit on refused calls, once it is reached: no call runs any more, and the next turn, without
+        tools, is the last."""
+        return self._ended if self._ended is not None and self._ended.note else None
 
     @property
     def seconds(self) -> float:
@@ -145,7 +152,9 @@ class TaskControl:
     def _step(self, call: PastCall) -> tuple[int, int]:
         """How often it was refused, how often it repeated itself. What ends the task ends it for good."""
         climbed = self._ladder.step(call.turn, call.denial)
-        times = self._progress.step(call.turn, call.fingerprint)
+        repeated = self._progress.step(call.turn, call.fingerprint)
+        # Refused calls have limits of their own, at which the model may still answer.
+        times = repeated if call.denial is None else 0
         stop: Stop | None = climbed if isinstance(climbed, Stop) else None
         if stop is None and times >= self._limits.max_repeats:
             stop = no_progress(_shown(call.tool_name), self._limits.max_repeats, times)

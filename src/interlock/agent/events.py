@@ -24,11 +24,15 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallInfo:
-    """The model asks for a call. Its outcome follows under the same `call_id`."""
+    """The model asks for a call. Its outcome follows under the same `call_id`.
+
+    `called_as` is the name that the model used, where that is an alias of the tool.
+    """
 
     call_id: str
     tool_name: str
     arguments: dict[str, Any] | str
+    called_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Refused calls: the first says why by itself, the second names another way, the third ends the task."""
+"""Refused calls: the first says why by itself, the second names another way, after the third the model can
+only answer."""
 
 from collections import deque
 from collections.abc import Collection
@@ -66,9 +67,11 @@ class DenialLadder:
         if height == 0 or recent < 2 or (height == 1 and not nearly_too_many):
             return None
         last = height == limits.max_denials - 1 or nearly_too_many
-        end = "One more refused call ends the task." if last else "Further refused calls end the task."
+        when = "one more refused call" if last else "further refused calls"
         way = nearest_way(failure, exposed)
-        return Nudge(f"{failure.tool_name} was refused again. {way} {end}")
+        return Nudge(
+            f"{failure.tool_name} was refused again. {way} After {when} you can only answer, without tools."
+        )
 
 
 def nearest_way(failure: ToolFailure, exposed: Collection[str]) -> str:

@@ -3,7 +3,7 @@
 A limit is named after its field, and its variable after both: `max_turns` is `CONTROL_MAX_TURNS`.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Self
 
@@ -12,6 +12,10 @@ from interlock.events.work import ControlLimitReached, ProgressStalled
 from interlock.infra.records import dataclass
 
 _GO_ON = "What it did until then stays. Write a message to go on in a new task, or raise {setting}."
+_ANSWER_NOW = (
+    "Too many calls were refused: no further call runs in this task. Answer now, without tools: tell the "
+    "person what was refused, why, and what they can do about it."
+)
 _MORE_SESSION = "Start a new session, or raise {setting}."
 _MORE_DAY = "Wait for the next day, which begins at midnight UTC, or raise {setting}."
 
@@ -66,6 +70,9 @@ class ControlLimits:
         )
 
 
+LIMIT_NAMES = frozenset(field.name for field in fields(ControlLimits))
+
+
 @dataclass(frozen=True, slots=True)
 class Nudge:
     """The task goes on; the model is told this together with the result of its call."""
@@ -75,7 +82,10 @@ class Nudge:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The task ends here, and the person is told the sentence."""
+    """The task ends here, and the person reads the sentence.
+
+    With a `note` for the model it ends one turn later: that turn has no tools, and its text is the answer.
+    """
 
     limit: str
     allowed: float
@@ -83,6 +93,7 @@ class Stop:
     sentence: str
     # The call that was repeated, where that was the reason.
     tool_name: str | None = None
+    note: str = ""
 
     @property
     def event(self) -> ControlLimitReached | ProgressStalled:
@@ -128,26 +139,24 @@ def without_price(limit: str, allowed: Decimal, whose: str) -> Stop:
 def no_progress(tool_name: str, allowed: int, reached: int) -> Stop:
     said = f"The task made no progress: {reached} times the same call of {tool_name} gave the same result."
     advice = "Say what it should do differently, or raise {setting}."
-    stop = _stop("max_repeats", allowed, reached, said, advice)
-    return Stop(stop.limit, stop.allowed, stop.reached, stop.sentence, tool_name)
+    return replace(_stop("max_repeats", allowed, reached, said, advice), tool_name=tool_name)
 
 
 def refused_in_a_row(allowed: int, reached: int, last: str) -> Stop:
-    return _stop(
-        "max_denials", allowed, reached, f"Calls were refused {reached} turns in a row", _last(last)
-    )
+    said = f"Calls were refused {reached} turns in a row"
+    return replace(_stop("max_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
 
 def refused_often(allowed: int, reached: int, window: int, last: str) -> Stop:
     said = f"{reached} of the last {window} calls were refused"
-    return _stop("max_recent_denials", allowed, reached, said, _last(last))
+    return replace(_stop("max_recent_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
 
 def _last(denial: str) -> str:
     """What was refused is given by its own message; its braces are not ours to fill."""
     quoted = denial.replace("{", "{{").replace("}", "}}")
     return (
-        f"(the last one: {quoted}), so the task was ended. Allow what it needs "
+        f"(the last one: {quoted}), so the model has to answer without tools. Allow what it needs "
         "(interlock policy explain TOOL names the rule), ask for something else, or raise {setting}."
     )
 

@@ -16,6 +16,8 @@ from interlock.agent.budget import PriceTable
 from interlock.agent.control import PastCall, Used
 from interlock.agent.conversation import Conversation
 from interlock.agent.spending import add_usage
+from interlock.config.modes import ToolMode
+from interlock.events.catalog import merged
 from interlock.infra.records import dataclass
 from interlock.models.provider import FinishReason, Reply, RequestedCall, Usage
 from interlock.questions.rows import Question, Status, questions_of
@@ -27,23 +29,37 @@ from interlock.tools.base import REPEATABLE
 from interlock.tools.result import ToolResult
 
 READ_OWN = """
-SELECT id, kind, time_us, payload FROM events
-WHERE stream = ? AND {of_task} AND payload IS NOT NULL
-  AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%')
+SELECT id, kind, time_us, facts, content FROM events
+WHERE stream = ? AND {of_task}
+  AND (kind LIKE 'tool_call.%' OR kind LIKE 'turn.%' OR kind LIKE 'agent.%' OR kind LIKE 'ask_user.%'
+       OR kind = 'control.limit_reached')
 ORDER BY seq
 """
 READ_OWN_OF_TASK = READ_OWN.format(of_task="task = ?")
 READ_OWN_OF_NONE = READ_OWN.format(of_task="task IS NULL")
 # What was handed over counts as well. It came between the task's own first event and its last.
 TURNS_WITHIN = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
+SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'
     AND seq > (SELECT min(seq) FROM events WHERE stream = ? AND task = ?)
     AND seq <= (SELECT max(seq) FROM events WHERE stream = ? AND task = ?)
     AND substr(task, 1, ?) = ?
 """
+# A person creates a session in a mode, switches its mode, or has a plan built.
+LAST_ENTRY = """
+SELECT seq, kind, facts FROM events WHERE stream = ?
+    AND kind IN ('session.created', 'session.mode_changed', 'plan.build_started')
+ORDER BY seq DESC LIMIT 1
+"""
+# Not those that began before and went on later.
+TASK_BEGUN_SINCE = """
+SELECT 1 FROM events a WHERE a.stream = ? AND a.kind = 'agent.started' AND a.seq > ? AND (
+    a.task IS NULL OR NOT EXISTS (
+        SELECT 1 FROM events b
+        WHERE b.stream = a.stream AND b.task = a.task AND b.seq < ? AND b.kind = 'agent.started'))
+LIMIT 1
+"""
 LAST_COMPACTION = """
-SELECT payload FROM events
-WHERE stream = ? AND kind = 'context.compacted' AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
+SELECT facts FROM events WHERE stream = ? AND kind = 'context.compacted' ORDER BY seq DESC LIMIT 1
 """
 
 
@@ -66,6 +82,8 @@ class Past:
     turns: int = 0
     seconds: float = 0.0
     usage: dict[str, Usage] = field(default_factory=dict)
+    # The tokens of its own turns; `usage` has those of delegated tasks as well.
+    own_usage: Usage = Usage(0, 0)
     last_turn: str | None = None
     # How the model's last reply ended.
     finish_reason: FinishReason = FinishReason.stop
@@ -73,6 +91,8 @@ class Past:
     agent: tuple[str, str] | None = None
     calls: dict[str, "Call"] = field(default_factory=dict)
     questions: dict[str, Question] = field(default_factory=dict)
+    # The limits whose events are in the log.
+    limits_reached: set[str] = field(default_factory=set)
 
     def used(self, prices: PriceTable, messages: Sequence[Message], names: Mapping[str, str]) -> Used:
         """How much of its limits the task has used up."""
@@ -116,6 +136,8 @@ class Standing:
     compacted_through: int = 0
     # There is more in the session than these messages.
     is_part: bool = False
+    # No task began since a person brought the session into coding.
+    entered_coding: bool = False
 
     @property
     def answer(self) -> Reply | None:
@@ -133,7 +155,20 @@ def read_standing(connection: Connection, session_id: str, task: str | None, att
     through = orjson.loads(rows[0][0])["through_seq"] if rows else 0
     past = read_past(connection, session_id, task) if attempt > 1 else Past()
     is_part = task is not None and begins_afresh(connection, session_id, task)
-    return Standing(tuple(messages), past, through, is_part)
+    entered = attempt == 1 and _has_entered_coding(connection, session_id)
+    return Standing(tuple(messages), past, through, is_part, entered)
+
+
+def _has_entered_coding(connection: Connection, session_id: str) -> bool:
+    """Whether the task about to begin is the first since a person brought the session into coding."""
+    rows = connection.query(LAST_ENTRY, (session_id,))
+    if not rows:
+        return False
+    seq, kind, fields = rows[0][0], rows[0][1], orjson.loads(rows[0][2])
+    mode = fields.get("to_mode") or fields.get("mode")
+    if kind != "plan.build_started" and mode != ToolMode.coding:
+        return False
+    return not connection.query(TASK_BEGUN_SINCE, (session_id, seq, seq))
 
 
 def read_past(connection: Connection, session_id: str, task: str | None) -> Past:
@@ -144,20 +179,26 @@ def read_past(connection: Connection, session_id: str, task: str | None) -> Past
     )
     asked = questions_of(connection, session_id, task)
     past = Past(seconds=_worked_seconds(rows), questions={each.call_id: each for each in asked})
-    for event_id, kind, _time_us, payload in rows:
-        fields = orjson.loads(payload)
+    for event_id, kind, _time_us, facts, content in rows:
+        fields = merged(facts, content)
         if kind == "turn.started":
             past.last_turn = event_id
             past.turns += task is not None
         elif kind == "turn.completed":
             add_usage(past.usage, fields)
+            past.own_usage = Usage(
+                past.own_usage.input_tokens + fields["input_tokens"],
+                past.own_usage.output_tokens + fields["output_tokens"],
+            )
             past.finish_reason = FinishReason(fields["finish_reason"])
         elif kind == "agent.started" and past.agent is None:
             past.agent = (fields["agent"], fields["agent_hash"])
+        elif kind == "control.limit_reached":
+            past.limits_reached.add(fields["limit"])
         elif kind.startswith("tool_call."):
             _take_down(past.calls, kind, fields)
-    for (payload,) in _turns_within(connection, session_id, task) if task else ():
-        add_usage(past.usage, orjson.loads(payload))
+    for (facts,) in _turns_within(connection, session_id, task) if task else ():
+        add_usage(past.usage, orjson.loads(facts))
     return past
 
 
@@ -217,7 +258,7 @@ def _worked_seconds(rows: Sequence[Row]) -> float:
     """How long its attempts took together. The time between them is not the task's, nor is a person's."""
     total, is_parked = 0, False
     began = last = next((row[2] for row in rows), 0)
-    for _id, kind, time_us, _payload in rows:
+    for _id, kind, time_us, *_ in rows:
         if kind == "agent.started":
             total += last - began
             began, is_parked = time_us, False

@@ -9,7 +9,10 @@ _HEAD = "ToolPolicy (all layers merged; every call is judged by exactly this, an
 
 
 def policy_text(authority: Authority) -> str:
-    """One line for each field, in one order. A switch that a wider one turns off is told as off."""
+    """One line for each field, in one order. A switch that a wider one turns off is told as off.
+
+    The limits of the output are the operator's; no other layer sets them.
+    """
     policy, limits = authority.policy, authority.limits
     fs = policy.fs.enabled is not False
     # A command can do to files whatever the file tools can, and an image becomes a file.
@@ -28,6 +31,8 @@ def policy_text(authority: Authority) -> str:
         "memory.enabled": _switch(is_on=policy.memory.enabled is not False),
         "image.enabled": _switch(is_on=image),
         "image.maxBytes": str(limits.max_image_bytes),
+        "maxOutputLines": str(limits.max_output_lines),
+        "maxOutputBytes": str(limits.max_output_bytes),
         "maxTimeoutSeconds": str(limits.max_timeout_seconds).removesuffix(".0"),
         "deniedTools": _list(sorted(policy.denied_tools)),
     }

@@ -15,9 +15,10 @@ from interlock.agent.conversation import tokens_in
 from interlock.agent.personas import Agent, AgentChanged
 from interlock.agent.policy_text import policy_text
 from interlock.agent.workspace import AGENTS, MEMORY, SOUL, USER, Redact, WorkspaceFile, WorkspaceFiles
-from interlock.config.modes import ToolMode
+from interlock.config.modes import ToolMode, stricter
 from interlock.gates.authority import Authority
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.gates.situation import NO_SWITCHING, Switching
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
 from interlock.models.messages import system_message
@@ -58,6 +59,8 @@ class PromptInputs:
     node: ToolPolicy = NO_RESTRICTION
     # The mode of the run that the step belongs to.
     ceiling: ToolMode | None = None
+    # How the person whose task it is can switch the mode.
+    switching: Switching = NO_SWITCHING
 
     def is_same(self, other: "PromptInputs") -> bool:
         """The same situation: the Authorities of one cache are compared as objects."""
@@ -69,13 +72,15 @@ class PromptInputs:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a task began with: its inputs while it runs; its agent's name and hash when it is resumed."""
+    """What a task began with: its inputs while it runs; its agent's name and hash when it is resumed.
+
+    `who` is the person whose task it is; empty where that is not known.
+    """
 
     inputs: PromptInputs | None = None
     pin: tuple[str, str] | None = None
+    who: str = ""
 
-
-NEW_TASK = Earlier()
 
 InputsOf = Callable[[str, ToolMode, Earlier], Awaitable[PromptInputs]]
 
@@ -85,7 +90,6 @@ class SessionPrompt:
     """The prompt of one session's task. Offer and judge by its `authority`, and nothing can disagree."""
 
     session_id: str
-    mode: ToolMode
     inputs: PromptInputs
     files: tuple[WorkspaceFile, ...]
     now: datetime
@@ -94,6 +98,11 @@ class SessionPrompt:
     @property
     def authority(self) -> Authority:
         return self.inputs.authority
+
+    @property
+    def mode(self) -> ToolMode:
+        """At most what the task began in: a turn takes over what was tightened, and later turns keep it."""
+        return self.authority.mode
 
     @cached_property
     def layers(self) -> tuple[tuple[str, str], ...]:
@@ -185,12 +194,12 @@ class PromptBuilder:
         return (await self.prepare(session_id, mode)).text
 
     async def prepare(
-        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None
+        self, session_id: str, mode: ToolMode, pin: tuple[str, str] | None = None, *, who: str = ""
     ) -> SessionPrompt:
         """The prompt to take up a task with: files and date as they are now, its agent as it was."""
-        inputs = await self._inputs(session_id, mode, Earlier(pin=pin) if pin else NEW_TASK)
+        inputs = await self._inputs(session_id, mode, Earlier(pin=pin, who=who))
         files = await self._threads.start(lambda: self._files.read(inputs.kind))
-        return SessionPrompt(session_id, mode, inputs, files, self._now(), self._redact)
+        return SessionPrompt(session_id, inputs, files, self._now(), self._redact)
 
     async def renew(self, prompt: SessionPrompt) -> SessionPrompt:
         """The same task's prompt for its next turn: by today's policy, with the files it began with."""
@@ -202,7 +211,8 @@ class PromptBuilder:
         inputs = await self._inputs_of(session_id, mode, earlier)
         if earlier.inputs is not None and inputs.is_same(earlier.inputs):
             return inputs
-        _in(mode, inputs.authority)
+        # It may have been tightened meanwhile, and nothing else.
+        _in(stricter(mode, inputs.authority.mode), inputs.authority)
         if inputs.kind is SessionKind.agent and inputs.agent is None:
             raise ValueError(f"the session {session_id} is an agent's, and no agent was named")
         for whose, policy in _own_policies(inputs):

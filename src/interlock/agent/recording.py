@@ -40,15 +40,16 @@ _WITHHELD = "The model's server withheld the answer."
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the loop works on: a session whose last message waits for an answer."""
+    """Under which mode, task and lease the loop works on a session's last message."""
 
-    session_id: str
     mode: ToolMode
     scope: Scope = NO_SCOPE
     lease_token: int | None = None
     is_held: Callable[[], bool] = lambda: True
     # More than one means that somebody has worked on it before.
     attempt: int = 1
+    # The person whose task it is; empty where that is not known.
+    who: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,18 +69,23 @@ class Recording:
         self,
         sessions: SessionManager,
         log: EventLog,
+        session_id: str,
         assignment: Assignment,
         conversation: Conversation,
         model: str,
+        *,
+        used: Usage,
     ) -> None:
+        """`used`: the tokens of the task's turns in earlier attempts."""
         self._sessions = sessions
         self._log = log
+        self._session_id = session_id
         self._assignment = assignment
         self._conversation = conversation
         self._model = model
         self._scope = assignment.scope
         self._writing: list[_Writing] = []
-        self._used = Usage(0, 0)
+        self._used = used
         self._said = ""
 
     def note(self, events: Sequence[Event]) -> None:
@@ -102,28 +108,22 @@ class Recording:
 
     def _turn_scope(self, scope: Scope, authority: Authority) -> TurnScope:
         given = self._assignment
-        return TurnScope(given.session_id, scope, authority, given.lease_token, given.is_held)
+        return TurnScope(self._session_id, scope, authority, given.lease_token, given.is_held)
 
     def take(self, end: CallsEnd) -> None:
         """Give the model the answers to what an earlier attempt left behind."""
         self._add_answers(end)
 
-    def begin_turn(self, turn: int, authority: Authority) -> TurnScope:
+    def begin_turn(self, turn: int, authority: Authority, tool_choice: ToolChoice) -> TurnScope:
         started = work.TurnStarted(
             turn=turn,
             authority_digest=authority.digest,
             model=self._model,
-            tool_choice=self.tool_choice(turn, authority).value,
+            tool_choice=tool_choice.value,
             messages=len(self._conversation),
         )
         inside = self._opened(started, self._scope)
         return self._turn_scope(inside, authority)
-
-    def tool_choice(self, turn: int, authority: Authority) -> ToolChoice:
-        """A coding task begins with a call; later it must be able to end."""
-        begins = turn == 1 and self._assignment.attempt == 1
-        must_act = begins and authority.mode is ToolMode.coding and bool(authority.exposed)
-        return ToolChoice.required if must_act else ToolChoice.auto
 
     async def compact(self, *, reserved: int) -> None:
         """Where the cut is, is told by the number of a message: all of them must have theirs."""
@@ -163,23 +163,19 @@ class Recording:
             first_piece_ms=None if first is None else round((first - began) * 1000, 3),
             model=self._model,
         )
-        draft = self._draft_of(reply)
-        writing = self._sessions.note_message(
-            self._assignment.session_id,
-            draft,
-            scope=turn.scope,
-            token=self._assignment.lease_token,
-            facts=[completed],
-        )
-        self._add(Noted(draft.message(), writing))
-        self._said = draft.content
+        self._say(self._draft_of(reply, turn.authority), turn, completed)
         return reply, usage
 
-    def end_turn(self, turn: int, reply: Reply, usage: Usage, end: CallsEnd) -> TurnCompleted:
+    def end_turn(
+        self, number: int, turn: TurnScope, reply: Reply, usage: Usage, end: CallsEnd, *, closing: str = ""
+    ) -> TurnCompleted:
+        """`closing`: the answer, where it follows calls that were not run."""
         self._add_answers(end)
+        if closing:
+            self._say(self._sessions.draft(Role.assistant, closing), turn)
         self._prune()
         return TurnCompleted(
-            *(turn, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
+            *(number, self._said, len(reply.tool_calls)), usage.input_tokens, usage.output_tokens
         )
 
     async def end(
@@ -229,7 +225,7 @@ class Recording:
                 cancelled = error
         for future in writing:
             if not future.cancelled() and (fault := future.exception()) is not None:
-                _log.warning("not_recorded", session_id=self._assignment.session_id, error=str(fault))
+                _log.warning("not_recorded", session_id=self._session_id, error=str(fault))
         if cancelled is not None:
             raise cancelled
 
@@ -254,7 +250,7 @@ class Recording:
 
     def _note(self, *drafts: Draft) -> None:
         token = self._assignment.lease_token
-        self._writing.append(_Writing(self._log.note(self._assignment.session_id, *drafts, token=token)))
+        self._writing.append(_Writing(self._log.note(self._session_id, *drafts, token=token)))
 
     def _add_answers(self, end: CallsEnd) -> None:
         for answer in end.answers.values():
@@ -263,10 +259,21 @@ class Recording:
     def _add(self, noted: Noted) -> None:
         self._writing.append(_Writing(noted.writing, self._conversation.add(noted.message)))
 
-    def _draft_of(self, reply: Reply) -> "MessageDraft":
+    def _say(self, draft: "MessageDraft", turn: TurnScope, *facts: Event) -> None:
+        token = self._assignment.lease_token
+        writing = self._sessions.note_message(
+            self._session_id, draft, scope=turn.scope, token=token, facts=facts
+        )
+        self._add(Noted(draft.message(), writing))
+        self._said = draft.content
+
+    def _draft_of(self, reply: Reply, authority: Authority) -> "MessageDraft":
+        """Calls have the tool's own name, and beside it the one that the model used, where it differs."""
         calls = [
-            {"id": call.call_id, "name": call.name, "arguments": call.arguments}
+            {"id": call.call_id, "name": name, "arguments": call.arguments}
+            | ({} if name == call.name else {"called_as": call.name})
             for call in reply.tool_calls
+            for name in [authority.names.get(call.name, call.name)]
         ]
         return self._sessions.draft(Role.assistant, reply.text, tool_calls=calls)
 

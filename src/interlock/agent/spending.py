@@ -12,10 +12,8 @@ from interlock.models.provider import Usage
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
 
-OF_SESSION = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'turn.completed' AND payload IS NOT NULL
-"""
-SINCE = "SELECT payload FROM events WHERE kind = 'turn.completed' AND time_us >= ? AND payload IS NOT NULL"
+OF_SESSION = "SELECT facts FROM events WHERE stream = ? AND kind = 'turn.completed'"
+SINCE = "SELECT facts FROM events WHERE kind = 'turn.completed' AND time_us >= ?"
 
 # Other sessions spend too: what they used is looked up again after so long.
 FRESH_SECONDS = 5.0
@@ -50,13 +48,13 @@ class Spending:
 
     def _spent(self, rows: Iterable[Row]) -> Spent:
         usage: dict[str, Usage] = {}
-        for (payload,) in rows:
-            add_usage(usage, orjson.loads(payload))
+        for (facts,) in rows:
+            add_usage(usage, orjson.loads(facts))
         return self._prices.spent(usage)
 
 
 def add_usage(usage: dict[str, Usage], turn: dict[str, object]) -> None:
-    """`turn` is the payload of a `turn.completed`; those of before it named its model count as unknown."""
+    """`turn` has the facts of a `turn.completed`; those of before it named its model count as unknown."""
     model = str(turn.get("model", ""))
     before = usage.get(model, Usage(0, 0))
     usage[model] = Usage(

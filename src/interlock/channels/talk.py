@@ -242,7 +242,8 @@ def events_of(message: Message) -> Iterator[AgentEvent]:
         if message.content:
             yield TextDelta(0, 0, f"{message.content}\n")
         for call in message.tool_calls or ():
-            yield ToolCallInfo(str(call["id"]), str(call["name"]), shown_arguments(str(call["arguments"])))
+            arguments, called_as = shown_arguments(str(call["arguments"])), str(call.get("called_as", ""))
+            yield ToolCallInfo(str(call["id"]), str(call["name"]), arguments, called_as)
         if not message.tool_calls:
             yield TurnCompleted(0, message.content, 0, 0, 0)
     elif message.role is Role.tool:

@@ -59,7 +59,9 @@ def show(name: str, *, json: AsJson = False) -> int:
     print_line(f"file      {folder.path / agent.name}.md")
     print_line(f"sha256    {agent.sha256}")
     for path, value in _set_fields(agent.tools).items():
-        print_line(f"tightens  {path}: {_as_written(value)}")
+        # A switch that is on switches nothing on that is off elsewhere.
+        if value is not True:
+            print_line(f"tightens  {path}: {_as_written(value)}")
     print_line()
     print_text(persona)
     return Exit.ok

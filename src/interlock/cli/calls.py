@@ -2,9 +2,11 @@
 
 import difflib
 import json
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,12 @@ from interlock.events.chain import new_id
 from interlock.gates.gate import ToolCall
 from interlock.gates.presentation import redacted_failure
 from interlock.gates.runner import CallContext
+from interlock.gates.situation import Switching
+from interlock.gates.verdict import SwitchWay
 from interlock.infra.errors import ErrorCode
 from interlock.infra.records import dataclass
 from interlock.infra.threads import WorkThreads
+from interlock.session.models import TOOL_CALL
 from interlock.tools.result import ToolFailure, ToolResult
 
 if TYPE_CHECKING:
@@ -45,15 +50,32 @@ class Calls:
 
     async def call(self, name: str, arguments: str | dict[str, Any], seconds: float | None) -> Done:
         mode = await self._current_mode()
-        authority = await self._runtime.authority(mode, someone_can_answer=self._ask)
+        authority = await self._runtime.authority(
+            mode, someone_can_answer=self._ask, switching=Switching(SwitchWay.command)
+        )
         call = ToolCall(f"call_{new_id()[-12:]}", name, arguments, seconds)
-        context = CallContext(self.session_id, report_progress=lambda text: note(f"progress  {text}"))
+        context = CallContext(
+            self.session_id,
+            report_progress=lambda text: note(f"progress  {text}"),
+            follows_session=self._mode is None,
+        )
         result = await self._runtime.runner.call(call, authority, context)
         return Done(call.call_id, authority.names.get(name, name), result)
 
     def without_secrets(self, refused: ToolFailure) -> ToolResult:
         """What is wrong with a line that never became a call."""
-        return ToolResult(exit_code=1, failure=redacted_failure(refused, self._runtime.redactor))
+        failure, redacted = redacted_failure(refused, self._runtime.redactor)
+        return ToolResult(exit_code=1, failure=failure, redacted=redacted)
+
+    def with_reading_first(self, done: Done, arguments: str, options: list[str]) -> Done:
+        """Where the file has to be read first: the command that does it, in the session of this call."""
+        failure = done.result.failure
+        if failure is None or failure.error_code is not ErrorCode.READ_REQUIRED:
+            return done
+        session, path = ["--session", self.session_id], json.dumps({"path": json.loads(arguments)["path"]})
+        read = shlex.join(["interlock", "tool", "call", "read_file", *session, *options, "--args", path])
+        step = f"First: {read}   Then repeat this call with {shlex.join(session)}"
+        return replace(done, result=self.without_secrets(replace(failure, next_action=step)))
 
     async def lacks_only_a_person(self, tool_name: str) -> bool:
         """Whether the tool would be offered if somebody were there to answer."""
@@ -63,21 +85,16 @@ class Calls:
         return tool_name in with_somebody.exposed and tool_name not in now.exposed
 
     def advice(self, name: str, failure: ToolFailure) -> str:
-        """What a person at the command line can do about a refusal; empty where that is nothing."""
-        registry = self._runtime.registry
-        if failure.error_code is ErrorCode.TOOL_NOT_FOUND:
-            near = difflib.get_close_matches(name, [entry.tool.name for entry in registry], n=1)
-            # The refusal names the nearest of what is offered in this mode; this is of all there are.
-            is_news = near and near[0] not in failure.next_action
-            return f"meant     {near[0]}? All of them: interlock tool list" if is_news else ""
-        if failure.error_code is not ErrorCode.MODE_DENIED:
+        """The tool that was likely meant, of all there are; the refusal names those of this mode."""
+        if failure.error_code is not ErrorCode.TOOL_NOT_FOUND:
             return ""
-        tool = registry.entry(failure.tool_name).tool
-        mode = next((mode for mode in ToolMode if mode in registry.get_effective_modes(tool.name)), None)
-        folder = " --root FOLDER" if "roots" in tool.needs else ""
-        return f"open it   interlock tool call {tool.name} --mode {mode}{folder}" if mode else ""
+        near = difflib.get_close_matches(name, [entry.tool.name for entry in self._runtime.registry], n=1)
+        is_news = near and near[0] not in failure.next_action
+        return f"meant     {near[0]}? All of them: interlock tool list" if is_news else ""
 
     async def _current_mode(self) -> ToolMode:
+        # A session that was deleted meanwhile is not continued.
+        await self._runtime.sessions.get(self.session_id)
         return self._mode or await self._runtime.sessions.get_mode(self.session_id)
 
 
@@ -89,7 +106,7 @@ async def opened_calls(
     async with opened_runtime(opened=[mode] if mode else [], roots=roots, sandboxed=True) as runtime:
         if session is None:
             first = mode or ToolMode.chat_safe
-            session = (await runtime.sessions.create(opened_by="cli", title=title, mode=first)).id
+            session = (await runtime.sessions.create(opened_by=TOOL_CALL, title=title, mode=first)).id
         else:
             await runtime.sessions.get(session)
         yield Calls(runtime, session, mode, ask=ask)

@@ -55,7 +55,7 @@ def chat(
     given = wanted(mode, root, session, agent, model)
     view = TerminalView(standard_paper())
     with asyncio.Runner() as runner:
-        opening = opened_desk(given, view.show, someone_can_answer=True, usual_log_level="error")
+        opening = opened_desk(given, view.show, usual_log_level="error")
         desk = runner.run(opening.__aenter__())
         try:
             _Chat(runner, desk, view).converse()
@@ -224,6 +224,8 @@ class _Chat:
             print_line(f"no        {failure.message}")
 
     async def _why(self, _rest: str) -> None:
+        from interlock.gates.explaining import next_action_now
+
         denial = await self._desk.last_denial()
         if denial is None:
             note("nothing was refused in this session")
@@ -231,10 +233,8 @@ class _Chat:
         print_line(f"refused   {denial['error']}")
         print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
         print_line(f"decided   by {layer_name(denial['layer'])}")
-        print_line(f"next      {denial['next_action']}")
+        print_line(f"next      {next_action_now(denial, await self._desk.authority())}")
         note(f"more      interlock policy explain {denial['tool_name']} --mode {denial['mode']}")
-        if denial["error_code"] == "MODE_DENIED":
-            note(f"open one  {self._desk.way_back(ToolMode.chat)}   (or --mode coding)")
 
     async def _model(self, rest: str) -> None:
         if rest:

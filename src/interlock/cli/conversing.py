@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments, warn_of_typos
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, ModeNotOpen, PersonError
 from interlock.infra.records import dataclass
+from interlock.session.models import title_from
 
 if TYPE_CHECKING:
     from interlock.agent.events import AgentEvent
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 
 Roots = Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())]
 
-MAX_TITLE = 60
-LIMIT_OF_TASK = """
-SELECT payload FROM events WHERE stream = ? AND task = ? AND kind IN
-    ('control.limit_reached', 'progress.stalled') AND payload IS NOT NULL ORDER BY seq DESC LIMIT 1
+WHY_FAILED = """
+SELECT facts FROM events WHERE stream = ? AND task = ? AND kind = 'agent.failed'
+ORDER BY seq DESC LIMIT 1
 """
 
 
@@ -55,9 +55,10 @@ def wanted(
 class Desk:
     """An office at the command line. The session is made with the first thing that is said in it."""
 
-    def __init__(self, office: "Office", wanted: Wanted, show: "Show") -> None:
+    def __init__(self, office: "Office", wanted: Wanted, show: "Show", opened_by: str) -> None:
         from interlock.wiring import local_person
 
+        self._opened_by = opened_by
         self.office = office
         self.person = local_person()
         self._wanted = wanted
@@ -82,8 +83,8 @@ class Desk:
     async def talk(self, first_words: str = "") -> "Talk":
         if self._talk is None:
             session = await self.office.runtime.sessions.create(
-                opened_by="cli",
-                title=_title(first_words),
+                opened_by=self._opened_by,
+                title=title_from(first_words),
                 mode=self._wanted.mode,
                 agent=self._wanted.agent,
                 model=self._wanted.model,
@@ -159,7 +160,7 @@ class Desk:
             agent = self._wanted.agent
             tools = self.office.agents.load(agent).tools if agent else NO_RESTRICTION
             return await self.office.runtime.authority(mode, agent=tools, offered=AT_WORK)
-        return (await self.office.prompts.prepare(self._talk.session_id, mode)).authority
+        return (await self.office.prompts.prepare(self._talk.session_id, mode, who=self.person)).authority
 
     async def build(self, question: "Question", answer: "Mapping[str, Any] | None" = None) -> "Task":
         """Have an approved plan built, or approve it and have it built."""
@@ -190,13 +191,15 @@ class Desk:
         is_answer = said and said[-1].role.value == "assistant" and not said[-1].tool_calls
         return said[-1].content if is_answer else ""
 
-    async def limit_of(self, task: "Task") -> str:
-        """The limit that ended a task, as the log has it; empty where none did."""
+    async def was_ended_by_limit(self, task: "Task") -> bool:
+        """Whether a limit ended the task, as the log has it."""
         import orjson
 
+        from interlock.agent.limits import LIMIT_NAMES
+
         place = (task.session_id, task.id)
-        rows = await self.office.runtime.database.read(lambda db: db.query(LIMIT_OF_TASK, place))
-        return str(orjson.loads(rows[0][0]).get("limit", "max_repeats")) if rows else ""
+        rows = await self.office.runtime.database.read(lambda db: db.query(WHY_FAILED, place))
+        return bool(rows) and orjson.loads(rows[0][0])["error_class"] in LIMIT_NAMES
 
     async def _continue(self, session: "Session") -> None:
         runtime = self.office.runtime
@@ -227,17 +230,24 @@ class Desk:
 
 @asynccontextmanager
 async def opened_desk(
-    wanted: Wanted, show: "Show", *, someone_can_answer: bool, usual_log_level: str | None = None
+    wanted: Wanted, show: "Show", *, is_one_task: bool = False, usual_log_level: str | None = None
 ) -> AsyncIterator[Desk]:
+    """`is_one_task`: nobody stays to answer questions, or to write what begins with a slash."""
+    from interlock.gates.verdict import SwitchWay
+    from interlock.session.models import EXEC
     from interlock.wiring.office import open_office
 
     opened = [wanted.mode] if wanted.mode else []
-    warn_of_typos()
     async with opened_runtime(
-        opened=opened, roots=wanted.roots, sandboxed=True, usual_log_level=usual_log_level
+        opened=opened,
+        roots=wanted.roots,
+        sandboxed=True,
+        is_checked=True,
+        usual_log_level=usual_log_level,
     ) as runtime:
-        office = open_office(runtime, someone_can_answer=someone_can_answer)
-        desk = Desk(office, wanted, show)
+        way = SwitchWay.command if is_one_task else SwitchWay.terminal
+        office = open_office(runtime, someone_can_answer=not is_one_task, way=way)
+        desk = Desk(office, wanted, show, EXEC if is_one_task else "cli")
         # A page that follows the same session sees the text as it comes.
         listening = asyncio.create_task(office.listen())
         try:
@@ -253,8 +263,3 @@ def event_json(event: "AgentEvent") -> dict[str, object]:
     """For machines: the event's name in snake case, and its fields."""
     name = "".join(f"_{c.lower()}" if c.isupper() else c for c in type(event).__name__).lstrip("_")
     return {"type": name.removesuffix("_info"), **asdict(event)}
-
-
-def _title(words: str) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"

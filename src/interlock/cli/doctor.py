@@ -41,13 +41,18 @@ def doctor(*, json: AsJson = False) -> int:
     else:
         findings += _typos() or [Finding("settings", GOOD, "every variable is understood")]
         findings += _short_secrets(settings)
-        findings += [*_denied_nothing(settings), *_own_program(settings), *_programs(settings)]
+        findings += [*_denied_nothing(settings), *_tool_modes(settings)]
+        findings += [*_own_program(settings), *_programs(settings)]
         findings += [*_sandbox(settings), _images(settings)]
         findings += _nats(settings)
-        for check in (_state_folder, _database, _log, _policy, _mcp):
+        for check in (_state_folder, _database):
             findings.append(_tried(check, settings))
             if findings[-1].state == BAD:
                 break
+        else:
+            findings += [
+                _tried(check, settings) for check in (_disk, _log, _stored_settings, _policy, _mcp)
+            ]
     if json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -85,20 +90,34 @@ def _typos() -> list[Finding]:
 
 def _denied_nothing(settings: "Settings") -> list[Finding]:
     """A rule that matches nothing must not look as if it did."""
+    from interlock.config.environment import given_name
     from interlock.wiring import build_registry
 
+    variable = given_name("TOOL_DENIED")
     known = {name for entry in build_registry() for name in (entry.tool.name, *entry.tool.aliases)}
     return [
-        Finding("settings", WARNING, f"TOOL_DENIED names '{name}', and no tool is called that")
+        Finding("settings", WARNING, f"{variable} names '{name}', and no tool is called that")
         for name in sorted(settings.tool.denied - known)
     ]
 
 
+def _tool_modes(settings: "Settings") -> list[Finding]:
+    from interlock.infra.errors import ConfigurationError
+    from interlock.wiring import build_registry, override_modes
+
+    try:
+        override_modes(build_registry(), settings.tool.mode_overrides)
+    except ConfigurationError as error:
+        return [Finding("settings", BAD, str(error))]
+    return []
+
+
 def _own_program(settings: "Settings") -> list[Finding]:
     """Whoever may write there decides what the next start of Interlock is."""
+    from interlock.config.environment import given_name
     from interlock.config.folders import own_program_in, refuse_loading
 
-    roots = settings.tool.allowed_roots or ()
+    variable, roots = given_name("TOOL_ALLOWED_ROOTS"), settings.tool.allowed_roots or ()
     try:
         refuse_loading(roots)
     except ValueError as error:
@@ -107,42 +126,53 @@ def _own_program(settings: "Settings") -> list[Finding]:
         Finding(
             "settings",
             WARNING,
-            f"TOOL_ALLOWED_ROOTS: {root} holds Interlock's own program ({place}), and agents that may "
-            "write could change it; install it elsewhere",
+            f"{variable}: {root} holds Interlock's own program ({place}), and agents that may write could "
+            "change it; install it elsewhere",
         )
         for root, place in own_program_in(roots)
     ]
 
 
 def _programs(settings: "Settings") -> list[Finding]:
-    """What tools run; a missing one takes its tools away."""
+    """The programs that tools run. Without one, its tools cannot be used."""
     from interlock.wiring import programs
 
     findings = []
     for program, path, tools in programs(settings.tool.allowed_roots or ()):
         name = program.names[0]
         lost = f"{name} is missing: {', '.join(tools)} cannot be used; {program.hint}"
-        state, detail = (GOOD, f"{name} is {path}") if path else (WARNING, lost)
+        state, detail = (GOOD, f"{name} is {path}") if path else (BAD, lost)
         findings.append(Finding("program", state, detail, package=program.package))
     return findings
 
 
 def _sandbox(settings: "Settings") -> list[Finding]:
-    """What confines commands, tried out now, and what it leaves open."""
+    """What confines commands, tried out now, and what it leaves open.
+
+    Without a sandbox it is a failure where the shell could otherwise be used.
+    """
     import asyncio
 
-    from interlock.wiring import dead_denials, tried_sandbox
+    from interlock.config.environment import given_name
+    from interlock.gates.authority import AuthorityCache
+    from interlock.wiring import build_registry, dead_denials, missing_needs, situation_of, tried_sandbox
 
     choice = asyncio.run(tried_sandbox(settings))
-    state = GOOD if choice.is_confined else WARNING
-    findings = [Finding("sandbox", state, choice.reason)]
+    here = situation_of(settings, settings.session.open_modes, settings.tool.allowed_roots, choice)
+    lost = {each.need: each.tools for each in missing_needs(AuthorityCache(build_registry()), here)}
+    if "sandbox" in lost:
+        detail = f"{', '.join(lost['sandbox'])} cannot be used: {choice.reason}"
+        findings = [Finding("sandbox", BAD, detail)]
+    else:
+        findings = [Finding("sandbox", GOOD if choice.is_confined else WARNING, choice.reason)]
     for report in choice.reports:
         findings += [Finding("sandbox", WARNING, f"{row.name}: {row.detail}") for row in report.failures]
         findings += [
             Finding("sandbox", GOOD, f"stays open: {row.name} ({row.detail})") for row in report.open
         ]
+    variable = given_name("TOOL_BASH_DENYLIST")
     findings += [
-        Finding("settings", WARNING, f"TOOL_BASH_DENYLIST: '{entry}' can never match: {why}")
+        Finding("settings", WARNING, f"{variable}: '{entry}' can never match: {why}")
         for entry, why in dead_denials(settings)
     ]
     return findings
@@ -220,6 +250,22 @@ def _database(settings: "Settings") -> Finding:
     return Finding("database", GOOD, f"{database.dialect}, schema {SCHEMA_REVISION}")
 
 
+def _disk(settings: "Settings") -> Finding:
+    from interlock.store.database import open_database
+    from interlock.wiring import store_config
+
+    database = open_database(store_config(settings))
+    try:
+        if database.reserve is None:
+            return Finding("disk", GOOD, "that of the PostgreSQL server is not looked at")
+        shortage = database.reserve.shortage()
+    finally:
+        database.close()
+    if shortage is not None:
+        return Finding("disk", BAD, shortage)
+    return Finding("disk", GOOD, "the store has space to grow, and its reserve")
+
+
 def _log(settings: "Settings") -> Finding:
     from interlock.events.verify import verify
     from interlock.store.database import open_database
@@ -236,13 +282,29 @@ def _log(settings: "Settings") -> Finding:
     return Finding("log", BAD, str(report.faults[0]))
 
 
+def _stored_settings(settings: "Settings") -> Finding:
+    from interlock.session.settings_store import newest
+    from interlock.store.database import open_database
+    from interlock.wiring import store_config
+
+    database = open_database(store_config(settings))
+    try:
+        with database.reading() as connection:
+            version = newest(connection).version
+    finally:
+        database.close()
+    return Finding("stored settings", GOOD, f"version {version}")
+
+
 def _policy(settings: "Settings") -> Finding:
+    from interlock.config.environment import given_name
     from interlock.config.modes import ToolMode
 
     opened = ", ".join(mode for mode in ToolMode if mode in settings.session.open_modes)
     roots = ", ".join(str(root) for root in settings.tool.allowed_roots or ()) or "none"
     if settings.tool.sandbox == "off":
-        return Finding("policy", WARNING, f"TOOL_SANDBOX=off; open modes: {opened}; roots: {roots}")
+        name = given_name("TOOL_SANDBOX")
+        return Finding("policy", WARNING, f"{name}=off; open modes: {opened}; roots: {roots}")
     return Finding("policy", GOOD, f"open modes: {opened}; roots: {roots}")
 
 

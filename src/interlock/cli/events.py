@@ -225,7 +225,7 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
         print_line(
             f"{'verified' if report.ok else 'NOT VERIFIED'}: {report.events} events in {report.streams} "
             f"streams, {report.messages} messages, {report.checkpoints} checkpoints, "
-            f"{report.erased} erased payloads"
+            f"{report.erased} with erased content"
         )
         if report.ok and known is None:
             note("against being replaced as a whole, keep a line of `interlock events anchor` elsewhere")
@@ -253,9 +253,7 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
         )
         event = stored[0].event() if stored and stored[0].header.seq == number else None
         if not isinstance(event, ToolCallStarted):
-            raise PersonError(
-                f"#{number} of {session} is no beginning of a call, or its payload was erased"
-            )
+            raise PersonError(f"#{number} of {session} is no beginning of a call")
         if not event.arguments_seal:
             raise PersonError("nothing of what it was given is masked: `events tree` shows all of it")
         arguments = runtime.sealed.opened(session, event.arguments_seal)
@@ -303,8 +301,8 @@ async def sweep(*, json: AsJson = False) -> int:
         print_json(asdict(swept))
     else:
         print_line(
-            f"erased {swept.events} payloads and {swept.messages} messages in {swept.streams} streams, "
-            f"from before {local_time(swept.before_us)}"
+            f"erased the content of {swept.events} events and {swept.messages} messages "
+            f"in {swept.streams} streams, from before {local_time(swept.before_us)}"
         )
     return Exit.ok
 
@@ -363,18 +361,18 @@ def _summary(event: Any) -> str:
     from interlock.events.tree import payload_of
 
     when = local_time(event.header.time_us)
-    if event.payload is None:
-        return f"{when}  {event.header.kind}  (erased)"
     told = payload_of(event)
     hidden = {"authority_digest", "output_hash", "content_hash", "call_id", "redacted", "heads"}
     facts = " ".join(
         f"{name}={_short(value)}"
-        for name, value in (told.items() if isinstance(told, dict) else [("payload", told)])
+        for name, value in told.items()
         if name not in hidden and value not in (None, "", [], {})
     )
-    if event.header.kind in _JUDGED and isinstance(told, dict):
+    if event.header.kind in _JUDGED:
         # Enough of it for `interlock policy show`.
         facts += f" authority={told.get('authority_digest', '')[:12]}"
+    if event.is_erased:
+        facts += " (content erased)"
     return f"{when}  {event.header.kind}  {facts}"
 
 

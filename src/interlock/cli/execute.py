@@ -14,12 +14,11 @@ from interlock.cli.output import AsJsonLines, note, print_json_line, print_text
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
-    from interlock.agent.events import AgentEvent, ToolDenied
+    from interlock.agent.events import AgentEvent
     from interlock.cli.conversing import Desk, Wanted
     from interlock.worker.rows import Task
 
 MAX_TASK_BYTES = 1024 * 1024
-_DENIALS = frozenset({"max_denials", "max_recent_denials"})
 _AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*(=.*)?")
 
 
@@ -66,39 +65,30 @@ async def _told_in_words(words: str, given: "Wanted", *, quiet: bool) -> int:
     from interlock.channels.terminal import TerminalView, no_paper, standard_paper
 
     view = TerminalView(no_paper() if quiet else standard_paper(errors=True), shows_text=False)
-    async with opened_desk(given, view.show, someone_can_answer=False) as desk:
+    async with opened_desk(given, view.show, is_one_task=True) as desk:
         done = await (await desk.talk(words)).say(words, leaves_nothing=True)
-        code = await _exit_of(desk, done, view.last_denial)
+        code = await _exit_of(desk, done)
         answer, session_id = await desk.answer_of(done), desk.session_id
     if answer:
         print_text(answer.rstrip("\n"))
     if code is not Exit.ok and (quiet or not view.told_end):
         note(_end_of(done))
     if not quiet:
-        if given.mode is None and view.last_denial and view.last_denial.error_code == "MODE_DENIED":
-            folder = "" if given.roots else " --root FOLDER"
-            note(f"open one  the same with --mode chat{folder}   (or --mode coding)")
         note(f"recorded  interlock events tree {session_id}")
     return code
 
 
 async def _told_in_json(words: str, given: "Wanted") -> int:
-    from interlock.agent.events import ToolDenied
-
-    denials: list[ToolDenied] = []
-
     def show(event: "AgentEvent") -> None:
-        if isinstance(event, ToolDenied):
-            denials.append(event)
         print_json_line(event_json(event))
 
-    async with opened_desk(given, show, someone_can_answer=False) as desk:
+    async with opened_desk(given, show, is_one_task=True) as desk:
         talk = await desk.talk(words)
         print_json_line(
             {"type": "session", "session_id": talk.session_id, "mode": (await desk.mode()).value}
         )
         done = await talk.say(words, leaves_nothing=True)
-        code = await _exit_of(desk, done, denials[-1] if denials else None)
+        code = await _exit_of(desk, done)
     print_json_line(
         {
             "type": "task",
@@ -112,7 +102,7 @@ async def _told_in_json(words: str, given: "Wanted") -> int:
     return code
 
 
-async def _exit_of(desk: "Desk", task: "Task", last_denial: "ToolDenied | None") -> Exit:
+async def _exit_of(desk: "Desk", task: "Task") -> Exit:
     """Why a task ended that is not done."""
     from interlock.worker.rows import TaskStatus
 
@@ -122,11 +112,7 @@ async def _exit_of(desk: "Desk", task: "Task", last_denial: "ToolDenied | None")
         return Exit.cancelled
     if task.status is TaskStatus.waiting:
         return Exit.nobody_to_answer
-    limit = await desk.limit_of(task)
-    if limit in _DENIALS:
-        asked_nobody = last_denial is not None and last_denial.tool_name == "ask_user"
-        return Exit.nobody_to_answer if asked_nobody else Exit.denied
-    return Exit.limit if limit else Exit.failed
+    return Exit.limit if await desk.was_ended_by_limit(task) else Exit.failed
 
 
 def _end_of(task: "Task") -> str:

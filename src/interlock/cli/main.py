@@ -20,13 +20,13 @@ _NOT_WRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 # What shows the names that there are, for somebody who gave another one.
 _SHOWN_BY = {
-    "SESSION_NOT_FOUND": "interlock sessions list",
+    "SESSION_NOT_FOUND": "interlock sessions list --group all",
     "TASK_NOT_FOUND": "interlock tasks list",
     "QUESTION_NOT_FOUND": "interlock questions list",
     "RUN_NOT_FOUND": "interlock workflow runs",
     "WORKFLOW_NOT_FOUND": "interlock workflow list",
     "AGENT_NOT_FOUND": "interlock agents list",
-    "NOTHING_TO_UNDO": "interlock sessions list",
+    "NOTHING_TO_UNDO": "interlock sessions list --group all",
     "INVALID_SETTINGS": "interlock settings show",
 }
 

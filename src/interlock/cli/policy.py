@@ -69,11 +69,12 @@ async def explain(
     root
         A folder to judge paths against, instead of the configured ones.
     """
+    from interlock.gates.verdict import SwitchWay
     from interlock.wiring.views import explain as judged
 
     chosen = mode_argument(mode)
     async with opened_runtime(opened=[chosen], roots=root_arguments(root), sandboxed=True) as runtime:
-        answer = await judged(runtime, tool, chosen, args)
+        answer = await judged(runtime, tool, chosen, args, way=SwitchWay.command)
         answer["mode_is_open"] = chosen in runtime.settings.session.open_modes
     if json:
         print_json(answer)

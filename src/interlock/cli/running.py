@@ -6,12 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
-
 from interlock.cli.chat import answer_to
 from interlock.cli.conversing import opened_desk, wanted
 from interlock.cli.exits import Exit
 from interlock.cli.output import note, print_json_line, print_text
+from interlock.events.catalog import merged
 from interlock.infra.errors import InvalidAnswer, ModeNotOpen, PersonError
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ LOOK_SECONDS = 0.2
 # Of what a step answered, and of the calls that were refused or failed.
 MAX_LINES, MAX_CALLS, MAX_CHARS = 6, 10, 300
 _REFUSED = """
-SELECT kind, payload FROM events WHERE stream = ? AND task = ? AND payload IS NOT NULL
+SELECT kind, facts, content FROM events WHERE stream = ? AND task = ? AND content IS NOT NULL
     AND kind IN ('tool_call.denied', 'tool_call.failed') ORDER BY seq
 """
 
@@ -37,7 +36,7 @@ async def run_new(
     name: str, text: str, mode: str | None, root: tuple[Path, ...], model: str | None, *, as_json: bool
 ) -> int:
     given = wanted(mode, root, None, None, model)
-    async with opened_desk(given, _silence, someone_can_answer=True) as desk:
+    async with opened_desk(given, _silence) as desk:
         runs = desk.office.runs
         session = await runs.create(name, opened_by="cli", mode=given.mode, model=given.model)
 
@@ -46,7 +45,7 @@ async def run_new(
                 await runs.start(session.id, name, text, who=desk.person)
             except PersonError:
                 # Nobody could do anything with a session whose run was never begun.
-                await desk.office.runtime.sessions.delete(session.id, who=desk.person)
+                await desk.office.tasks.delete_session(session.id, who=desk.person)
                 raise
             return await _task(desk, session.id)
 
@@ -60,7 +59,7 @@ async def go_on_here(
     from interlock.workflow.rows import RunStatus
 
     given = wanted(mode, root, None, None, None)
-    async with opened_desk(given, _silence, someone_can_answer=True) as desk:
+    async with opened_desk(given, _silence) as desk:
         run = (await desk.office.runs.book.standing(run_id)).run
         if not desk.office.runtime.mode_switch.is_open(run.mode):
             raise ModeNotOpen(
@@ -169,8 +168,8 @@ class _Follower:
             return
         place = (self._run_id, visit.task_id)
         rows = await self._desk.office.runtime.database.read(lambda db: db.query(_REFUSED, place))
-        for kind, payload in rows[:MAX_CALLS]:
-            fields = orjson.loads(payload)
+        for kind, facts, content in rows[:MAX_CALLS]:
+            fields = merged(facts, content)
             told = " ".join(f"{fields['tool_name']}: {fields['error']}".split())
             note(f"  {kind.removeprefix('tool_call.')} {told[:MAX_CHARS]}")
         if len(rows) > MAX_CALLS:

@@ -25,11 +25,13 @@ async def opened_runtime(
     opened: Iterable[ToolMode] = (),
     roots: tuple[Path, ...] | None = None,
     sandboxed: bool = False,
+    is_checked: bool = False,
     usual_log_level: str | None = None,
     is_patient: bool = False,
 ) -> "AsyncIterator[Runtime]":
     """With `sandboxed`, tools may run commands: what confines them is tried out first.
 
+    With `is_checked`, the person is warned of mistyped variables and of tools that this machine lacks.
     `usual_log_level` holds where the operator has not set LOG_LEVEL. With `is_patient`, a database that is
     away is waited for.
     """
@@ -39,6 +41,8 @@ async def opened_runtime(
     from interlock.wiring import NO_SANDBOX, chosen_sandbox, open_runtime, record_probes
 
     set_up_heaps()
+    if is_checked:
+        _warn_of_typos()
     settings = load_settings()
     if usual_log_level is not None and "log_level" not in settings.model_fields_set:
         settings = settings.model_copy(update={"log_level": usual_log_level})
@@ -64,6 +68,8 @@ async def opened_runtime(
     tidying = asyncio.create_task(keep_tidy())
     try:
         await record_probes(runtime)
+        if is_checked:
+            await _warn_of_missing_needs(runtime)
         yield runtime
     finally:
         tidying.cancel()
@@ -72,11 +78,13 @@ async def opened_runtime(
 
 
 @asynccontextmanager
-async def opened_office(*, sandboxed: bool = False, is_patient: bool = False) -> "AsyncIterator[Office]":
+async def opened_office(
+    *, sandboxed: bool = False, is_checked: bool = False, is_patient: bool = False
+) -> "AsyncIterator[Office]":
     """With whoever works in it, for commands about tasks."""
     from interlock.wiring.office import open_office
 
-    async with opened_runtime(sandboxed=sandboxed, is_patient=is_patient) as runtime:
+    async with opened_runtime(sandboxed=sandboxed, is_checked=is_checked, is_patient=is_patient) as runtime:
         office = open_office(runtime)
         try:
             yield office
@@ -84,13 +92,26 @@ async def opened_office(*, sandboxed: bool = False, is_patient: bool = False) ->
             await office.close()
 
 
-def warn_of_typos() -> None:
+def _warn_of_typos() -> None:
     """Whoever misspells what should close something is not to learn of it from what was left open."""
     from interlock.config.describe import unknown_variables
 
     for name, near in unknown_variables().items():
         if near is not None:
             note(f"warning: {name} is set but is no setting; did you mean {near}?")
+
+
+async def _warn_of_missing_needs(runtime: "Runtime") -> None:
+    from interlock.session.settings_store import UnreadableSettings
+    from interlock.wiring import record_missing_needs
+
+    try:
+        missing = await record_missing_needs(runtime)
+    except UnreadableSettings as error:
+        note(f"warning: no task can run: {error}")
+        return
+    for each in missing:
+        note(f"warning: {', '.join(each.tools)} cannot be used: {each.reason}")
 
 
 def mode_argument(value: str) -> ToolMode:

@@ -9,7 +9,7 @@ from interlock.cli.conversing import Roots
 from interlock.cli.exits import Exit
 from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note, print_line
-from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments, warn_of_typos
+from interlock.cli.runtime import mode_argument, opened_runtime, root_arguments
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ async def serve(
         Work in so many processes of their own instead of in this one.
     """
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
-    warn_of_typos()
     _say_on_the_command_line(host, port, root_arguments(root))
-    async with opened_runtime(opened=opened, sandboxed=True) as runtime:
+    async with opened_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
+        from interlock.gates.verdict import SwitchWay
         from interlock.wiring.office import open_office
 
-        office = open_office(runtime)
+        office = open_office(runtime, way=SwitchWay.page)
         try:
             office.models.open(office.models.usual)
             await _serve(office, hands_of(office, worker=worker, workers=workers))
@@ -65,11 +65,14 @@ def _say_on_the_command_line(host: str | None, port: int | None, roots: tuple[Pa
     """The same settings, with the same checks, whoever gives them, and for workers of its own too."""
     import os
 
+    from interlock.config.environment import alias_of
+
     if host is not None:
         os.environ["GATEWAY_HOST"] = host
     if port is not None:
         os.environ["GATEWAY_PORT"] = str(port)
     if roots is not None:
+        os.environ.pop(alias_of("TOOL_ALLOWED_ROOTS"), None)
         os.environ["TOOL_ALLOWED_ROOTS"] = _listed(roots)
 
 

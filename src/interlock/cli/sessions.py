@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -19,35 +19,47 @@ from interlock.cli.output import (
     print_table,
     print_text,
 )
-from interlock.cli.runtime import mode_argument, opened_runtime
+from interlock.cli.runtime import mode_argument, opened_office, opened_runtime
 
 if TYPE_CHECKING:
     from interlock.session.search import Match
 
 app = App(
     name="sessions",
-    help="List, find, show, export, delete sessions; switch a mode.",
+    help="List, find, show, export, delete, erase sessions; switch a mode.",
     help_format="plaintext",
 )
 
 
 @app.command(name="list")
-async def list_sessions(*, archived: bool = False, limit: Count = 50, json: AsJson = False) -> int:
+async def list_sessions(
+    *,
+    group: Literal["chats", "commands", "all"] = "chats",
+    archived: bool = False,
+    limit: Count = 50,
+    json: AsJson = False,
+) -> int:
     """List the sessions, the most recently used first.
 
     Parameters
     ----------
+    group
+        The chats, what single commands (exec, tool call) made for themselves, or all.
     archived
         Also those that were archived.
     limit
         At most so many.
     """
+    from interlock.session.models import SessionGroup
+
     async with opened_runtime() as runtime:
-        sessions = await runtime.sessions.list_sessions(include_archived=archived, limit=limit)
+        sessions = await runtime.sessions.list_sessions(
+            group=SessionGroup(group), include_archived=archived, limit=limit
+        )
     if json:
         print_json([asdict(session) for session in sessions])
     elif not sessions:
-        note("no sessions yet")
+        note("no sessions yet" if group == "all" else f"no {group} yet; --group all lists every session")
     else:
         rows = [[s.id, s.kind, s.stored_mode, local_time(s.updated_us), s.title] for s in sessions]
         print_table(["session", "kind", "mode", "last used", "title"], rows)
@@ -104,7 +116,7 @@ async def show(session: str, *, json: AsJson = False) -> int:
     Parameters
     ----------
     session
-        The session's id, as `interlock sessions list` shows it.
+        The session's id, as `interlock sessions list --group all` shows it.
     """
     async with opened_runtime() as runtime:
         found = await runtime.sessions.get(session)
@@ -156,24 +168,58 @@ async def export(session: str, *, out: Path | None = None, _json: AnywayJson = F
 
 @app.command
 async def delete(session: str, *, yes: bool = False) -> int:
-    """Erase everything said in a session. The hashes stay, so the log still verifies.
+    """Hide a session and cancel its tasks. Nothing is erased; `sessions erase` does that.
 
     Parameters
     ----------
     session
         The session's id.
     yes
-        Really do it; without this, it only says what would be erased.
+        Really do it; without this, it only says what would be hidden.
     """
     from interlock.wiring import local_person
 
-    async with opened_runtime() as runtime:
-        found = await runtime.sessions.get(session)
+    async with opened_office() as office:
+        found = await office.runtime.sessions.get(session)
         if not yes:
-            note(f"this would erase the {found.last_seq} events of {found.id}; say --yes to do it")
+            note(f"this would hide {found.id} and cancel its tasks; say --yes to do it")
             return Exit.usage
-        await runtime.sessions.delete(session, who=local_person())
-    note(f"erased {session}")
+        await office.tasks.delete_session(session, who=local_person())
+    note(f"deleted {session}: it is hidden, and its log stays (erase: interlock sessions erase {session})")
+    return Exit.ok
+
+
+@app.command
+async def erase(session: str, *, yes: bool = False, wait: float = 30.0, json: AsJson = False) -> int:
+    """Delete a session and erase its content: texts, arguments, results, kept files.
+
+    What stays proves what was done: tools, modes, verdicts, actors, digests, times and hashes. The erasure
+    is an event of the `system` stream. Backups and exports keep what they hold.
+
+    Parameters
+    ----------
+    session
+        The session's id; it may be deleted already.
+    yes
+        Really do it; without this, it only says what would be erased.
+    wait
+        Seconds to wait for calls that still run. Where they do not end, nothing is erased.
+    """
+    from interlock.wiring import local_person
+
+    async with opened_office() as office:
+        eraser, person = office.runtime.eraser, local_person()
+        is_deleted = await eraser.is_deleted(session)
+        if not yes:
+            note(f"this would erase the content of {session} for good; say --yes to do it")
+            return Exit.usage
+        if not is_deleted:
+            await office.tasks.delete_session(session, who=person)
+        told = await eraser.erase(session, who=person, wait_seconds=wait)
+    if json:
+        print_json({"session_id": session, "events": told.events, "messages": told.messages})
+    else:
+        note(f"erased the content of {told.events} events and {told.messages} messages of {session}")
     return Exit.ok
 
 
@@ -186,7 +232,8 @@ async def mode(session: str, mode: str | None = None, *, json: AsJson = False) -
     session
         The session's id.
     mode
-        The mode for its next task; without it, the present one is shown.
+        The mode for its next task; a stricter one also holds for the next call of a task that runs.
+        Without it, the present one is shown.
     """
     from interlock.wiring import local_person
 

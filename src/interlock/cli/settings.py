@@ -9,30 +9,69 @@ from interlock.cli.output import AsJson, note, print_json, print_line, print_tab
 from interlock.cli.runtime import opened_runtime
 
 if TYPE_CHECKING:
-    from interlock.session.settings_store import SettingsStore
+    from interlock.session.settings_store import SettingsStore, UnreadableSettings
 
 app = App(name="settings", help="Show and change the stored settings.", help_format="plaintext")
 
 
 @app.command
 async def show(*, json: AsJson = False) -> int:
-    """Show the stored settings and, where the operator's ceiling is lower, what holds instead."""
+    """Show the stored settings and, where the operator's ceiling is lower, what holds instead.
+
+    Settings that cannot be read are shown as they are stored, with every fault; it exits with 1 then.
+    """
     from interlock.gates.policy import merge_tool_policies
-    from interlock.session.settings_store import leaves, to_document
+    from interlock.session.settings_store import UnreadableSettings, leaves, to_document
 
     async with opened_runtime() as runtime:
-        current = await runtime.stored_settings.current()
+        try:
+            current = await runtime.stored_settings.current()
+        except UnreadableSettings as broken:
+            _show_broken(broken, as_json=json)
+            return Exit.failed
         merged = merge_tool_policies(runtime.situation.environment, current.settings.tools)
     stored = to_document(current.settings)
     effective = {"tools": to_document(merged)}
-    if json:
-        print_json({"version": current.version, "settings": stored, "effective": effective})
-        return Exit.ok
     holds = dict(leaves(effective))
+    unknown = {path: value for path, value in leaves(dict(current.document)) if path not in holds}
+    if json:
+        told = {"settings": stored, "effective": effective, "unknown": unknown, "faults": []}
+        print_json({"version": current.version, **told})
+        return Exit.ok
     rows = [[path, _shown(value), _shown(holds[path])] for path, value in leaves(stored)]
     print_table(["setting", "stored", "effective"], rows)
+    for path, value in unknown.items():
+        note(f"warning: {path} is stored ({_shown(value)}), but this version has no such setting; ignored")
     note(f"version {current.version}; change one with: interlock settings set tools.fs.enabled false")
     return Exit.ok
+
+
+def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
+    """What is stored, the faults in it, and how to repair them."""
+    from interlock.session.settings_store import field_paths, leaves
+
+    if as_json:
+        faults = [{"path": fault.path, "message": fault.message} for fault in broken.faults]
+        told = {"settings": None, "effective": None, "stored": broken.document, "faults": faults}
+        print_json({"version": broken.version, **told})
+        return
+    document = broken.document if isinstance(broken.document, dict) else {"(all)": broken.document}
+    values = dict(leaves(document))
+    faults_at: dict[str, list[str]] = {}
+    for fault in broken.faults:
+        path = next((path for path in values if f"{fault.path}.".startswith(f"{path}.")), fault.path)
+        faults_at.setdefault(path or "(all)", []).append(fault.message)
+    rows = [
+        [path, _shown(values.get(path)), "; ".join(faults_at.get(path, []))]
+        for path in dict.fromkeys((*values, *faults_at))
+    ]
+    print_table(["setting", "stored", "fault"], rows)
+    field = next((path for path in faults_at if path in field_paths()), "tools.fs.enabled")
+    note(
+        f"version {broken.version} of the stored settings cannot be read; no task runs until it can\n"
+        f"repair it with: interlock settings set {field} VALUE\n"
+        f"That stores version {broken.version + 1}, in which everything is switched off but what you set."
+    )
 
 
 @app.command(name="set")
@@ -64,14 +103,14 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
 
 
 async def _version(store: "SettingsStore") -> int:
-    """Which is stored; none that can be named where it cannot be understood, which a change mends."""
-    from interlock.infra.errors import InvalidSettings
+    """The newest version. One that cannot be read is replaced by the change, and the person is warned."""
+    from interlock.session.settings_store import UnreadableSettings
 
     try:
         return (await store.current()).version
-    except InvalidSettings as error:
-        note(f"warning: what was stored cannot be understood, so all that is not set now is off: {error}")
-        return -1
+    except UnreadableSettings as error:
+        note(f"warning: {error.summary}. Everything that you do not set now is switched off")
+        return error.version
 
 
 def _parsed(value: str) -> Any:

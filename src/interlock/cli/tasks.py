@@ -65,7 +65,7 @@ def _print_tasks(tasks: "list[Task]", asked: dict[str, str]) -> None:
             task.id,
             *(task.session_id for _ in where),
             task.status,
-            task.mode or "",
+            task.mode,
             local_time(task.created_us),
             asked.get(task.id, ""),
         ]

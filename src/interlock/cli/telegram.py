@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.cli.exits import Exit
 from interlock.cli.hands import Hands, hands_of, nobody_works, stop_on_signals
 from interlock.cli.output import Workers, note
-from interlock.cli.runtime import mode_argument, opened_runtime, warn_of_typos
+from interlock.cli.runtime import mode_argument, opened_runtime
 from interlock.infra.errors import BadUsage
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ async def telegram(
     if find_spec("telegram") is None:
         raise BadUsage(NOT_INSTALLED)
     opened = [mode_argument(name.strip()) for name in open.split(",") if name.strip()]
-    warn_of_typos()
-    async with opened_runtime(opened=opened, sandboxed=True) as runtime:
+    async with opened_runtime(opened=opened, sandboxed=True, is_checked=True) as runtime:
+        from interlock.gates.verdict import SwitchWay
         from interlock.wiring.office import open_office
         from interlock.wiring.telegram import open_front
 
-        office = open_office(runtime)
+        office = open_office(runtime, way=SwitchWay.telegram)
         try:
             office.models.open(office.models.usual)
             front = open_front(office, announce=lambda name: _announce(office, name), waits=_tell_waiting)
@@ -58,7 +58,9 @@ async def telegram(
 
 async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
     stop = stop_on_signals(hands)
-    await front.dismiss()
+    if cancelled := await front.dismiss():
+        counted = "1 task" if cancelled == 1 else f"{cancelled} tasks"
+        note(f"cancelled {counted} of people or groups that may no longer use the bot")
     working = asyncio.create_task(hands.run())
     beside = _started(office, front, hands)
     stopping = asyncio.create_task(stop.wait())

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter, validators
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, local_time, note, print_json, print_line, print_table
-from interlock.cli.runtime import opened_runtime
+from interlock.cli.runtime import opened_office, opened_runtime
 from interlock.infra.errors import PersonError
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ async def list_tokens(*, json: AsJson = False) -> int:
 
 @app.command
 async def revoke(token: str, *, json: AsJson = False) -> int:
-    """End a token, a browser or a link for good. Open connections are closed within two seconds.
+    """End a token, a browser or a link for good, and cancel the tasks and runs that it started.
+
+    Open connections are closed within two seconds.
 
     Parameters
     ----------
@@ -80,13 +82,27 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
         The id that the list shows, or a token's name.
     """
     from interlock.wiring import local_person
+    from interlock.wiring.access import open_credentials
 
-    async with _opened_credentials() as (credentials, _):
-        revoked = await credentials.revoke(token, who=local_person())
+    async with opened_office() as office:
+        credentials = open_credentials(office.runtime)
+        revoked = await credentials.revoke(token, office.runs, who=local_person())
+    one, ended = revoked.credential, revoked.ended
     if json:
-        print_json({"id": revoked.id, "kind": revoked.kind.value, "name": revoked.name})
-    else:
-        print_line(f"revoked   {revoked.id}  ({revoked.kind.value}, {revoked.name})")
+        print_json(
+            {
+                "id": one.id,
+                "kind": one.kind.value,
+                "name": one.name,
+                "cancelled_tasks": ended.tasks,
+                "stopped_runs": ended.runs,
+            }
+        )
+        return Exit.ok
+    print_line(f"revoked   {one.id}  ({one.kind.value}, {one.name})")
+    print_line(f"cancelled {ended.tasks} {'task' if ended.tasks == 1 else 'tasks'} that it started")
+    if ended.runs:
+        print_line(f"stopped   {ended.runs} {'run' if ended.runs == 1 else 'runs'} of workflows")
     return Exit.ok
 
 

@@ -45,6 +45,7 @@ async def list_tools(
             for entry in runtime.registry
             if authority is None or entry.tool.name in authority.exposed
         ]
+        modes = {tool.name: runtime.registry.get_effective_modes(tool.name) for tool in tools}
     if json:
         print_json(
             [
@@ -53,7 +54,7 @@ async def list_tools(
                     "aliases": list(tool.aliases),
                     "group": tool.group.value,
                     "effect": tool.effect.value,
-                    "modes": sorted(tool.allowed_modes),
+                    "modes": sorted(modes[tool.name]),
                     "description": tool.description,
                 }
                 for tool in tools
@@ -63,7 +64,7 @@ async def list_tools(
         rows = [
             [
                 tool.name,
-                ", ".join(mode for mode in ToolMode if mode in tool.allowed_modes),
+                ", ".join(mode for mode in ToolMode if mode in modes[tool.name]),
                 tool.description,
             ]
             for tool in tools
@@ -126,7 +127,9 @@ async def call(
             await call_each_line(calls, timeout_seconds)
             done, code = None, Exit.ok
         else:
-            done = await calls.call(str(name), args, timeout_seconds)
+            done = calls.with_reading_first(
+                await calls.call(str(name), args, timeout_seconds), args, _options(mode, root)
+            )
             code = await _exit_of(done, calls)
     if done is not None:
         _print_done(done, calls.session_id, json=json)
@@ -134,6 +137,12 @@ async def call(
             note(advice)
     note(f"recorded  interlock events tree {calls.session_id}")
     return code
+
+
+def _options(mode: str | None, root: tuple[Path, ...]) -> list[str]:
+    """Those that another call of the same session needs as well."""
+    given = ["--mode", mode] if mode else []
+    return given + [word for folder in root for word in ("--root", str(folder))]
 
 
 def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:

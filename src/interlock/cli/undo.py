@@ -16,14 +16,14 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
     """Take back what a session, a task or a single call did to files.
 
     A file that somebody changed since is left as it is. What is taken back is kept as well: the undo has
-    an id of its own, and can be undone by it.
+    an id of its own, and can be undone by it. What commands (bash) changed is not kept and stays.
 
     Parameters
     ----------
     id
         The session, task or call that made the changes.
     dry_run
-        Only show which changes would be taken back, newest first.
+        Only show which changes would be taken back, newest first, and of each file the oldest.
     """
     from interlock.wiring import local_person
 
@@ -31,13 +31,15 @@ async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int: 
         redact = runtime.redactor.value
         if dry_run:
             entries = await runtime.undo.kept_of(id)
+            # Of several changes of one file the oldest: that is what becomes of the file.
+            oldest = {entry.change.path: entry.change for entry in entries}
             changes = [
                 {
-                    "path": redact(entry.change.path),
-                    "action": entry.change.action.value,
-                    "from": redact(entry.change.source),
+                    "path": redact(change.path),
+                    "action": change.action.value,
+                    "from": redact(change.source),
                 }
-                for entry in entries
+                for change in oldest.values()
             ]
             if json:
                 print_json({"changes": changes})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli.exits import Exit
 from interlock.cli.output import Workers, note
-from interlock.cli.runtime import opened_office, opened_runtime, warn_of_typos
+from interlock.cli.runtime import opened_office, opened_runtime
 from interlock.infra.errors import StopsProcess
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
     spawned
         The event by which that process tells of this one.
     """
-    if not supervised:
-        warn_of_typos()
-    # One that gave up would be taken for one that crashes.
-    async with opened_office(sandboxed=True, is_patient=True) as office:
+    # One that gave up would be taken for one that crashes. A supervisor has checked for all its workers.
+    async with opened_office(sandboxed=True, is_checked=not supervised, is_patient=True) as office:
         office.models.open(office.models.usual)
         own = OwnWorker(office, spawned=spawned)
         listening = asyncio.create_task(office.listen(own.has_room))
@@ -59,8 +57,7 @@ async def supervisor(*, workers: Workers = 2) -> int:
     workers
         How many.
     """
-    warn_of_typos()
-    async with opened_runtime() as runtime:
+    async with opened_runtime(sandboxed=True, is_checked=True) as runtime:
         keeping = supervisor_of(runtime, workers)
         _when_interrupted(keeping.stop)
         note(f"{workers} workers on {runtime.settings.state_dir}; Ctrl-C stops")
@@ -79,8 +76,8 @@ class OwnWorker:
         self._running: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        await self._runtime.sessions.finish_deletions()
-        erasing = asyncio.create_task(self._runtime.sessions.finish_deletions_hourly())
+        await self._runtime.eraser.finish()
+        erasing = asyncio.create_task(self._runtime.eraser.finish_hourly())
         if (retention := self._runtime.retention) is not None:
             await retention.forget_beside()
         self._running = asyncio.create_task(self._worker.run())

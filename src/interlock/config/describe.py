@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 from interlock.config.environment import (
     SECRET_FILE_SUFFIX,
     SPEC_PREFIX,
+    alias_of,
     is_secret,
     look_up,
     variable_name,
@@ -95,7 +96,7 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str,
     known = set(setting_names())
     accepted = (
         known
-        | {SPEC_PREFIX + name for name in known if name.startswith("TOOL_")}
+        | {alias_of(name) for name in known}
         | {name + SECRET_FILE_SUFFIX for name, _, secret in _walk(Settings) if secret}
     )
     suspects = sorted(name for name in environ if name.startswith(OWN_PREFIXES) and name not in accepted)

@@ -35,6 +35,17 @@ def variable_name(settings_class: type[BaseSettings], field: str) -> str:
     return f"{settings_class.model_config.get('env_prefix', '')}{field}".upper()
 
 
+def given_name(name: str) -> str:
+    """The variable that the operator set for a setting: its alias, where only that one is set."""
+    alias = alias_of(name)
+    return alias if alias in os.environ and name not in os.environ else name
+
+
+def alias_of(name: str) -> str:
+    """The name that the specifications give a setting; only those of tools have one."""
+    return SPEC_PREFIX + name if name.startswith("TOOL_") else name
+
+
 def is_secret(field: FieldInfo) -> bool:
     return "SecretStr" in str(field.annotation)
 
@@ -44,8 +55,8 @@ def look_up(name: str, *, secret: bool) -> Found | None:
     environ = os.environ
     candidates = [
         Found(environ[variable], variable)
-        for variable in (name, SPEC_PREFIX + name)
-        if variable in environ and (variable == name or name.startswith("TOOL_"))
+        for variable in dict.fromkeys((name, alias_of(name)))
+        if variable in environ
     ]
     file_variable = name + SECRET_FILE_SUFFIX
     if secret and environ.get(file_variable):

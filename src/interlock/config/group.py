@@ -1,12 +1,14 @@
 """What every group of settings is, and the types that they share."""
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from interlock.config.environment import EnvironmentSource
+from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.text import quotable
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -45,3 +47,18 @@ def refuse_no_tool_names(names: frozenset[str]) -> frozenset[str]:
         if not TOOL_NAME.fullmatch(name):
             raise ValueError(f"'{quotable(name, 64)}' cannot be a tool's name; put commas between names")
     return names
+
+
+def modes_by_tool(entries: Iterable[str]) -> dict[str, frozenset[ToolMode]]:
+    """Entries of the form `bash_readonly=plan+coding`, read."""
+    found: dict[str, frozenset[ToolMode]] = {}
+    for entry in entries:
+        name, equals, modes = (part.strip() for part in entry.partition("="))
+        if not equals or not TOOL_NAME.fullmatch(name):
+            raise ValueError(f"'{quotable(entry, 64)}' is not of the form TOOL=MODE+MODE")
+        if not modes:
+            raise ValueError(f"{name} is given no mode; a tool that is to be off belongs into TOOL_DENIED")
+        if name in found:
+            raise ValueError(f"{name} is named twice; put + between its modes")
+        found[name] = frozenset(parse_mode(mode.strip()) for mode in modes.split("+"))
+    return found

@@ -26,7 +26,7 @@ class ToolMode(StrEnum):
 MODE_ALIASES = {"build": ToolMode.coding}
 ALL_MODES = frozenset(ToolMode)
 
-# `chat` and `plan` differ in what they are for, not in what they allow.
+# `chat` and `plan` are equally strict, and each may have tools that the other has not.
 _STRICTNESS = {ToolMode.chat_safe: 0, ToolMode.chat: 1, ToolMode.plan: 1, ToolMode.coding: 2}
 
 
@@ -41,6 +41,15 @@ def parse_mode(value: str) -> ToolMode:
         raise ValueError(f"'{value}' is not a mode (known: {known})") from None
 
 
+def no_stricter_than(mode: ToolMode) -> tuple[ToolMode, ...]:
+    """The modes that allow at least as much: `mode` itself, those as strict as it, and the looser ones."""
+    return tuple(each for each in ToolMode if _STRICTNESS[each] >= _STRICTNESS[mode])
+
+
+def looser_than(mode: ToolMode) -> tuple[ToolMode, ...]:
+    return tuple(each for each in ToolMode if _STRICTNESS[each] > _STRICTNESS[mode])
+
+
 def stricter(at_start: ToolMode, present: ToolMode) -> ToolMode:
-    """The mode a resumed task gets; of two equally strict ones, the session's present mode."""
+    """The mode that a task goes on in; of two equally strict ones, the present one."""
     return at_start if _STRICTNESS[at_start] < _STRICTNESS[present] else present

@@ -15,10 +15,17 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from interlock.config.addresses import refuse_unfit_key, refuse_unsafe
 from interlock.config.control import ControlSettings
-from interlock.config.environment import secret_files
+from interlock.config.environment import given_name, secret_files
 from interlock.config.folders import existing_folder, links_to, refuse_steered
 from interlock.config.gateway import GatewaySettings
-from interlock.config.group import PositiveInt, SettingsGroup, Words, refuse_no_tool_names, split_words
+from interlock.config.group import (
+    PositiveInt,
+    SettingsGroup,
+    Words,
+    modes_by_tool,
+    refuse_no_tool_names,
+    split_words,
+)
 from interlock.config.modes import ToolMode, parse_mode
 from interlock.config.nats import NatsSettings
 from interlock.config.telegram import TelegramSettings
@@ -32,6 +39,8 @@ ByteLimit = Annotated[int, Field(gt=0, le=2**40)]
 PROTECTED_NAMES = (
     ".git/hooks",
     ".git/config",
+    # Without a valid one, git looks for a repository in the directory itself. git in a command rewrites it.
+    ".git/HEAD",
     # Each of these makes git look for its hooks and settings elsewhere.
     ".git/config.worktree",
     ".git/commondir",
@@ -181,9 +190,11 @@ class ToolSettings(SettingsGroup):
     memory_enabled: bool | None = None
     image_enabled: bool | None = None
     denied: Annotated[frozenset[str], NoDecode] = frozenset()
+    modes: Words = ()
 
     _split_words = field_validator(
-        "protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", mode="before"
+        *("protected_names", "bash_denylist", "network_ports", "mcp_servers", "denied", "modes"),
+        mode="before",
     )(split_words)
     _tool_names = field_validator("denied")(refuse_no_tool_names)
 
@@ -212,10 +223,22 @@ class ToolSettings(SettingsGroup):
             raise ValueError("is set but names no folder; unset it or list absolute folders")
         return value
 
+    @field_validator("modes")
+    @classmethod
+    def _readable_modes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        modes_by_tool(value)
+        return value
+
+    @property
+    def mode_overrides(self) -> dict[str, frozenset[ToolMode]]:
+        """The modes that each tool named in TOOL_MODES is restricted to."""
+        return modes_by_tool(self.modes)
+
     @model_validator(mode="after")
     def _timeout_within_maximum(self) -> "ToolSettings":
         if self.timeout_seconds > self.max_timeout_seconds:
-            raise ValueError("TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS")
+            usual, longest = given_name("TOOL_TIMEOUT_SECONDS"), given_name("TOOL_MAX_TIMEOUT_SECONDS")
+            raise ValueError(f"{usual} may not exceed {longest}")
         return self
 
 
@@ -259,6 +282,9 @@ class Settings(SettingsGroup):
     context_tokens: Annotated[int, Field(ge=2_000, le=10_000_000)] = Field(
         default=100_000, validation_alias="MODEL_CONTEXT_TOKENS"
     )
+    tool_choice: Literal["default", "auto", "required"] = Field(
+        default="default", validation_alias="MODEL_TOOL_CHOICE"
+    )
     retention_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         default=None, validation_alias="EVENT_RETENTION_DAYS"
     )
@@ -287,8 +313,8 @@ class Settings(SettingsGroup):
 
     @model_validator(mode="after")
     def _nothing_precious_in_reach(self) -> "Settings":
-        self.refuse_precious(self.tool.allowed_roots or (), "TOOL_ALLOWED_ROOTS")
-        self.refuse_precious(self.tool.readable_paths, "TOOL_READABLE_PATHS")
+        self.refuse_precious(self.tool.allowed_roots or (), given_name("TOOL_ALLOWED_ROOTS"))
+        self.refuse_precious(self.tool.readable_paths, given_name("TOOL_READABLE_PATHS"))
         return self
 
     @model_validator(mode="after")

@@ -1,8 +1,8 @@
-"""What is wrong with a setting, in a sentence that names its variable."""
+"""What is wrong with a setting, in a sentence that names the variable that was set."""
 
 from pydantic_core import ErrorDetails
 
-from interlock.config.environment import is_secret, variable_name
+from interlock.config.environment import given_name, is_secret, variable_name
 from interlock.config.group import SettingsGroup
 
 # The library's own sentences tell a programmer what could not be parsed.
@@ -26,7 +26,7 @@ def sentence(group: type[SettingsGroup], problem: ErrorDetails) -> str:
     field = str(problem["loc"][0]) if problem["loc"] else ""
     if field not in group.model_fields:
         return text if not field or text.startswith(field) else f"{field}: {text}"
-    name = variable_name(group, field)
+    name = given_name(variable_name(group, field))
     told = text if text.startswith(name) else f"{name}: {text}"
     given = problem["input"]
     if isinstance(given, str) and "'" not in text and not is_secret(group.model_fields[field]):

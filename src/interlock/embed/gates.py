@@ -16,6 +16,8 @@ from interlock.events.verify import Report, verify
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
+from interlock.gates.situation import Switching
+from interlock.gates.verdict import SwitchWay
 from interlock.infra.errors import ConfigurationError
 from interlock.tools.base import BaseTool
 from interlock.tools.result import ToolResult
@@ -57,14 +59,12 @@ async def open_gates(
     has_roots = bool(folders or settings.tool.allowed_roots)
     sandbox = await chosen_sandbox(settings, folders) if has_roots else NO_SANDBOX
     try:
-        runtime = open_runtime(settings, opened=opened, roots=folders, sandbox=sandbox)
+        runtime = open_runtime(settings, opened=opened, roots=folders, sandbox=sandbox, tools=tools)
     except BaseException:
         if sandbox.backend is not None:
             await sandbox.backend.close()
         raise
     try:
-        for tool in tools:
-            runtime.registry.register(tool)
         await record_probes(runtime)
         yield Gates(runtime)
     finally:
@@ -117,8 +117,15 @@ class GatedSession:
         await self._runtime.mode_switch.switch(self.id, parse_mode(mode), who=local_person())
 
     async def authority(self) -> Authority:
-        """What may be done now: the verdict on every tool, frozen, and named by its digest."""
-        return await self._runtime.authority(await self.mode(), someone_can_answer=False)
+        """What may be done now: the verdict on every tool, frozen, and named by its digest.
+
+        Raises `SessionNotFound` once the session was deleted.
+        """
+        await self._runtime.sessions.get(self.id)
+        switching = Switching(SwitchWay.program, self._runtime.situation.open_modes)
+        return await self._runtime.authority(
+            await self.mode(), someone_can_answer=False, switching=switching
+        )
 
     async def offered(self) -> list[dict[str, Any]]:
         """The first gate: the tools to offer to a model now, as function schemas."""

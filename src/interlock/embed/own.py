@@ -1,7 +1,7 @@
 """Makes a tool of a function."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.function import FunctionTool
@@ -9,22 +9,41 @@ from interlock.tools.function import FunctionTool
 Kind = Literal["read", "write", "exec", "special"]
 
 
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
 def tool(
     *,
-    modes: Iterable[str],
-    effect: Kind,
+    modes: Iterable[str] = (),
+    effect: Kind = "exec",
     switches: Iterable[str] = (),
     needs: Iterable[str] = (),
-) -> Callable[[Callable[..., Any]], FunctionTool]:
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    modes: Iterable[str] = (),
+    effect: Kind = "exec",
+    switches: Iterable[str] = (),
+    needs: Iterable[str] = (),
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of the function below: `@tool(modes=["chat", "coding"], effect="read")`.
 
     Its name, its signature and its docstring are what a model is told. It returns a text, something that
     can be written as JSON, or a `ToolResult`, and raises `ToolError` to say why it failed.
 
+    What is left out is closed. A bare `@tool` declares nothing: no mode offers it.
+
     modes: where it may be used at all: chat_safe, chat, plan, coding.
-    effect: what it can do to the world. Only what reads may be repeated after a crash.
-    switches: the policy switches that turn it off: fs, shell, mcp, memory, image. Whatever does not only
-        read must name one.
+    effect: what it can do to the world: read, write, exec, special. Only what reads may be repeated after
+        a crash.
+    switches: the policy switches that turn it off: fs, shell, mcp, memory, image. What does not only read
+        and names none is turned off by fs and by shell.
     needs: what must be there for it: roots, sandbox, program:NAME.
     """
 
@@ -40,7 +59,7 @@ def tool(
             needs=needs,
         )
 
-    return made
+    return made if function is None else made(function)
 
 
 def refuse_one_text(name: str, given: object) -> None:

@@ -22,10 +22,15 @@ class AuthTokenAdded(AuthEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthTokenRevoked(AuthEvent):
-    """`credential_kind` is token, browser, or code for a link that nobody opened yet."""
+    """`credential_kind` is token, browser, or code for a link that nobody opened yet.
+
+    `cancelled_tasks` and `stopped_runs` count what it had started, which ends in the same transaction.
+    """
 
     kind = "auth.token_revoked"
     credential_kind: str
+    cancelled_tasks: int = 0
+    stopped_runs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

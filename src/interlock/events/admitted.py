@@ -39,16 +39,14 @@ class ToldAccess:
 
     def __init__(self) -> None:
         self._told: dict[str, _Credential] = {}
-        self._are_logins_erased = False
 
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
         if header.stream != SYSTEM_STREAM or not header.kind.startswith("auth."):
             return
-        self._are_logins_erased |= stored.payload is None and header.kind == AuthLogin.kind
         self._take(header.seq, stored.event())
 
-    def _take(self, seq: int, event: Event | None) -> None:
+    def _take(self, seq: int, event: Event) -> None:
         match event:
             case AuthTokenAdded(credential_id=identity, name=name):
                 self._told[identity] = _Credential(seq, "token", name)
@@ -78,9 +76,7 @@ class ToldAccess:
     def _difference(self, identity: str, row: tuple[Any, ...]) -> Iterator[Difference]:
         told = self._told.get(identity)
         if told is None:
-            # A browser may stay logged in for longer than its login is kept on record.
-            if row[0] != "browser" or not self._are_logins_erased:
-                yield 0, "broken", f"no event tells of the credential {identity}"
+            yield 0, "broken", f"no event tells of the credential {identity}"
         elif told.has_ended:
             yield told.seq, "broken", f"the credential {identity} was ended, and lives again"
         elif row != (told.kind, told.name, told.expires_us):

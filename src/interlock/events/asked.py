@@ -29,7 +29,7 @@ class ToldQuestions:
     def __init__(self) -> None:
         self._told: dict[str, _Told] = {}
 
-    def take(self, seq: int, event: Event | None) -> None:
+    def take(self, seq: int, event: Event) -> None:
         if isinstance(event, AskUserAsked):
             self._told[event.question_id] = _Told(seq, event.question)
         elif isinstance(event, AskUserAnswered | AskUserExpired):
@@ -53,9 +53,8 @@ class ToldQuestions:
                 yield told.seq, "broken", f"question {identity} was changed"
             elif (status, _parsed(answer)) != (told.status, told.answer):
                 yield told.seq, "broken", f"what became of question {identity} was changed"
-        for identity, (document, _, answer) in rows.items():
-            if identity not in self._told and (document is not None or answer is not None):
-                yield 0, "broken", f"no event tells of question {identity}"
+        for identity in rows.keys() - self._told.keys():
+            yield 0, "broken", f"no event tells of question {identity}"
 
 
 def _parsed(text: str | None) -> Any:

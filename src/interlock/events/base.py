@@ -10,9 +10,11 @@ from interlock.infra.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """A fact. Its fields are its payload."""
+    """A fact. Its fields are its payload: facts that stay for good, and content that can be erased."""
 
     kind: ClassVar[str]
+    # The fields with texts, arguments, results and paths. Erased, each of them reads None.
+    erasable: ClassVar[tuple[str, ...]] = ()
     # The fields that hold somebody else's words and were not made safe before. Unless a kind says which,
     # all of them are searched for secrets.
     outside: ClassVar[tuple[str, ...] | None] = None

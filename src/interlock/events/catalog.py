@@ -26,6 +26,7 @@ SYSTEM_STREAM = "system"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCreated(Event):
     kind = "session.created"
+    erasable = ("title",)
     session_kind: str
     title: str
     mode: str
@@ -55,6 +56,7 @@ class SessionModelChanged(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRenamed(Event):
     kind = "session.renamed"
+    erasable = ("title",)
     who: str
     title: str
 
@@ -68,18 +70,21 @@ class SessionArchived(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDeleted(Event):
-    """Everything said in the session up to `erased_through_seq` has been erased; the hashes stay."""
+    """The session is hidden: nothing lists it or goes on with it. Nothing of it is erased."""
 
     kind = "session.deleted"
     who: str
-    erased_through_seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageAppended(Event):
-    """Points at the transcript row with the same number and vouches for its content."""
+    """Points at the transcript row with the same number and vouches for its content.
+
+    The hash is erased with the row: it has no salt, and a short text could be guessed from it.
+    """
 
     kind = "message.appended"
+    erasable = ("content_hash",)
     outside = ()
     role: str
     content_hash: str
@@ -121,10 +126,14 @@ class LogCheckpoint(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogErased(Event):
-    """Payloads of the stream `of` were erased: the numbers in `ranges`, from first to last."""
+    """Content of the stream `of` was erased: of the numbers in `ranges`, from first to last.
+
+    `who` is the operator, or `retention` where its age was the reason.
+    """
 
     kind = "log.erased"
     outside = ()
+    who: str
     of: str
     before_us: int
     events: int
@@ -148,6 +157,7 @@ class ToolCallStarted(ToolCallEvent):
     """The intent. It is durable before the tool has any effect."""
 
     kind = "tool_call.started"
+    erasable = ("requested_name", "arguments")
     # The arguments were made safe before they were cut.
     outside = ("call_id", "requested_name")
     requested_name: str
@@ -162,6 +172,7 @@ class ToolCallStarted(ToolCallEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCompleted(ToolCallEvent):
     kind = "tool_call.completed"
+    erasable = ("output_hash", "files")
     outside = ("call_id", "files")
     latency_ms: float
     exit_code: int
@@ -173,13 +184,19 @@ class ToolCallCompleted(ToolCallEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallFailed(ToolCallEvent):
+    """Of a call that was refused it keeps the arguments; where it ran, `tool_call.started` has them."""
+
     kind = "tool_call.failed"
+    erasable = ("requested_name", "error", "next_action", "arguments")
+    # The arguments were made safe before they were cut.
+    outside = ("call_id", "requested_name", "error", "next_action")
     requested_name: str
     error: str
     error_code: str
     error_class: str
     latency_ms: float
     next_action: str
+    arguments: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +216,18 @@ class ToolCallInterrupted(ToolCallEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallRestored(ToolCallEvent):
+    """The call's command changed protected names, and they were put back before its outcome.
+
+    A path that could not be put back says so.
+    """
+
+    kind = "tool_call.restored"
+    erasable = ("paths",)
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserEvent(Event):
     """What every event about a question carries. Its parent is the call that asked."""
 
@@ -212,6 +241,7 @@ class AskUserAsked(AskUserEvent):
     """A question was put; its call waits, without an outcome, until it is answered or closed."""
 
     kind = "ask_user.asked"
+    erasable = ("question",)
     widget: str
     question: dict[str, Any]
 
@@ -219,6 +249,7 @@ class AskUserAsked(AskUserEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskUserAnswered(AskUserEvent):
     kind = "ask_user.answered"
+    erasable = ("answer",)
     who: str
     answer: dict[str, Any]
 
@@ -228,6 +259,7 @@ class AskUserExpired(AskUserEvent):
     """It was closed without an answer."""
 
     kind = "ask_user.expired"
+    erasable = ("reason",)
     who: str
     reason: str
 
@@ -243,10 +275,35 @@ class SandboxProbed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProtectedRestored(Event):
+    """A process was killed while something of it ran that had changed protected names; they were put back
+    by another one. A path that could not be put back says so."""
+
+    kind = "protected.restored"
+    erasable = ("paths",)
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsUnavailable(Event):
+    """A process started on a machine that lacks what these tools need: a program, or a working sandbox.
+
+    `need` names it as tools declare it, `reason` says why it is missing and how to install it.
+    """
+
+    kind = "tools.unavailable"
+    need: str
+    reason: str
+    tools: list[str]
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoStarted(Event):
     """A person takes changes of files back; `of` is the session, task or call that made them."""
 
     kind = "undo.started"
+    erasable = ("paths",)
     undo_id: str
     who: str
     of: str
@@ -255,9 +312,10 @@ class UndoStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoFinished(Event):
-    """`left` has the path and the reason of every change that was not taken back."""
+    """`left` has the path and the reason of every file that was not taken back."""
 
     kind = "undo.finished"
+    erasable = ("restored", "left")
     undo_id: str
     restored: list[str]
     left: list[list[str]]
@@ -291,10 +349,13 @@ KINDS: dict[str, type[Event]] = {
         ToolCallFailed,
         ToolCallDenied,
         ToolCallInterrupted,
+        ToolCallRestored,
         AskUserAsked,
         AskUserAnswered,
         AskUserExpired,
         SandboxProbed,
+        ProtectedRestored,
+        ToolsUnavailable,
         UndoStarted,
         UndoFinished,
         *WORK_EVENTS,
@@ -307,16 +368,28 @@ KINDS: dict[str, type[Event]] = {
 }
 
 
-def decode(kind: str, payload: str | bytes) -> Event:
+def merged(facts: str | bytes, content: str | bytes | None) -> dict[str, Any]:
+    """All fields that a row has left. What is not a JSON object is kept under the column's name."""
+    fields: dict[str, Any] = {}
+    for name, text in (("facts", facts), ("content", content)):
+        if text is None:
+            continue
+        try:
+            stored = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            stored = text
+        fields |= stored if isinstance(stored, dict) else {name: stored}
+    return fields
+
+
+def decode(kind: str, facts: str | bytes, content: str | bytes | None = None) -> Event:
     """The event a row holds; fields that this version does not know are left out."""
-    try:
-        stored = orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        stored = payload
+    stored = merged(facts, content)
     event = KINDS.get(kind)
-    if event is None or not isinstance(stored, dict):
-        return UnknownEvent(written_kind=kind, fields={"payload": stored})
-    known = {name: stored[name] for name in reader_of(event)[0] if name in stored}
+    if event is None:
+        return UnknownEvent(written_kind=kind, fields=stored)
+    known = dict.fromkeys(event.erasable)
+    known |= {name: stored[name] for name in reader_of(event)[0] if name in stored}
     try:
         return event(**known)
     except TypeError:

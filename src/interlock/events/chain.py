@@ -1,19 +1,27 @@
 """How one event is bound to all before it. Any language can check it: see docs/events.md.
 
-    hash = sha256(prev_hash ‖ header ‖ sha256(payload))
+    content_hash = sha256(salt ‖ content)
+    hash = sha256(prev_hash ‖ header ‖ sha256(facts) ‖ content_hash)
 
-The payload enters only by its hash, so it can be erased later and the chain still holds.
+The content enters only by its hash, so it can be erased later and the chain still holds. The salt is erased
+with it: without the salt, a short text cannot be guessed from its hash.
 """
 
+import os
 import random
 import time
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 import orjson
 
 from interlock.infra.records import dataclass
 
 GENESIS = b"\0" * 32
+# In place of the hash, for an event that has no content.
+NO_CONTENT = b"\0" * 32
+SALT_BYTES = 16
+# Of this process, and stored nowhere. A system call for each salt would let another thread take the GIL.
+_SALT_KEY = os.urandom(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,17 @@ def encode_header(*fields: str | int | None) -> bytes:
     return orjson.dumps(fields)
 
 
-def link(prev_hash: bytes, header: bytes, payload_hash: bytes) -> bytes:
-    return sha256(prev_hash + header + payload_hash).digest()
+def link(prev_hash: bytes, header: bytes, facts: bytes, content_hash: bytes | None) -> bytes:
+    return sha256(prev_hash + header + sha256(facts).digest() + (content_hash or NO_CONTENT)).digest()
+
+
+def hash_content(salt: bytes, content: bytes) -> bytes:
+    return sha256(salt + content).digest()
+
+
+def new_salt(event_id: str) -> bytes:
+    """Different for each event, and unpredictable to anyone outside this process."""
+    return blake2b(event_id.encode(), key=_SALT_KEY, digest_size=SALT_BYTES).digest()
 
 
 def new_id() -> str:

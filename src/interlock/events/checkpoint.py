@@ -11,12 +11,12 @@ from interlock.store.driver import Connection
 STORE_ID = "SELECT value FROM store_info WHERE key = 'store_id'"
 
 CHECKPOINTS = """
-SELECT seq, payload FROM events WHERE stream = 'system' AND kind = 'log.checkpoint' ORDER BY seq
+SELECT seq, facts FROM events WHERE stream = 'system' AND kind = 'log.checkpoint' ORDER BY seq
 """
 
 HEADS = "SELECT stream, seq, hash FROM stream_heads WHERE seq > 0 AND stream <> 'system' ORDER BY stream"
 
-HASH_AT = "SELECT hash FROM events WHERE stream = ? AND seq = ?"
+HASH_AT = "SELECT hash, position FROM events WHERE stream = ? AND seq = ?"
 
 _ANCHOR = re.compile(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})")
 
@@ -72,8 +72,8 @@ def _covered(connection: Connection) -> tuple[int, dict[str, int]]:
     """How far all checkpoints so far reach, read from the chain itself and nothing beside it."""
     last = 0
     covered: dict[str, int] = {}
-    for seq, payload in connection.query(CHECKPOINTS):
-        event = decode(LogCheckpoint.kind, payload or "null")
+    for seq, facts in connection.query(CHECKPOINTS):
+        event = decode(LogCheckpoint.kind, facts)
         last = int(seq)
         if isinstance(event, LogCheckpoint):
             covered |= {stream: head_seq for stream, head_seq, _ in event.heads}

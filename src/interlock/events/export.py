@@ -9,7 +9,7 @@ from dataclasses import replace
 import orjson
 
 from interlock.events.feed import START, Cursor, StoredEvent, end_of_log, read_all, read_stream
-from interlock.events.tree import event_json
+from interlock.events.tree import hashes_json, header_json
 from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
@@ -62,4 +62,13 @@ def _order(cursor: Cursor) -> tuple[int, int]:
 
 
 def _line(stored: StoredEvent) -> bytes:
-    return orjson.dumps({"type": "event", **event_json(stored)}) + b"\n"
+    """Facts and content as texts, exactly as they were hashed: encoded again they may look different."""
+    line = {
+        "type": "event",
+        **header_json(stored),
+        "facts": stored.facts,
+        "content": stored.content,
+        "salt": None if stored.salt is None else stored.salt.hex(),
+        **hashes_json(stored),
+    }
+    return orjson.dumps(line) + b"\n"

@@ -16,7 +16,7 @@ from interlock.infra.text import quotable
 from interlock.store.driver import Connection, Row
 
 COLUMNS = """
-    id, time_us, stream, seq, task, parent, kind, payload, payload_hash, prev_hash, hash,
+    id, time_us, stream, seq, task, parent, kind, facts, content, salt, content_hash, prev_hash, hash,
     coalesce(txid, 0), position
 """
 
@@ -84,27 +84,35 @@ START = Cursor()
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """One row of the log. `payload` is None once it has been erased."""
+    """One row of the log. An event without content has neither a salt nor a hash of it."""
 
     header: Header
-    payload: str | None
-    payload_hash: bytes
+    facts: str
+    content: str | None
+    salt: bytes | None
+    content_hash: bytes | None
     prev_hash: bytes
     hash: bytes
     cursor: Cursor
 
-    def event(self) -> Event | None:
-        return None if self.payload is None else decode(self.header.kind, self.payload)
+    @property
+    def is_erased(self) -> bool:
+        return self.content is None and self.content_hash is not None
+
+    def event(self) -> Event:
+        return decode(self.header.kind, self.facts, self.content)
 
 
 def stored_event(row: Row) -> StoredEvent:
     return StoredEvent(
         header=Header(*row[:7]),
-        payload=row[7],
-        payload_hash=bytes(row[8]),
-        prev_hash=bytes(row[9]),
-        hash=bytes(row[10]),
-        cursor=Cursor(row[11], row[12]),
+        facts=row[7],
+        content=row[8],
+        salt=None if row[9] is None else bytes(row[9]),
+        content_hash=None if row[10] is None else bytes(row[10]),
+        prev_hash=bytes(row[11]),
+        hash=bytes(row[12]),
+        cursor=Cursor(row[13], row[14]),
     )
 
 

@@ -45,7 +45,7 @@ class ToldGrants:
         if header.kind == SettingsChanged.kind or header.kind in _OF_SERVERS:
             self._take(header.seq, stored.event())
 
-    def _take(self, seq: int, event: Event | None) -> None:
+    def _take(self, seq: int, event: Event) -> None:
         match event:
             case SettingsChanged(version=version):
                 self._versions.add(version)

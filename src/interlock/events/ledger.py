@@ -1,19 +1,27 @@
 """Chains events onto their streams inside one open transaction, many at a time.
 
 Each stream's head advances by compare-and-set. Where a unit brings a lease token, the same statement
-checks, by the clock of leases (`store/driver.py`), that this lease is still the one in force.
+checks, by the clock of leases (`store/driver.py`), that this lease is still the one in force. Where a unit
+brings a condition, the same statement checks that as well.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import orjson
 
 from interlock.events.base import Event
-from interlock.events.chain import GENESIS, encode_header, link, new_id, now_us
-from interlock.infra.errors import SessionFenced, SessionNotFound
+from interlock.events.chain import (
+    GENESIS,
+    encode_header,
+    hash_content,
+    link,
+    new_id,
+    new_salt,
+    now_us,
+)
+from interlock.infra.errors import ConditionChanged, SessionFenced, SessionNotFound
 from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import Redactor
@@ -27,8 +35,6 @@ LOCK_HEADS = """
 SELECT stream, seq, hash FROM stream_heads
 WHERE stream = ANY(?) AND closed_us IS NULL ORDER BY stream FOR UPDATE
 """
-
-CLOSE_STREAM = "UPDATE stream_heads SET closed_us = ? WHERE stream = ?"
 
 LEASE_IS_HELD = """
 SELECT 1 FROM session_leases
@@ -47,8 +53,8 @@ ADVANCE_HEAD_UNDER_LEASE = f"{ADVANCE_HEAD} AND EXISTS ({LEASE_IS_HELD})"
 
 INSERT_EVENTS = """
 INSERT INTO events
-    (id, time_us, stream, seq, task, parent, kind, payload, payload_hash, prev_hash, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (id, time_us, stream, seq, task, parent, kind, facts, content, salt, content_hash, prev_hash, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -66,6 +72,14 @@ class Scope:
 
 
 NO_SCOPE = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What must be true of the store when a unit is written: a boolean expression and its parameters."""
+
+    sql: str
+    parameters: tuple[Any, ...]
 
 
 class Recorded(NamedTuple):
@@ -87,7 +101,7 @@ class Draft:
     `event_id` is one that was given away before there was anything to tell.
     """
 
-    __slots__ = ("beside", "id", "kind", "payload", "payload_hash", "scope")
+    __slots__ = ("beside", "content", "content_hash", "facts", "id", "kind", "salt", "scope")
 
     def __init__(
         self,
@@ -102,16 +116,25 @@ class Draft:
             fields = redactor.value(fields)
         elif event.outside:
             fields |= redactor.value({name: fields[name] for name in event.outside})
-        try:
-            self.payload = orjson.dumps(fields)
-        except TypeError:
-            # A fact is not lost because a value in it cannot be encoded as it is.
-            self.payload = orjson.dumps(redactor.value(json_value(fields)))
-        self.payload_hash = sha256(self.payload).digest()
+        content = {name: fields.pop(name) for name in event.erasable}
         self.id = event_id or new_id()
+        self.facts = _encoded(fields, redactor)
+        self.content = self.salt = self.content_hash = None
+        if content:
+            self.content = _encoded(content, redactor)
+            self.salt = new_salt(self.id)
+            self.content_hash = hash_content(self.salt, self.content)
         self.kind = event.kind
         self.scope = scope
         self.beside = beside
+
+
+def _encoded(fields: dict[str, Any], redactor: Redactor) -> bytes:
+    try:
+        return orjson.dumps(fields)
+    except TypeError:
+        # A fact is not lost because a value in it cannot be encoded as it is.
+        return orjson.dumps(redactor.value(json_value(fields)))
 
 
 @dataclass(slots=True)
@@ -120,23 +143,47 @@ class Head:
     hash: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One caller's drafts. `recorded` is filled again where the unit has to be chained a second time."""
+
+    drafts: Sequence[Draft]
+    condition: Condition | None
+    refused: Callable[[Exception], None]
+    recorded: list[Recorded] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Pending:
-    """What one stream is to gain in the next flush, and who must hear if it is refused."""
+    """What one stream is to gain in the next flush. Its units share one token and at most one condition."""
 
     stream: str
     token: int | None
     before: Head
     time_us: int
+    condition: Condition | None = None
+    units: list[_Unit] = field(default_factory=list)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     beside: dict[str, list[Sequence[Any]]] = field(default_factory=dict)
-    refused: list[Callable[[Exception], None]] = field(default_factory=list)
 
-    def advance(self) -> tuple[Any, ...]:
-        """The parameters of the statement that moves this stream's head."""
+    def takes(self, token: int | None, condition: Condition | None) -> bool:
+        """Whether a unit with these can be written by the same statement."""
+        return self.token == token and (
+            condition is None or self.condition is None or condition == self.condition
+        )
+
+    def advance(self) -> tuple[str, tuple[Any, ...]]:
+        """The statement that moves this stream's head, and its parameters."""
         last = self.rows[-1]
-        move = (last[3], last[-1], self.time_us, self.stream, self.before.seq, self.before.hash)
-        return move if self.token is None else (*move, self.stream, self.token)
+        statement, old = ADVANCE_HEAD, self.before
+        parameters: tuple[Any, ...] = (last[3], last[-1], self.time_us, self.stream, old.seq, old.hash)
+        if self.token is not None:
+            statement = ADVANCE_HEAD_UNDER_LEASE
+            parameters += (self.stream, self.token)
+        if self.condition is not None:
+            statement += f" AND ({self.condition.sql})"
+            parameters += self.condition.parameters
+        return statement, parameters
 
 
 class Ledger:
@@ -171,11 +218,6 @@ class Ledger:
         self._heads.pop(stream, None)
         return self.head(stream)
 
-    def close_stream(self, stream: str) -> None:
-        """From now on nothing can be added to the stream."""
-        self._connection.change(CLOSE_STREAM, (now_us(), stream))
-        self._heads.pop(stream, None)
-
     def require_lease(self, stream: str, token: int) -> None:
         self.lock(stream)
         if not self._connection.query(LEASE_IS_HELD, (stream, token)):
@@ -192,44 +234,53 @@ class Ledger:
         token: int | None,
         drafts: Sequence[Draft],
         refused: Callable[[Exception], None],
+        condition: Condition | None = None,
     ) -> list[Recorded]:
         """Chain the drafts onto the stream; they are written, or refused, by the next flush."""
+        unit = _Unit(drafts, condition, refused)
+        self._add(stream, token, unit)
+        return unit.recorded
+
+    def _add(self, stream: str, token: int | None, unit: _Unit) -> None:
         pending = self._pending.get(stream)
-        if pending is not None and pending.token != token:
+        if pending is not None and not pending.takes(token, unit.condition):
             self.flush()
             pending = None
         head = self.head(stream)
         if pending is None:
             pending = self._pending[stream] = _Pending(stream, token, head, now_us())
-        pending.refused.append(refused)
-        recorded = []
-        for draft in drafts:
+        pending.condition = pending.condition or unit.condition
+        pending.units.append(unit)
+        unit.recorded.clear()
+        for draft in unit.drafts:
             head = _chain(head, draft, stream, pending)
             told = Recorded(draft.id, head.seq, pending.time_us, head.hash)
-            recorded.append(told)
+            unit.recorded.append(told)
             if draft.beside is not None:
                 statement, row_of = draft.beside
                 pending.beside.setdefault(statement, []).append(row_of(told))
         self._heads[stream] = head
-        return recorded
 
     def flush(self) -> None:
-        """Move the heads and write the rows. Who lost its lease is told; the others are written."""
+        """Move the heads and write the rows. Units whose lease or condition is gone are refused alone."""
         waiting = [pending for pending in self._pending.values() if pending.rows]
         self._pending.clear()
         if not waiting:
             return
-        free = [pending.advance() for pending in waiting if pending.token is None]
-        leased = [pending.advance() for pending in waiting if pending.token is not None]
-        moved = self._connection.change_many(ADVANCE_HEAD, free)
-        moved += self._connection.change_many(ADVANCE_HEAD_UNDER_LEASE, leased)
+        moves: dict[str, list[tuple[Any, ...]]] = {}
+        for pending in waiting:
+            statement, parameters = pending.advance()
+            moves.setdefault(statement, []).append(parameters)
+        moved = sum(self._connection.change_many(statement, move) for statement, move in moves.items())
         if moved != len(waiting):
             waiting = [pending for pending in waiting if self._has_moved(pending)]
         rows = [row for pending in waiting for row in pending.rows]
         self._connection.change_many(INSERT_EVENTS, rows)
         for pending in waiting:
-            for statement, parameters in pending.beside.items():
-                self._connection.change_many(statement, parameters)
+            for statement, beside in pending.beside.items():
+                self._connection.change_many(statement, beside)
+        # What is left of a stream where a condition was refused.
+        self.flush()
 
     def _has_moved(self, pending: _Pending) -> bool:
         try:
@@ -242,10 +293,25 @@ class Ledger:
             if present != pending.before:
                 # Another process appended since this one last looked: chain the whole group again.
                 raise RetryTransaction(f"the head of {pending.stream} has moved on")
+            if pending.condition is not None and self._is_held(pending):
+                self._refuse_conditional(pending)
+                return False
             refusal = _fenced(pending.stream)
-        for tell in pending.refused:
-            tell(refusal)
+        for unit in pending.units:
+            unit.refused(refusal)
         return False
+
+    def _is_held(self, pending: _Pending) -> bool:
+        lease = (pending.stream, pending.token)
+        return pending.token is None or bool(self._connection.query(LEASE_IS_HELD, lease))
+
+    def _refuse_conditional(self, pending: _Pending) -> None:
+        """Nothing of the stream was written: chain the units again that had no condition."""
+        for unit in pending.units:
+            if unit.condition is None:
+                self._add(pending.stream, pending.token, unit)
+            else:
+                unit.refused(ConditionChanged(f"the condition on session {pending.stream} is not met"))
 
 
 def _fenced(stream: str) -> SessionFenced:
@@ -255,7 +321,8 @@ def _fenced(stream: str) -> SessionFenced:
 def _chain(head: Head, draft: Draft, stream: str, pending: _Pending) -> Head:
     seq, scope = head.seq + 1, draft.scope
     header = (draft.id, pending.time_us, stream, seq, scope.task, scope.parent, draft.kind)
-    chained = link(head.hash, encode_header(*header), draft.payload_hash)
-    content = (draft.payload.decode(), draft.payload_hash, head.hash, chained)
-    pending.rows.append(header + content)
+    chained = link(head.hash, encode_header(*header), draft.facts, draft.content_hash)
+    content = None if draft.content is None else draft.content.decode()
+    told = (draft.facts.decode(), content, draft.salt, draft.content_hash, head.hash, chained)
+    pending.rows.append(header + told)
     return Head(seq, chained)

@@ -101,8 +101,7 @@ class _Workers:
 
 
 def _worker(stored: StoredEvent) -> str | None:
-    payload = payload_of(stored)
-    name = payload.get("worker") if isinstance(payload, dict) else None
+    name = payload_of(stored).get("worker")
     return name if isinstance(name, str) and name else None
 
 

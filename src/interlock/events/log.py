@@ -1,7 +1,7 @@
 """The write-ahead log and, with it, the only way to change the store.
 
-A unit of work belongs to one stream. Its changes and the events that tell them share a transaction, and
-many units share a commit.
+A unit of work belongs to one stream, and may record to others as well (`Transaction.on`). Its changes and
+the events that tell them share a transaction, and many units share a commit.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.events.base import Event
-from interlock.events.ledger import NO_SCOPE, Draft, Head, Ledger, Recorded, RowOf, Scope
+from interlock.events.ledger import NO_SCOPE, Condition, Draft, Head, Ledger, Recorded, RowOf, Scope
 from interlock.infra.errors import SessionNotFound, StatementRefused, StoreAway, StoreError
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
@@ -37,20 +37,34 @@ class Transaction:
         stream: str,
         token: int | None,
         redactor: Redactor,
+        others: set[str],
     ) -> None:
         self.connection = connection
         self._ledger = ledger
         self._stream = stream
         self._token = token
         self._redactor = redactor
+        self._others = others
+
+    def on(self, stream: str) -> "Transaction":
+        """The same transaction, recording to another stream: one change that concerns several sessions.
+
+        PostgreSQL: its head is locked after those of the group, so two such transactions can deadlock;
+        the database ends one of them, and it is run again.
+        """
+        self._others.add(stream)
+        return Transaction(
+            self.connection,
+            self._ledger,
+            stream=stream,
+            token=None,
+            redactor=self._redactor,
+            others=self._others,
+        )
 
     def open_stream(self) -> None:
         """Begin a new stream; it fails if there is one of that name."""
         self._ledger.open_stream(self._stream)
-
-    def close_stream(self) -> None:
-        """Let nothing more be added to the stream, once and for all."""
-        self._ledger.close_stream(self._stream)
 
     def next_seq(self) -> int:
         """The number the next event will have. From here on nobody else can append to the stream."""
@@ -74,7 +88,7 @@ Grown = Callable[[set[str]], None]
 class _Unit(WriteUnit):
     """Either drafts to append or work to carry out, on one stream. Others build on one that is noted."""
 
-    __slots__ = ("drafts", "is_noted", "story", "stream", "token", "work")
+    __slots__ = ("condition", "drafts", "is_noted", "others", "story", "stream", "token", "work")
 
     def __init__(
         self,
@@ -83,12 +97,17 @@ class _Unit(WriteUnit):
         drafts: Sequence[Draft] = (),
         work: Work[Any] | None = None,
         *,
+        condition: Condition | None = None,
         is_seen_through: bool = False,
         is_noted: bool = False,
+        on_full_disk: bool = False,
     ) -> None:
-        super().__init__(is_seen_through=is_seen_through)
+        super().__init__(is_seen_through=is_seen_through, on_full_disk=on_full_disk)
+        self.condition = condition
         self.is_noted = is_noted
         self.story = 0
+        # Streams that the work records to besides its own.
+        self.others: set[str] = set()
         self.stream = stream
         self.token = token
         self.drafts = drafts
@@ -107,7 +126,7 @@ class EventLog:
         self._torn: set[int] = set()
         self._numbers = itertools.count(1)
         self._writer: GroupCommitWriter[_Unit] = GroupCommitWriter(
-            database.config.connect, self._apply, self._heads.clear, self._after
+            database.config.connect, self._apply, self._heads.clear, self._after, database.reserve
         )
 
     def listen(self, grown: Grown) -> Callable[[], None]:
@@ -142,7 +161,8 @@ class EventLog:
             if unit.error is not None and unit.is_noted and unit.story:
                 self._torn.add(unit.story)
         if self._ears:
-            streams = {unit.stream for unit in units if unit.error is None}
+            done = [unit for unit in units if unit.error is None]
+            streams = {unit.stream for unit in done}.union(*(unit.others for unit in done))
             for ear in self._ears if streams else ():
                 ear(streams)
 
@@ -190,11 +210,19 @@ class EventLog:
         return Draft(event, scope, self._redactor, beside, event_id)
 
     def see_through(
-        self, stream: str, *drafts: Draft, token: int | None = None
+        self,
+        stream: str,
+        *drafts: Draft,
+        token: int | None = None,
+        condition: Condition | None = None,
     ) -> "asyncio.Future[list[Recorded]]":
-        """Queue facts to be recorded together; whoever waits for it stays until they are, or cannot be."""
+        """Queue facts to be recorded together; whoever waits for it stays until they are, or cannot be.
+
+        Where the condition is not met in the transaction that would write them, they are not written, and
+        the future ends with `ConditionChanged`.
+        """
         _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, token, drafts, is_seen_through=True))
+        return self._queued(_Unit(stream, token, drafts, condition=condition, is_seen_through=True))
 
     async def append(
         self,
@@ -206,16 +234,23 @@ class EventLog:
         """Record facts; it returns when they are on disk."""
         return await self.begin_append(stream, *events, scope=scope, token=token)
 
-    async def transact(self, stream: str, work: Work[Result], *, token: int | None = None) -> Result:
-        """Run `work` and record what it says, all or nothing. It may be run again: no side effects."""
+    async def transact(
+        self, stream: str, work: Work[Result], *, token: int | None = None, on_full_disk: bool = False
+    ) -> Result:
+        """Run `work` and record what it says, all or nothing. It may be run again: no side effects.
+
+        `on_full_disk` is for what ends or erases something, and for nothing else: it may use the reserve.
+        """
         _refuse_odd_names(stream)
-        result: Result = await self._queued(_Unit(stream, token, work=work))
+        result: Result = await self._queued(_Unit(stream, token, work=work, on_full_disk=on_full_disk))
         return result
 
-    def transact_through(self, stream: str, work: Work[Result]) -> "asyncio.Future[Result]":
+    def transact_through(
+        self, stream: str, work: Work[Result], *, on_full_disk: bool = False
+    ) -> "asyncio.Future[Result]":
         """The same for who must know what it came to: cancelled meanwhile, they hear of that afterwards."""
         _refuse_odd_names(stream)
-        return self._queued(_Unit(stream, None, work=work, is_seen_through=True))
+        return self._queued(_Unit(stream, None, work=work, is_seen_through=True, on_full_disk=on_full_disk))
 
     def close(self) -> None:
         self._writer.close()
@@ -242,7 +277,7 @@ class EventLog:
             ledger.flush()
         try:
             if unit.work is None:
-                unit.result = ledger.add(unit.stream, unit.token, unit.drafts, unit.fail)
+                unit.result = ledger.add(unit.stream, unit.token, unit.drafts, unit.fail, unit.condition)
             else:
                 unit.result = self._isolated(connection, ledger, unit, unit.work)
         except StatementRefused as error:
@@ -255,8 +290,14 @@ class EventLog:
     def _isolated(self, connection: Connection, ledger: Ledger, unit: _Unit, work: Work[Result]) -> Result:
         """A unit that fails half-way must not take the rest of its group along."""
         connection.change("SAVEPOINT unit")
+        unit.others.clear()
         transaction = Transaction(
-            connection, ledger, stream=unit.stream, token=unit.token, redactor=self._redactor
+            connection,
+            ledger,
+            stream=unit.stream,
+            token=unit.token,
+            redactor=self._redactor,
+            others=unit.others,
         )
         try:
             if unit.token is not None:
@@ -264,7 +305,8 @@ class EventLog:
             return work(transaction)
         except Exception:
             connection.change("ROLLBACK TO SAVEPOINT unit")
-            ledger.forget(unit.stream)
+            for stream in (unit.stream, *unit.others):
+                ledger.forget(stream)
             raise
         finally:
             connection.change("RELEASE SAVEPOINT unit")

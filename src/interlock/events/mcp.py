@@ -31,6 +31,7 @@ class McpServerStarted(Event):
     """A connection. `calls_itself` are the server's own words."""
 
     kind = "mcp.server_started"
+    erasable = ("calls_itself",)
     server: str
     transport: str
     protocol: str
@@ -43,6 +44,7 @@ class McpServerFailed(Event):
     """It could not be reached, or had to be given up."""
 
     kind = "mcp.server_failed"
+    erasable = ("reason",)
     server: str
     reason: str
 
@@ -52,6 +54,7 @@ class McpRestored(Event):
     """What a server changed although it is protected was put back when it ended."""
 
     kind = "mcp.restored"
+    erasable = ("paths",)
     server: str
     paths: list[str]
 
@@ -61,6 +64,7 @@ class McpToolsListed(Event):
     """What a server offers is no longer what it offered. `unusable` says of each why."""
 
     kind = "mcp.tools_listed"
+    erasable = ("unusable",)
     server: str
     added: list[str]
     gone: list[str]

@@ -23,7 +23,10 @@ from interlock.events.runs import (
 from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
-RUN = "SELECT workflow, digest, mode, status, outcome, agents, definition FROM runs WHERE session_id = ?"
+RUN = """
+SELECT workflow, digest, mode, credential_id, status, outcome, agents, definition FROM runs
+WHERE session_id = ?
+"""
 NODES = """
 SELECT number, frame, node, status, outcome, summary, artifacts FROM run_nodes
 WHERE session_id = ? ORDER BY number
@@ -40,6 +43,7 @@ class _Run:
     outcome: str | None = None
     # None: a log of before `run.resumed` told them does not say what a retry went on with.
     agents: dict[str, str] | None = None
+    credential_id: str = ""
     was_silent: bool = False
 
 
@@ -65,10 +69,10 @@ class ToldRuns:
         self._run: _Run | None = None
         self._nodes: dict[int, _Node] = {}
 
-    def take(self, seq: int, event: Event | None) -> None:
+    def take(self, seq: int, event: Event) -> None:
         if isinstance(event, RunStarted):
-            self._run = _Run(seq, event, agents=dict(event.agents))
-        elif self._run is not None and event is not None:
+            self._run = _Run(seq, event, agents=dict(event.agents), credential_id=event.credential_id)
+        elif self._run is not None:
             self._take_of_run(self._run, seq, event)
             self._take_of_node(self._run, seq, event)
 
@@ -76,7 +80,8 @@ class ToldRuns:
         match event:
             case RunPaused():
                 run.seq, run.status = seq, "paused"
-            case RunResumed(agents=agents):
+            case RunResumed(agents=agents, credential_id=credential_id):
+                run.credential_id = credential_id
                 run.seq, run.status, run.was_silent = seq, "running", not agents
                 run.agents = agents or run.agents
             case RunStopped():
@@ -100,7 +105,7 @@ class ToldRuns:
             case NodeBegun():
                 node.status = "active"
             case NodeDecided(outcome=outcome, summary=summary, artifacts=artifacts):
-                node.outcome, node.summary, node.artifacts = outcome, summary, dict(artifacts)
+                node.outcome, node.summary, node.artifacts = outcome, summary, dict(artifacts or {})
             case NodeCompleted(outcome=outcome):
                 node.status, node.outcome = "completed", outcome
             case NodeFailed(status=status):
@@ -113,7 +118,7 @@ class ToldRuns:
         rows = connection.query(RUN, (stream,))
         run = self._run
         if run is None:
-            if rows and rows[0][-1] is not None:
+            if rows:
                 yield 0, "broken", "no event tells of its run"
             return
         if not rows:
@@ -134,9 +139,10 @@ class ToldRuns:
 
 
 def _of_run(run: _Run, row: tuple[Any, ...]) -> Iterator[tuple[int, str, str]]:
-    workflow, digest, mode, status, outcome, agents, definition = row
+    workflow, digest, mode, credential_id, status, outcome, agents, definition = row
     began = run.started
-    if (workflow, digest, mode) != (began.workflow, began.digest, began.mode):
+    started = (began.workflow, began.digest, began.mode, run.credential_id)
+    if (workflow, digest, mode, credential_id or "") != started:
         yield run.seq, "broken", "its run is not the one that was begun"
     elif definition is not None and sha256(definition.encode()).hexdigest() != began.digest:
         yield run.seq, "broken", "the workflow of its run was changed"

@@ -21,6 +21,7 @@ class ReplyFailed(Event):
     """It cannot be brought to its chat; `reason` is a sentence."""
 
     kind = "reply.failed"
+    erasable = ("reason",)
     channel: str
     chat: str
     task_id: str

@@ -1,14 +1,14 @@
-"""Erases what is older than the operator wants to keep: payloads, messages, questions, reasons.
+"""Erases content: what is older than the operator wants to keep, and all of a deleted session.
 
-Everything else of an event stays, so the chain still verifies (docs/decisions/0032). A task's messages go
-together or not at all, and so do a question's events: neither a model nor a check meets half of one.
+The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0068).
+A task's messages go together or not at all, and so do a question's events: neither a model nor a check
+meets half of one.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from interlock.events.catalog import (
-    KINDS,
     SYSTEM_STREAM,
     AskUserAnswered,
     AskUserAsked,
@@ -17,7 +17,6 @@ from interlock.events.catalog import (
     MessageAppended,
 )
 from interlock.events.chain import now_us
-from interlock.events.erasures import KEPT
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import InterlockError
 from interlock.infra.logging import Log
@@ -36,25 +35,23 @@ def _listed(kinds: Iterable[str]) -> str:
 
 
 QUESTIONS = _listed(_QUESTION_KINDS)
-# Kinds of another version of Interlock are left to that version.
-ERASED = _listed(set(KINDS) - KEPT)
 
 # A task's events are as old as its end; what belongs to no task is as old as itself.
 _OLD = """
 FROM events e LEFT JOIN tasks t ON t.id = e.task AND t.session_id = e.stream
-WHERE e.stream = ? AND e.payload IS NOT NULL
+WHERE e.stream = ? AND e.content IS NOT NULL
     AND CASE WHEN t.id IS NULL THEN e.time_us ELSE t.ended_us END < ?
 """
-HAS_OLD = f"SELECT 1 {_OLD} AND e.kind IN ({ERASED}) LIMIT 1"
+HAS_OLD = f"SELECT 1 {_OLD} LIMIT 1"
 OLD = f"""
-SELECT e.seq, e.kind, e.parent, t.id {_OLD} AND e.kind IN ({ERASED})
+SELECT e.seq, e.kind, e.parent, t.id {_OLD}
     AND NOT EXISTS (
         SELECT 1 FROM questions q WHERE q.intent_id = e.parent AND e.kind IN ({QUESTIONS})
             AND (q.status = 'open' OR q.closed_us >= ?))
 ORDER BY e.seq
 """  # noqa: S608 - all are constants
 STILL_THERE = """
-SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND payload IS NOT NULL
+SELECT seq FROM events WHERE stream = ? AND seq >= ? AND seq <= ? AND content IS NOT NULL
 """
 
 # Messages that belong to no task: a person's, and what was said to it until their next one.
@@ -73,10 +70,10 @@ IS_AT_WORK = """
 SELECT 1 FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') LIMIT 1
 """
 
-# In the order in which deleting a session takes them, so that the two do not wait for each other.
+# In the order in which a whole session is erased, so that the two do not wait for each other.
 ERASE_MESSAGE = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ? AND seq = ?"
 ERASE_QUESTION = """
-UPDATE questions SET call_id = '', document = NULL, answer = NULL, close_reason = NULL
+UPDATE questions SET document = NULL, answer = NULL, close_reason = NULL
 WHERE intent_id = ? AND session_id = ?
 """
 ERASE_REASONS = """
@@ -91,13 +88,15 @@ UPDATE run_nodes SET summary = NULL, artifacts = NULL, reason = NULL
 WHERE session_id = ? AND EXISTS (
     SELECT 1 FROM runs r WHERE r.session_id = run_nodes.session_id AND r.ended_us < ?)
 """
-ERASE_PAYLOAD = "UPDATE events SET payload = NULL WHERE stream = ? AND seq = ?"
+ERASE_CONTENT = "UPDATE events SET content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
 
 BATCH = 500
 _STREAMS_AT_ONCE = 100
 _DAY_US = 86_400_000_000
 _HOUR_SECONDS = 3600.0
 _NEVER = 2**63 - 1
+# In place of a person, where content was erased for its age.
+BY_AGE = "retention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,9 @@ class Retention:
     async def _sweep_stream(self, stream: str, before_us: int) -> tuple[int, int]:
         events, messages = 0, 0
         for batch in await self._database.read(lambda db: _planned(db, stream, before_us)):
-            told = await self._events.transact(SYSTEM_STREAM, _erasing(stream, before_us, batch))
+            told = await self._events.transact(
+                SYSTEM_STREAM, _erasing(stream, before_us, batch), on_full_disk=True
+            )
             if told is not None:
                 events += told.events
                 messages += told.messages
@@ -238,13 +239,14 @@ def _erasing(
         connection.change_many(ERASE_QUESTION, [(intent, stream) for intent in intents])
         for erase in (ERASE_REASONS, ERASE_RUN, ERASE_RUN_NODES):
             connection.change(erase, (stream, before_us))
-        connection.change_many(ERASE_PAYLOAD, [(stream, seq) for seq, *_ in rows])
+        connection.change_many(ERASE_CONTENT, [(stream, seq) for seq, *_ in rows])
         told = LogErased(
+            who=BY_AGE,
             of=stream,
             before_us=before_us,
             events=len(rows),
             messages=len(messages),
-            ranges=_ranges(sorted(seq for seq, *_ in rows)),
+            ranges=number_ranges(sorted(seq for seq, *_ in rows)),
         )
         transaction.record(told)
         return told
@@ -271,7 +273,7 @@ def _end_of_loose(connection: Connection, stream: str, before_us: int) -> int:
     return int(rows[place][0])
 
 
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+def number_ranges(numbers: Iterable[int]) -> list[list[int]]:
     """Numbers in order as first and last of each run."""
     ranges: list[list[int]] = []
     for number in numbers:

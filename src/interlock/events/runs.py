@@ -9,7 +9,9 @@ from interlock.infra.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(Event):
-    """The scope of all that happens in a run. `digest` names the files that it was begun with."""
+    """The scope of all that happens in a run. `digest` names the files that it was begun with,
+    `credential_id` the token or the browser that started it, if one did.
+    """
 
     kind = "run.started"
     workflow: str
@@ -17,6 +19,7 @@ class RunStarted(Event):
     mode: str
     who: str
     agents: dict[str, str] = field(default_factory=dict)
+    credential_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,25 +27,30 @@ class RunPaused(Event):
     """By a person, or because a step did not get to an end: then `reason` says why."""
 
     kind = "run.paused"
+    erasable = ("reason",)
     who: str
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
-    """`agents` are the hashes that a retry goes on with; empty where none was bound anew."""
+    """`agents` are the hashes that a retry goes on with; empty where none was bound anew.
+    `credential_id` is the token or the browser whose run it is from now on, if it is one's.
+    """
 
     kind = "run.resumed"
     who: str
     agents: dict[str, str] = field(default_factory=dict)
+    credential_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStopped(Event):
-    """A person ended it for good."""
+    """A person ended it for good. `reason` says why, where a token that started it was revoked."""
 
     kind = "run.stopped"
     who: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,7 @@ class RunFinished(Event):
     """`status` is done or failed; `steps` is how many were completed."""
 
     kind = "run.finished"
+    erasable = ("reason",)
     status: str
     outcome: str
     steps: int
@@ -89,6 +98,7 @@ class NodeDecided(NodeEvent):
     """What the step said it came to. The last one before its end counts."""
 
     kind = "node.decided"
+    erasable = ("summary", "artifacts")
     outcome: str
     summary: str
     artifacts: dict[str, str]
@@ -110,6 +120,7 @@ class NodeFailed(NodeEvent):
     """`status` is failed, or cancelled where somebody stopped it."""
 
     kind = "node.failed"
+    erasable = ("reason",)
     status: str
     reason: str
 

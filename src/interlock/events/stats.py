@@ -1,7 +1,7 @@
 """What was done day by day: turns, tasks, calls, refusals, failures and tokens, counted from the log.
 
-Both readings of the log use an index made for them, so the rest of it is not looked at. What was erased
-is still counted, and what it used is not known any more.
+Both readings of the log use an index made for them, so the rest of it is not looked at. What they
+count are facts, which are never erased.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ _PROBLEMS = """
 FROM events
 WHERE kind IN ('tool_call.denied', 'tool_call.failed', 'agent.failed') AND time_us >= ? AND time_us < ?
 """
-READ_TURNS = f"SELECT payload {_TURNS}"
-READ_PROBLEMS = f"SELECT kind, payload {_PROBLEMS}"
+READ_TURNS = f"SELECT facts {_TURNS}"
+READ_PROBLEMS = f"SELECT kind, facts {_PROBLEMS}"
 
 # SQLite counts by itself: row by row, Python would pass its lock to and fro for each. PostgreSQL has no way
 # to read text as JSON that does not fail on a broken one. `total` does not overflow, whatever it is given.
-_TOLD = "CASE WHEN json_valid(payload) THEN payload ELSE '{}' END"
+_TOLD = "CASE WHEN json_valid(facts) THEN facts ELSE '{}' END"
 COUNT_TURNS = f"""
 SELECT json_extract(told, '$.model'), count(*),
     CAST(total(json_extract(told, '$.tool_calls')) AS INTEGER),
@@ -72,7 +72,7 @@ class Day:
     errors: int
     input_tokens: int
     output_tokens: int
-    # By the model's name; empty where the turn does not tell.
+    # By the model's name; empty where the row is not what was written.
     by_model: Mapping[str, Tokens]
 
 
@@ -120,7 +120,7 @@ def _day(
     return Day(
         *(day.isoformat(), turns, tasks, calls, denials, errors),
         *(total.input, total.output),
-        {model: used for model, used in by_model.items() if used != Tokens()},
+        {model: used for model, used in by_model.items() if used != Tokens() or not model},
     )
 
 
@@ -144,8 +144,8 @@ def _turns(connection: Connection, span_us: tuple[int, int]) -> Iterator[Row]:
     if connection.dialect == "sqlite":
         yield from connection.query(COUNT_TURNS, span_us)
         return
-    for (payload,) in connection.stream(READ_TURNS, span_us):
-        told = _fields(payload)
+    for (facts,) in connection.stream(READ_TURNS, span_us):
+        told = _fields(facts)
         numbers = (_number(told, name) for name in ("tool_calls", "input_tokens", "output_tokens"))
         yield told.get("model"), 1, *numbers
 
@@ -155,8 +155,8 @@ def _problems(connection: Connection, span_us: tuple[int, int]) -> Iterator[Row]
     if connection.dialect == "sqlite":
         yield from connection.query(COUNT_PROBLEMS, span_us)
         return
-    for kind, payload in connection.stream(READ_PROBLEMS, span_us):
-        told = _fields(payload)
+    for kind, facts in connection.stream(READ_PROBLEMS, span_us):
+        told = _fields(facts)
         yield kind, told.get("tool_name"), told.get("error_class"), told.get("error_code"), 1
 
 
@@ -175,10 +175,10 @@ def _next(day: date) -> date:
     return day + timedelta(days=1)
 
 
-def _fields(payload: str | None) -> Mapping[str, Any]:
-    """What an event says; nothing where it was erased, or is not what was written."""
+def _fields(facts: str) -> Mapping[str, Any]:
+    """What an event says; nothing where the row is not what was written."""
     try:
-        told = orjson.loads(payload or "{}")
+        told = orjson.loads(facts)
     except orjson.JSONDecodeError:
         return {}
     return told if isinstance(told, dict) else {}
@@ -190,6 +190,6 @@ def _number(told: Mapping[str, Any], name: str) -> int:
 
 
 def _most(counted: Counter[str]) -> dict[str, int]:
-    """The most frequent, by name; those whose name was erased are left out."""
+    """The most frequent, by name; those without a name are left out."""
     named = Counter({name: number for name, number in counted.items() if name})
     return dict(named.most_common(MAX_NAMES))

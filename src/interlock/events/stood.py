@@ -1,12 +1,13 @@
 """What the log tells of a session and its tasks, held against the rows that are read instead.
 
 A row decides in which mode a session is worked on, and which message is worked on next. Whoever changes one
-behind the log's back is seen here. What was erased is not known any more, and held against nothing.
+behind the log's back is seen here.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from interlock.config.modes import ALL_MODES, ToolMode, stricter
 from interlock.events.base import Event
 from interlock.events.catalog import (
     SYSTEM_STREAM,
@@ -21,26 +22,25 @@ from interlock.infra.records import dataclass
 from interlock.store.driver import Connection
 
 SESSION = "SELECT kind, opened_by, mode, agent, model, deleted_us FROM sessions WHERE id = ?"
-TASKS = "SELECT id, message_seq, status, mode, who, attempts FROM tasks WHERE session_id = ?"
+TASKS = "SELECT id, message_seq, status, mode, who, attempts, credential_id FROM tasks WHERE session_id = ?"
 # A backup of an older schema is checked before it is upgraded.
 COLUMN_IS_THERE = "SELECT 1 FROM pragma_table_info('sessions') WHERE name = 'agent'"
 TASKS_ARE_THERE = "SELECT 1 FROM sqlite_schema WHERE name = 'tasks'"
 
 Difference = tuple[int, str, str]
-_OPEN = ("queued", "running", "waiting")
-_ENDS = ("done", "failed", "cancelled")
 
 
 @dataclass(slots=True)
 class _Session:
-    """None is what was erased."""
-
     seq: int
     kind: str
     opened_by: str
-    mode: str | None
+    mode: str
     agent: str
-    model: str | None
+    model: str
+
+
+_OPEN = ("queued", "running", "waiting")
 
 
 @dataclass(slots=True)
@@ -48,11 +48,21 @@ class _Task:
     """`statuses` are those that the last event leaves open: to be put back, or woken, is told by none."""
 
     seq: int
+    message_seq: int
+    who: str
+    credential_id: str
     statuses: tuple[str, ...] = ("queued",)
-    message_seq: int | None = None
-    who: str | None = None
     mode: str | None = None
     attempts: int = 0
+
+    def tighten(self, mode: str | None) -> None:
+        """A task that has begun gets its session's mode unless that is looser; an ended one keeps its."""
+        if not self.attempts or self.statuses[0] not in _OPEN:
+            return
+        if mode in ALL_MODES and self.mode in ALL_MODES:
+            self.mode = stricter(ToolMode(self.mode), ToolMode(mode)).value
+        else:
+            self.mode = None
 
 
 class ToldSession:
@@ -66,33 +76,37 @@ class ToldSession:
     def take(self, stored: StoredEvent) -> None:
         header = stored.header
         if header.kind.startswith("session."):
-            self._take_of_session(header.kind, header.seq, stored.event())
+            self._take_of_session(header.seq, stored.event())
         elif header.kind.startswith("task.") and header.task is not None:
-            self._take_of_task(header.kind, header.seq, header.task, stored.event())
+            self._take_of_task(header.seq, header.task, stored.event())
 
-    def _take_of_session(self, kind: str, seq: int, event: Event | None) -> None:
-        if isinstance(event, SessionCreated):
-            began = (event.session_kind, event.opened_by, event.mode, event.agent, event.model)
-            self._session = _Session(seq, *began)
-        elif kind == SessionDeleted.kind:
-            self._is_deleted = True
-        elif self._session is not None and kind == SessionModeChanged.kind:
-            mode = event.to_mode if isinstance(event, SessionModeChanged) else None
-            self._session.seq, self._session.mode = seq, mode
-        elif self._session is not None and kind == SessionModelChanged.kind:
-            model = event.to_model if isinstance(event, SessionModelChanged) else None
-            self._session.seq, self._session.model = seq, model
+    def _take_of_session(self, seq: int, event: Event) -> None:
+        session = self._session
+        match event:
+            case SessionCreated():
+                began = (event.session_kind, event.opened_by, event.mode, event.agent, event.model)
+                self._session = _Session(seq, *began)
+            case SessionDeleted():
+                self._is_deleted = True
+            case SessionModeChanged(to_mode=mode) if session is not None:
+                session.seq, session.mode = seq, mode
+                for task in self._tasks.values():
+                    task.tighten(mode)
+            case SessionModelChanged(to_model=model) if session is not None:
+                session.seq, session.model = seq, model
+            case _:
+                pass
 
-    def _take_of_task(self, kind: str, seq: int, task_id: str, event: Event | None) -> None:
-        if kind == TaskQueued.kind:
-            self._tasks[task_id] = _Task(seq)
+    def _take_of_task(self, seq: int, task_id: str, event: Event) -> None:
+        if isinstance(event, TaskQueued):
+            self._tasks[task_id] = _Task(
+                seq, event.message_seq, event.who, event.credential_id, mode=event.mode
+            )
         task = self._tasks.get(task_id)
         if task is None:
             return
         task.seq = seq
         match event:
-            case TaskQueued(message_seq=message_seq, who=who):
-                task.message_seq, task.who = message_seq, who
             case TaskStarted(mode=mode, attempt=attempt):
                 task.mode, task.attempts = mode, attempt
                 task.statuses = ("running", "queued")
@@ -103,15 +117,7 @@ class ToldSession:
             case TaskCancelled():
                 task.statuses = ("cancelled",)
             case _:
-                self._erased(kind, task)
-
-    def _erased(self, kind: str, task: _Task) -> None:
-        if kind == TaskStarted.kind:
-            task.mode, task.attempts, task.statuses = None, task.attempts + 1, _OPEN
-        elif kind in {TaskFinished.kind, TaskCancelled.kind}:
-            task.statuses = _ENDS
-        elif kind == TaskWaiting.kind:
-            task.statuses = _OPEN
+                pass
 
     # -- held against the rows --
 
@@ -136,13 +142,13 @@ class ToldSession:
         if (deleted_us is not None) != self._is_deleted:
             what = "kept" if self._is_deleted else "deleted"
             yield seq, "broken", f"no event tells that the session was {what}"
-        if told is None or self._is_deleted:
+        if told is None:
             return
         if (kind, opened_by, agent or "") != (told.kind, told.opened_by, told.agent):
             yield seq, "broken", "the session is not the one that was opened"
-        if told.mode is not None and mode != told.mode:
+        if mode != told.mode:
             yield seq, "broken", f"the session is in {mode} mode, and the log tells of {told.mode}"
-        if told.model is not None and (model or "") != told.model:
+        if (model or "") != told.model:
             yield seq, "broken", "the session's model was changed"
 
     def _of_tasks(self, rows: list[tuple[Any, ...]]) -> Iterator[Difference]:
@@ -150,18 +156,17 @@ class ToldSession:
         for task_id, told in self._tasks.items():
             if task_id not in found:
                 yield told.seq, "missing", f"the row of task {task_id} is gone"
-            elif not self._is_deleted and not _agree(told, found[task_id]):
+            elif not _agree(told, found[task_id]):
                 yield told.seq, "broken", f"task {task_id} was changed"
         for task_id in sorted(found.keys() - self._tasks.keys()):
             yield 0, "broken", f"no event tells of task {task_id}"
 
 
 def _agree(told: _Task, row: tuple[Any, ...]) -> bool:
-    message_seq, status, mode, who, attempts = row
+    message_seq, status, mode, who, attempts, credential_id = row
     return (
         status in told.statuses
-        and told.message_seq in {None, message_seq}
-        and told.who in {None, who}
+        and (told.message_seq, told.who, told.attempts) == (message_seq, who, attempts)
         and told.mode in {None, mode}
-        and told.attempts == attempts
+        and told.credential_id == (credential_id or "")
     )

@@ -4,7 +4,7 @@ and the newest events of a stream.
 It is made for a page: bounded, and never deeper than a reader of JSON can follow.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from decimal import Decimal
 from typing import Any
@@ -69,18 +69,23 @@ class Timeline:
 class _Used:
     input_tokens: int = 0
     output_tokens: int = 0
-    # None as soon as a model without a price had a part in it.
-    cost: Decimal | None = field(default_factory=Decimal)
+    # Of the turns whose price is known; whether that is all of them.
+    known_cost: Decimal = field(default_factory=Decimal)
+    is_cost_whole: bool = True
 
     def add(self, other: "_Used") -> None:
         self.input_tokens += other.input_tokens
         self.output_tokens += other.output_tokens
-        self.cost = None if self.cost is None or other.cost is None else self.cost + other.cost
+        self.known_cost += other.known_cost
+        self.is_cost_whole &= other.is_cost_whole
 
     def tell(self, node: dict[str, Any]) -> None:
+        if not (self.is_cost_whole or self.input_tokens or self.output_tokens):
+            # None of its turns can be read.
+            return
         node["tokens"] = {"input": self.input_tokens, "output": self.output_tokens}
-        if self.cost is not None:
-            node["cost"] = float(self.cost)
+        node["cost"] = float(self.known_cost) if self.is_cost_whole else None
+        node["cost_at_least"] = float(self.known_cost)
 
 
 @dataclass(slots=True)
@@ -163,6 +168,7 @@ def _node(stored: StoredEvent) -> dict[str, Any]:
         "task_id": header.task,
         "parent": header.parent,
         "payload": payload_of(stored),
+        "is_erased": stored.is_erased,
         "children": [],
     }
 
@@ -186,8 +192,7 @@ def _measure(entry: _Entry, above: _Entry) -> None:
 
 def _lasted(began: _Entry, ended: _Entry) -> None:
     """By its own clock where it has one: what is written together has the same time in the log."""
-    payload = ended.node["payload"]
-    measured = payload.get("latency_ms") if isinstance(payload, Mapping) else None
+    measured = ended.node["payload"].get("latency_ms")
     if isinstance(measured, int | float):
         began.node["duration_ms"] = float(measured)
     else:
@@ -215,10 +220,11 @@ def _add_up(entries: list[_Entry], cost_of: CostOf) -> None:
             entry.above.used.add(entry.used)
 
 
-def _used_by_turn(payload: Any, cost_of: CostOf) -> _Used | None:
+def _used_by_turn(payload: Any, cost_of: CostOf) -> _Used:
     try:
         given, taken = int(payload["input_tokens"]), int(payload["output_tokens"])
-        return _Used(given, taken, cost_of(str(payload.get("model", "")), given, taken))
+        cost = cost_of(str(payload.get("model", "")), given, taken)
     except (TypeError, KeyError, ValueError, AttributeError):
-        # Erased, or not what a turn is.
-        return None
+        # The row is not what was written: what the turn used is not known.
+        return _Used(is_cost_whole=False)
+    return _Used(given, taken, cost or Decimal(), cost is not None)

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 from typing import Any
 
-import orjson
-
+from interlock.events.catalog import merged
 from interlock.events.feed import StoredEvent
 from interlock.infra.records import dataclass
 
@@ -37,18 +36,22 @@ def build_tree(events: Iterable[StoredEvent]) -> list[Node]:
     return roots
 
 
-def payload_of(stored: StoredEvent) -> Any:
-    """What the row says; where somebody made it something else than JSON, the raw text."""
-    if stored.payload is None:
-        return None
-    try:
-        return orjson.loads(stored.payload)
-    except orjson.JSONDecodeError:
-        return {"not_json": stored.payload}
+def payload_of(stored: StoredEvent) -> dict[str, Any]:
+    """Facts and content together. Of an event whose content was erased, its facts."""
+    return merged(stored.facts, stored.content)
 
 
 def event_json(stored: StoredEvent) -> dict[str, Any]:
-    """One event as the command line, exports and frames show it."""
+    """One event as the command line and the page show it; an export has what its hashes cover."""
+    return {
+        **header_json(stored),
+        "payload": payload_of(stored),
+        "is_erased": stored.is_erased,
+        **hashes_json(stored),
+    }
+
+
+def header_json(stored: StoredEvent) -> dict[str, Any]:
     header = stored.header
     return {
         "id": header.id,
@@ -58,8 +61,12 @@ def event_json(stored: StoredEvent) -> dict[str, Any]:
         "task": header.task,
         "parent": header.parent,
         "kind": header.kind,
-        "payload": payload_of(stored),
-        "payload_hash": stored.payload_hash.hex(),
+    }
+
+
+def hashes_json(stored: StoredEvent) -> dict[str, Any]:
+    return {
+        "content_hash": None if stored.content_hash is None else stored.content_hash.hex(),
         "prev_hash": stored.prev_hash.hex(),
         "hash": stored.hash.hex(),
         "cursor": str(stored.cursor),

@@ -14,9 +14,9 @@ from interlock.events.catalog import (
     MessageAppended,
     SettingsChanged,
 )
-from interlock.events.chain import GENESIS, link
+from interlock.events.chain import GENESIS, hash_content, link
 from interlock.events.checkpoint import HASH_AT, Anchor, store_id
-from interlock.events.erasures import Erased, Erasures
+from interlock.events.erasures import Erasures
 from interlock.events.feed import StoredEvent, whole_stream
 from interlock.events.granted import ToldGrants
 from interlock.events.ran import ToldRuns
@@ -90,14 +90,14 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
 
 def _first_fault(connection: Connection, stream: str, report: Report, erasures: Erasures) -> list[Fault]:
     try:
-        return list(islice(_faults_of(connection, stream, report, erasures.of(stream)), 1))
+        return list(islice(_faults_of(connection, stream, report, erasures), 1))
     except StoreError:
         raise
     except Exception as error:  # noqa: BLE001 - rows of the wrong shape are a finding, not a crash
         return [Fault(stream, 0, "broken", f"it cannot be read ({type(error).__name__}: {error})"[:300])]
 
 
-def _faults_of(connection: Connection, stream: str, report: Report, erased: Erased) -> Iterator[Fault]:
+def _faults_of(connection: Connection, stream: str, report: Report, erasures: Erasures) -> Iterator[Fault]:
     expected_seq, chained, position = 0, GENESIS, 0
     questions, runs, session, grants = ToldQuestions(), ToldRuns(), ToldSession(), ToldGrants()
     access = ToldAccess()
@@ -107,11 +107,11 @@ def _faults_of(connection: Connection, stream: str, report: Report, erased: Eras
         if header.seq != expected_seq:
             yield Fault(stream, expected_seq, "missing", f"the next event there is #{header.seq}")
         report.events += 1
-        yield from _faults_of_event(stored, chained, erased)
-        yield from _faults_of_content(connection, stored, report)
-        if stored.payload is not None and header.kind.startswith("ask_user."):
+        yield from _faults_of_event(stored, chained, erasures)
+        yield from _faults_of_what_it_covers(connection, stored, report)
+        if header.kind.startswith("ask_user."):
             questions.take(header.seq, stored.event())
-        if stored.payload is not None and header.kind.startswith(("run.", "node.")):
+        if header.kind.startswith(("run.", "node.")):
             runs.take(header.seq, stored.event())
         session.take(stored)
         grants.take(stored)
@@ -128,22 +128,28 @@ def _faults_of(connection: Connection, stream: str, report: Report, erased: Eras
         yield Fault(stream, seq, what, detail)
 
 
-def _faults_of_event(stored: StoredEvent, chained: bytes, erased: Erased) -> Iterator[Fault]:
+def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: Erasures) -> Iterator[Fault]:
     header = stored.header
     if stored.prev_hash != chained:
         yield Fault(header.stream, header.seq, "broken", "it does not follow from the event before")
-    if link(stored.prev_hash, header.encoded(), stored.payload_hash) != stored.hash:
-        yield Fault(header.stream, header.seq, "broken", "its hash does not match its header")
-    if stored.payload is None:
-        if objection := erased.objection(header):
-            yield Fault(header.stream, header.seq, "broken", objection)
-    elif sha256(stored.payload.encode()).digest() != stored.payload_hash:
-        yield Fault(header.stream, header.seq, "broken", "its payload was changed")
+    facts = stored.facts.encode()
+    if link(stored.prev_hash, header.encoded(), facts, stored.content_hash) != stored.hash:
+        yield Fault(header.stream, header.seq, "broken", "its hash does not match its header and facts")
+    if stored.is_erased:
+        if not erasures.cover(header):
+            detail = "its content is missing and no erasure is on record"
+            yield Fault(header.stream, header.seq, "broken", detail)
+    elif stored.content is not None:
+        content_hash = hash_content(stored.salt or b"", stored.content.encode())
+        if content_hash != stored.content_hash:
+            yield Fault(header.stream, header.seq, "broken", "its content was changed")
 
 
-def _faults_of_content(connection: Connection, stored: StoredEvent, report: Report) -> Iterator[Fault]:
+def _faults_of_what_it_covers(
+    connection: Connection, stored: StoredEvent, report: Report
+) -> Iterator[Fault]:
     """What an event vouches for elsewhere: a transcript row, or the heads of other streams."""
-    if stored.payload is None:
+    if stored.is_erased:
         report.erased += 1
         yield from _faults_of_erasure(connection, stored)
         return
@@ -196,17 +202,15 @@ def _faults_of_message(
 def _faults_of_checkpoint(
     connection: Connection, stored: StoredEvent, event: LogCheckpoint
 ) -> Iterator[Fault]:
+    which = f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq}"
     for stream, seq, expected in event.heads:
         rows = connection.query(HASH_AT, (stream, seq))
         if not rows:
-            yield Fault(stream, seq, "cut", f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw it")
+            yield Fault(stream, seq, "cut", f"{which} saw it")
         elif bytes(rows[0][0]).hex() != expected:
-            yield Fault(
-                stream,
-                seq,
-                "broken",
-                f"the checkpoint {SYSTEM_STREAM} #{stored.header.seq} saw another",
-            )
+            yield Fault(stream, seq, "broken", f"{which} saw another")
+        elif rows[0][1] >= stored.cursor.position:
+            yield Fault(stream, seq, "broken", f"{which} saw it, and it was moved behind that")
 
 
 def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained: bytes) -> Iterator[Fault]:

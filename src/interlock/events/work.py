@@ -6,12 +6,18 @@ from interlock.infra.records import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueued(Event):
-    """Somebody's message became work. `message_seq` is the message's number in the session."""
+    """A message became work. `message_seq` is the message's number in the session.
+
+    `mode` is the session's at that moment, or the step's in a workflow: it never starts in a looser one.
+    `credential_id` is the token or the browser that sent it; empty where it came another way.
+    """
 
     kind = "task.queued"
     task_id: str
     message_seq: int
     who: str
+    mode: str
+    credential_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,7 @@ class TaskFinished(Event):
     """`status` is done or failed; a task that failed says why in one sentence."""
 
     kind = "task.finished"
+    erasable = ("reason",)
     task_id: str
     status: str
     reason: str = ""
@@ -48,9 +55,12 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCancelled(Event):
+    """`reason` says why, where the person did not cancel this one task: a revoked token, for example."""
+
     kind = "task.cancelled"
     task_id: str
     who: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +86,7 @@ class AgentCompleted(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFailed(Event):
     kind = "agent.failed"
+    erasable = ("error",)
     turns: int
     error: str
     error_class: str
@@ -121,7 +132,8 @@ class ContextCompacted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlLimitReached(Event):
-    """A limit ended the task: which one, how far it went, and what the person was told."""
+    """A limit ended the task, or its tools where too many calls were refused: which one, how far the task
+    went, and what the person reads."""
 
     kind = "control.limit_reached"
     limit: str
@@ -133,6 +145,7 @@ class ControlLimitReached(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled(Event):
     kind = "retry.scheduled"
+    erasable = ("error",)
     attempt: int
     delay_seconds: float
     error_class: str
@@ -142,6 +155,7 @@ class RetryScheduled(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryExhausted(Event):
     kind = "retry.exhausted"
+    erasable = ("error",)
     attempts: int
     error_class: str
     error: str
@@ -149,24 +163,42 @@ class RetryExhausted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitOpened(Event):
-    """So many failures of one class in a row that nothing more is tried for a while."""
+    """So many failures of one class in a row that the model, or the tool, is not tried for a while."""
 
     kind = "circuit.opened"
     error_class: str
     failures: int
     seconds: float
+    # One of the two; older rows have neither.
+    tool_name: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitHalfOpen(Event):
     kind = "circuit.half_open"
     error_class: str
+    tool_name: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitClosed(Event):
     kind = "circuit.closed"
     error_class: str
+    tool_name: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelToolChoiceRefused(Event):
+    """A server refused a request with that `tool_choice` and took it with `auto`."""
+
+    kind = "model.tool_choice_refused"
+    erasable = ("error",)
+    model: str
+    tool_choice: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +223,7 @@ WORK_EVENTS = (
     TurnCompleted,
     ContextCompacted,
     ControlLimitReached,
+    ModelToolChoiceRefused,
     RetryScheduled,
     RetryExhausted,
     CircuitOpened,

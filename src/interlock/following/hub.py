@@ -36,7 +36,7 @@ MAX_HEADS = 500
 NEWEST = "SELECT coalesce(max(position), 0) FROM events"
 # The turn whose text may be coming: the last one to begin, if it has neither ended nor been answered.
 OPEN_TURN = """
-SELECT e.task, e.kind, e.payload FROM events e
+SELECT e.task, e.kind, e.facts FROM events e
 WHERE e.stream = ? AND (
     e.kind IN ('turn.started', 'turn.completed', 'task.finished', 'task.cancelled')
     OR EXISTS (
@@ -331,9 +331,9 @@ class Channel(Generic[T]):
 
 
 def _open_turn(connection: Connection, session_id: str) -> tuple[str, int] | None:
-    for task, kind, payload in connection.query(OPEN_TURN, (session_id,)):
-        if kind == "turn.started" and task is not None and payload is not None:
-            return str(task), int(orjson.loads(payload).get("turn", 0))
+    for task, kind, facts in connection.query(OPEN_TURN, (session_id,)):
+        if kind == "turn.started" and task is not None:
+            return str(task), int(orjson.loads(facts).get("turn", 0))
     return None
 
 

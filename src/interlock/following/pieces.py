@@ -3,7 +3,7 @@
 Every event brings at least one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NotRequired, TypedDict
 
@@ -37,10 +37,13 @@ class StreamChunk(TypedDict):
 
 
 class ToolCallData(TypedDict):
+    """`tool_name` is the tool's own; `called_as` is there where the model used an alias."""
+
     tool_name: str
     arguments: dict[str, Any] | str
     call_id: str
     task_id: str | None
+    called_as: NotRequired[str]
 
 
 class ToolResultData(TypedDict):
@@ -51,7 +54,7 @@ class ToolResultData(TypedDict):
 
 
 class ToolDeniedData(TypedDict):
-    """Exactly these six, none of them empty."""
+    """Six fields, none of them empty; `called_as` only where the model used an alias."""
 
     call_id: str
     tool_name: str
@@ -59,6 +62,7 @@ class ToolDeniedData(TypedDict):
     error_code: str
     message: str
     next_action: str
+    called_as: NotRequired[str]
 
 
 class AskUserData(TypedDict):
@@ -133,9 +137,15 @@ def pieces_of(told: Told, shown: str) -> Iterator[Piece]:
         case "task.finished":
             yield _ended(told, told.code, told.payload.get("reason") or "the task failed")
         case "task.cancelled":
-            yield _ended(told, EndCode.CANCELLED, f"cancelled by {told.payload.get('who', '')}".strip())
+            yield _ended(told, EndCode.CANCELLED, _cancelled_sentence(told.payload))
         case _:
             yield PieceType.event, event_data(told)
+
+
+def _cancelled_sentence(payload: Mapping[str, Any]) -> str:
+    """Who, and why. Names of actors have no space after a colon, so the page can take the two apart."""
+    sentence = f"cancelled by {payload.get('who', '')}".strip()
+    return f"{sentence}: {payload['reason']}" if payload.get("reason") else sentence
 
 
 def _ended(told: Told, code: EndCode, sentence: str) -> Piece:
@@ -164,6 +174,8 @@ def _answer_pieces(said: SaidMessage, task: str | None, shown: str) -> Sequence[
             "call_id": str(call["id"]),
             "task_id": task,
         }
+        if "called_as" in call:
+            data["called_as"] = str(call["called_as"])
         pieces.append((PieceType.tool_call, data))
     return pieces
 
@@ -199,7 +211,7 @@ def _is_denial(code: str) -> bool:
 
 def _denial(payload: dict[str, Any]) -> ToolDeniedData:
     """Six fields, and something in each of them whatever the row says."""
-    return {
+    data: ToolDeniedData = {
         "call_id": str(payload.get("call_id") or "unknown"),
         "tool_name": str(payload.get("tool_name") or "unknown"),
         "mode": str(payload.get("mode") or "unknown"),
@@ -207,6 +219,9 @@ def _denial(payload: dict[str, Any]) -> ToolDeniedData:
         "message": str(payload.get("error") or "refused"),
         "next_action": str(payload.get("next_action") or "Go on without it."),
     }
+    if (requested := payload.get("requested_name")) and requested != data["tool_name"]:
+        data["called_as"] = str(requested)
+    return data
 
 
 def _question(told: Told) -> AskUserData:

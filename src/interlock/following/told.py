@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from interlock.agent.limits import LIMIT_NAMES
+from interlock.events.catalog import merged
 from interlock.events.chain import Header
 from interlock.infra.records import dataclass
 from interlock.models.provider import ModelFault
@@ -13,8 +15,8 @@ from interlock.session.models import Role
 from interlock.store.driver import Connection, Row
 
 _COLUMNS = """
-    e.id, e.time_us, e.stream, e.seq, e.task, e.parent, e.kind, e.payload,
-    m.role, m.content, m.tool_calls, m.tool_call_id
+    e.id, e.time_us, e.stream, e.seq, e.task, e.parent, e.kind, e.facts, e.content,
+    e.content IS NULL AND e.content_hash IS NOT NULL, m.role, m.content, m.tool_calls, m.tool_call_id
 """
 READ_AFTER = f"""
 SELECT {_COLUMNS} FROM events e LEFT JOIN messages m ON m.session_id = e.stream AND m.seq = e.seq
@@ -26,9 +28,8 @@ SELECT tool_calls FROM messages
 WHERE session_id = ? AND seq < ? AND role = 'assistant' AND tool_calls IS NOT NULL ORDER BY seq DESC LIMIT 5
 """
 ENDED_BY = """
-SELECT kind, payload FROM events WHERE stream = ? AND task = ? AND seq < ?
-    AND kind IN ('agent.failed', 'control.limit_reached', 'progress.stalled')
-ORDER BY seq DESC LIMIT 2
+SELECT facts FROM events WHERE stream = ? AND task = ? AND seq < ? AND kind = 'agent.failed'
+ORDER BY seq DESC LIMIT 1
 """
 
 LAST = 2**62
@@ -62,7 +63,7 @@ class Told:
     message: SaidMessage | None = None
     # For a task that failed: the code of what ended it.
     code: EndCode = EndCode.TASK_FAILED
-    # What it told is gone; that it was there is all that can be said.
+    # Its content was erased: `payload` has its facts alone.
     is_erased: bool = False
 
     @property
@@ -93,16 +94,16 @@ def read_told(
 
 
 def _told(connection: Connection, row: Row) -> Told:
-    header, payload = Header(*row[:7]), _decoded(row[7])
-    message = None if row[9] is None else _message(connection, header, row)
+    header, payload = Header(*row[:7]), merged(row[7], row[8])
+    message = None if row[11] is None else _message(connection, header, row)
     code = EndCode.TASK_FAILED
     if header.kind == "task.finished" and payload.get("status") == "failed":
         code = _what_ended(connection, header)
-    return Told(header, payload, message, code, is_erased=row[7] is None)
+    return Told(header, payload, message, code, is_erased=bool(row[9]))
 
 
 def _message(connection: Connection, header: Header, row: Row) -> SaidMessage:
-    role, content, calls, call_id = row[8:12]
+    role, content, calls, call_id = row[10:14]
     name = ""
     if role == Role.tool:
         name = _name_of_call(connection, header, call_id or "")
@@ -119,16 +120,8 @@ def _name_of_call(connection: Connection, header: Header, call_id: str) -> str:
 
 def _what_ended(connection: Connection, header: Header) -> EndCode:
     rows = connection.query(ENDED_BY, (header.stream, header.task, header.seq))
-    if any(kind != "agent.failed" for kind, _ in rows):
+    fault = merged(rows[0][0], None).get("error_class") if rows else None
+    if fault in LIMIT_NAMES:
         return EndCode.LIMIT_REACHED
-    faults = {_decoded(payload).get("error_class") for _, payload in rows}
-    is_models = any(fault in ModelFault.__members__ or fault == "content_filter" for fault in faults)
+    is_models = fault in ModelFault.__members__ or fault == "content_filter"
     return EndCode.LLM_ERROR if is_models else EndCode.TASK_FAILED
-
-
-def _decoded(text: str | None) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text or "{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -23,21 +23,24 @@ from interlock.gates.policy import (
 )
 from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.gates.verdict import (
+    NO_MODE_OFFERS_IT,
     Allowed,
     Denied,
     Layer,
     Verdict,
     cannot_work,
     denied_by_mode,
+    mode_hint,
     mode_not_open,
+    no_mode_helps,
     not_for_this_task,
     switched_off,
 )
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.sandbox.profile import SandboxProfile
-from interlock.tools.base import BaseTool, PolicySwitch, ToolLimits
-from interlock.tools.registry import RegisteredTool, ToolRegistry, function_schema
+from interlock.tools.base import BaseTool, ToolLimits, policy_switches
+from interlock.tools.registry import RegisteredTool, ToolRegistry
 from interlock.tools.result import ToolFailure
 
 _log = Log(__name__)
@@ -59,7 +62,9 @@ class Authority:
     safety_text: str
     failures: Mapping[str, ToolFailure]
     # What was judged. A tool that is another one by the time it is called was not.
-    entries: Mapping[str, RegisteredTool] = field(default_factory=dict)
+    entries: Mapping[str, RegisteredTool]
+    # What all of it was compiled from.
+    situation: Situation
     digest: str = field(default="")
 
     def verdict(self, name: str) -> Verdict | None:
@@ -70,22 +75,34 @@ class Authority:
 
 def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority:
     merged = effective_policy(situation)
+    limits = _limits(merged, situation.limits)
     entries = {entry.tool.name: entry for entry in registry}
-    verdicts = {name: _judge(registry, entry.tool, situation, merged) for name, entry in entries.items()}
+    offered = frozenset(registry.allowed_tool_names(situation.mode))
+    verdicts = {
+        name: _judge(registry, entry.tool, situation, merged, is_offered=name in offered)
+        for name, entry in entries.items()
+    }
     exposed = {name: entry for name, entry in entries.items() if isinstance(verdicts[name], Allowed)}
     unsigned = Authority(
         mode=situation.mode,
         policy=merged,
-        limits=_limits(merged, situation.limits),
+        limits=limits,
         profile=_profile(situation, merged),
         verdicts=MappingProxyType(verdicts),
         exposed=tuple(exposed),
         names=MappingProxyType({name: name for name in entries} | dict(registry.aliases())),
-        schemas=orjson.dumps([function_schema(entry) for entry in exposed.values()]),
+        schemas=orjson.dumps(
+            [
+                schema
+                for schema in registry.get_tools_schema(situation.mode, limits)
+                if schema["function"]["name"] in exposed
+            ]
+        ),
         tooling_text=_tooling_text(exposed),
         safety_text=_safety_text(situation.mode, entries, verdicts),
         failures=MappingProxyType(_failures(situation.mode, verdicts)),
         entries=MappingProxyType(entries),
+        situation=situation,
     )
     authority = _signed(unsigned)
     _log.info(
@@ -99,7 +116,11 @@ def compile_authority(registry: ToolRegistry, situation: Situation) -> Authority
 
 
 def effective_policy(situation: Situation) -> ToolPolicy:
-    """All layers merged. What the system leaves unset is closed before an agent can speak to it."""
+    """All layers merged. What the system leaves unset is closed before an agent can speak to it.
+
+    The list of MCP servers is not: where the system has none, the agent's holds (S4), and where neither has
+    one, no server is allowed. A step, or an agent that was handed a task, can only narrow that.
+    """
     system = merge_tool_policies(situation.environment, situation.settings)
     closed = system.model_copy(
         update={
@@ -115,15 +136,15 @@ def effective_policy(situation: Situation) -> ToolPolicy:
                     "ports": system.shell.ports or frozenset(),
                 }
             ),
-            "mcp": system.mcp.model_copy(
-                update={"allowed_servers": system.mcp.allowed_servers or frozenset()}
-            ),
             "image": system.image.model_copy(
                 update={"max_bytes": system.image.max_bytes or DEFAULT_MAX_IMAGE_BYTES}
             ),
         }
     )
-    return merge_tool_policies(closed, situation.agent, situation.node)
+    named = merge_tool_policies(closed, situation.agent)
+    servers = named.mcp.allowed_servers or frozenset()
+    listed = named.model_copy(update={"mcp": named.mcp.model_copy(update={"allowed_servers": servers})})
+    return merge_tool_policies(listed, situation.node)
 
 
 class AuthorityCache:
@@ -152,49 +173,74 @@ class AuthorityCache:
 # -- the layers, in order ----------------------------------------------------------------------------
 
 
-def _judge(registry: ToolRegistry, tool: BaseTool, situation: Situation, merged: ToolPolicy) -> Verdict:
+def _judge(
+    registry: ToolRegistry, tool: BaseTool, situation: Situation, merged: ToolPolicy, *, is_offered: bool
+) -> Verdict:
+    other = _judge_policies(tool, situation, merged) or _judge_capabilities(tool, situation.capabilities)
     return (
-        _judge_mode(registry, tool, situation)
-        or _judge_policies(tool, situation, merged)
-        or _judge_capabilities(tool, situation.capabilities)
-        or Allowed(tool.name)
+        _judge_mode(registry, tool, situation, other, is_offered=is_offered) or other or Allowed(tool.name)
     )
 
 
-def _judge_mode(registry: ToolRegistry, tool: BaseTool, situation: Situation) -> Denied | None:
-    mode, effective = situation.mode, registry.get_effective_modes(tool.name)
-    if mode not in tool.allowed_modes:
-        return denied_by_mode(
-            tool.name, mode, Layer.declaration, effective, situation.open_modes, tool.why_no_mode
-        )
-    if mode not in effective:
-        return denied_by_mode(tool.name, mode, Layer.override, effective, situation.open_modes)
+def _judge_mode(
+    registry: ToolRegistry,
+    tool: BaseTool,
+    situation: Situation,
+    other: Denied | None,
+    *,
+    is_offered: bool,
+) -> Denied | None:
+    """`is_offered` is the registry's answer for the mode; `other` denies the tool whatever the mode is."""
+    mode = situation.mode
+    if not is_offered:
+        effective = registry.get_effective_modes(tool.name)
+        layer = Layer.override if mode in tool.allowed_modes else Layer.declaration
+        return denied_by_mode(tool.name, mode, layer, _next_action(tool, situation, effective, other))
     if mode not in situation.open_modes:
         return mode_not_open(tool.name, mode)
     return None
 
 
+def _next_action(
+    tool: BaseTool, situation: Situation, effective: frozenset[ToolMode], other: Denied | None
+) -> str:
+    mode, switching, here = situation.mode, situation.switching, situation.capabilities
+    allowing = [each for each in ToolMode if each in effective]
+    if not allowing:
+        return NO_MODE_OFFERS_IT if tool.allowed_modes else tool.why_no_mode
+    needs_root = (
+        other is not None
+        and other.layer is Layer.capability
+        and switching.way.opens
+        and _judge_capabilities(tool, here.offering(frozenset({"roots"}))) is None
+    )
+    if other is not None and not needs_root:
+        return no_mode_helps(tool.name, mode, allowing, other)
+    reachable = [each for each in allowing if each in switching.modes & situation.open_modes]
+    return mode_hint(tool.name, mode, switching.way, allowing, reachable, needs_root=needs_root)
+
+
 def _judge_policies(tool: BaseTool, situation: Situation, merged: ToolPolicy) -> Denied | None:
     from_server = tool.mcp_server is not None
-    switches = tool.switches | ({PolicySwitch.mcp} if from_server else set())
-    if PolicySwitch.shell in switches:
-        # A command can do to files whatever the file tools can.
-        switches |= {PolicySwitch.fs}
+    switches = policy_switches(tool)
+    unlisted = f"the MCP server {tool.mcp_server} is not listed"
     for layer, policy in situation.policies:
         if policy.denies({tool.name, *tool.aliases}):
-            return switched_off(tool.name, layer, "it is on the list of denied tools")
+            return switched_off(tool.name, layer, "it is on the list of denied tools", "denied_tools")
         for switch in sorted(switches):
             if getattr(policy, switch).enabled is False:
-                return switched_off(tool.name, layer, f"{switch} tools are switched off")
+                return switched_off(
+                    tool.name, layer, f"{switch} tools are switched off", f"{switch}.enabled"
+                )
         if closed := why_offline(tool, policy.shell):
-            return switched_off(tool.name, layer, closed)
+            return switched_off(tool.name, layer, *closed)
         listed = policy.mcp.allowed_servers
         if from_server and listed is not None and tool.mcp_server not in listed:
-            return switched_off(tool.name, layer, f"the MCP server {tool.mcp_server} is not listed")
+            return switched_off(tool.name, layer, unlisted, "mcp.allowed_servers")
     if closed := why_offline(tool, merged.shell):
-        return switched_off(tool.name, Layer.environment, closed)
+        return switched_off(tool.name, Layer.environment, *closed)
     if from_server and tool.mcp_server not in (merged.mcp.allowed_servers or ()):
-        return switched_off(tool.name, Layer.settings, f"the MCP server {tool.mcp_server} is not listed")
+        return switched_off(tool.name, Layer.settings, unlisted, "mcp.allowed_servers")
     return None
 
 

@@ -17,7 +17,7 @@ from interlock.store.driver import Connection
 KNOWN = "SELECT 1 FROM authorities WHERE digest = ?"
 ENTER = "INSERT INTO authorities (digest, seq) VALUES (?, ?)"
 LOOK_UP = """
-SELECT a.digest, e.payload FROM authorities a
+SELECT a.digest, e.facts FROM authorities a
 JOIN events e ON e.stream = 'system' AND e.seq = a.seq
 WHERE substr(a.digest, 1, ?) = ? ORDER BY a.seq LIMIT 2
 """

@@ -9,7 +9,7 @@ from typing import Any
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority
 from interlock.gates.gate import Caller, Refusal, ToolCall, judge
-from interlock.gates.verdict import LAYER_NAMES, Allowed, Denied, Verdict
+from interlock.gates.verdict import LAYER_NAMES, Allowed, Denied, Layer, Verdict
 from interlock.tools.base import BaseTool
 from interlock.tools.registry import ToolRegistry
 
@@ -22,6 +22,7 @@ def matrix_json(
     """What holds, with its digest; for a closed mode also what would hold if it were opened."""
     return {
         "open_modes": sorted(mode.value for mode in open_modes),
+        "limits": _limits(real),
         "digests": {mode.value: authority.digest for mode, authority in real.items()},
         "tools": [
             {
@@ -66,6 +67,19 @@ async def explanation(
     return answer | _refused(judged) if isinstance(judged, Refusal) else answer
 
 
+def next_action_now(denial: Mapping[str, Any], authority: Authority) -> str:
+    """What can be done about a refusal that the log has, by the person whom `authority` is for.
+
+    The log has what could be done then, at the place where the call was made.
+    """
+    verdict = authority.verdict(str(denial.get("tool_name", "")))
+    if denial.get("layer") == Layer.arguments or verdict is None:
+        return str(denial.get("next_action", ""))
+    if isinstance(verdict, Denied):
+        return verdict.next_action
+    return f"{verdict.tool_name} can be used now: this session is in {authority.mode} mode."
+
+
 def _refused(refusal: Refusal) -> dict[str, Any]:
     failure = refusal.failure
     return {
@@ -77,6 +91,13 @@ def _refused(refusal: Refusal) -> dict[str, Any]:
         "message": failure.message,
         "next_action": failure.next_action,
     }
+
+
+def _limits(authorities: Authorities) -> dict[str, int]:
+    """How much a call may read, write and show: the same in every mode."""
+    limits = authorities[ToolMode.chat_safe].limits
+    names = ("max_read_bytes", "max_write_bytes", "max_output_lines", "max_output_bytes")
+    return {name: getattr(limits, name) for name in names}
 
 
 def _cell(tool: BaseTool, mode: ToolMode, authorities: Authorities) -> dict[str, Any]:

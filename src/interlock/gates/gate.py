@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from typing import Any, Final
 
 from interlock.events.ledger import NO_SCOPE, Scope
@@ -46,14 +46,15 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The call will not run; `layer` is who said so."""
+    """The call will not run; `layer` is who said so. `redacted`: the failure's text has masks already."""
 
     failure: ToolFailure
     requested_name: str
     layer: Layer
+    redacted: bool = False
 
     def result(self) -> ToolResult:
-        return ToolResult(exit_code=1, failure=self.failure)
+        return ToolResult(exit_code=1, failure=self.failure, redacted=self.redacted)
 
 
 _log = Log(__name__)
@@ -100,7 +101,9 @@ async def judge(
         return judged
     entry = authority.entries[judged.tool_name]
     if registry.get(judged.tool_name) is not entry:
-        return _changed_meanwhile(call, judged.tool_name, authority)
+        return changed_meanwhile(call, judged.tool_name, authority)
+    if not registry.check_mode(judged.tool_name, authority.mode):
+        return _closed_meanwhile(call, judged.tool_name, authority)
     return await _judge_arguments(call, authority, entry, caller)
 
 
@@ -148,7 +151,8 @@ async def _judge_arguments(
             _GATE_SEAL,
         )
     failure = _failure(objection.error_code, tool.name, authority, objection.message, objection.next_action)
-    return Refusal(failure, call.name, Layer.arguments)
+    failure = replace(failure, is_an_answer=objection.is_an_answer)
+    return Refusal(failure, call.name, Layer.arguments, redacted=objection.redacted)
 
 
 def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], authority: Authority) -> float:
@@ -174,12 +178,28 @@ def _not_found(call: ToolCall, authority: Authority) -> Refusal:
     return Refusal(failure, call.name, Layer.declaration)
 
 
-def _changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+def changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """Tools of other servers come and go. What this Authority allowed is not what is there now."""
     message = f"{tool_name} is not available: it has changed since this turn began"
     step = "Go on without it; what holds now is told with the next turn."
     failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
     return Refusal(failure, call.name, Layer.capability)
+
+
+def cancelled_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+    """Its task is to be stopped: nothing more of it is begun."""
+    message = f"{tool_name} was not run: the task was cancelled"
+    step = "Nothing: the task is being stopped."
+    failure = _failure(ErrorCode.CANCELLED, tool_name, authority, message, step)
+    return Refusal(failure, call.name, Layer.task)
+
+
+def _closed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
+    """The registry does not offer it in this mode any more."""
+    message = f"{tool_name} is not allowed in {authority.mode} mode"
+    step = "This has changed since the turn began. Go on without it."
+    failure = _failure(ErrorCode.MODE_DENIED, tool_name, authority, message, step)
+    return Refusal(failure, call.name, Layer.override)
 
 
 def _failure(

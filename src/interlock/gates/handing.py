@@ -26,9 +26,13 @@ def step_mode(ceiling: ToolMode, wanted: ToolMode | None) -> ToolMode:
 
 
 def open_to_step(open_modes: frozenset[ToolMode], ceiling: ToolMode, mode: ToolMode) -> frozenset[ToolMode]:
-    """Where the run's mode is open, a step of it may be in a stricter one: nothing is opened by that."""
+    """Where the run's mode is open, a step of it may be in a stricter one: nothing is opened by that.
+
+    In any of them: the step's own may be switched while it runs.
+    """
     is_below = ceiling in open_modes and stricter(mode, ceiling) is mode
-    return open_modes | {mode} if is_below else open_modes
+    below = {each for each in ToolMode if stricter(each, ceiling) is each}
+    return open_modes | below if is_below else open_modes
 
 
 def to_child(parent: Authority, agent: ToolPolicy) -> HandedOn:

@@ -10,12 +10,12 @@ from interlock.tools.base import BaseTool
 MAX_TOLD = 5
 
 
-def why_offline(tool: BaseTool, policy: ShellPolicy) -> str:
-    """Empty where nothing speaks against it."""
+def why_offline(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
+    """The reason, and the field of the tool policy that says so; None where nothing speaks against it."""
     if tool.uses_network and policy.network is False:
-        return "the network is switched off"
+        return "the network is switched off", "shell.network"
     closed = tool.network_ports - policy.ports if policy.ports is not None else frozenset()
     if not closed:
-        return ""
+        return None
     told = ", ".join(str(port) for port in sorted(closed)[:MAX_TOLD])
-    return f"what it runs reaches ports that are closed here ({told})"
+    return f"what it runs reaches ports that are closed here ({told})", "shell.ports"

@@ -15,19 +15,33 @@ MAX_CURSOR_CHARS = 4096
 MAX_EXIT_CODE = 2**31
 
 
-def presentable(result: ToolResult, limits: ToolLimits, redactor: Redactor) -> tuple[ToolResult, bool]:
-    """The result, and whether anything secret had to be taken out of it.
+def presentable(result: ToolResult, limits: ToolLimits, redactor: Redactor) -> ToolResult:
+    """The result without secrets and bounded; `redacted` says whether any were masked, here or by the tool.
 
     Secrets go first and bounds come second, so that a cut can never hide half a secret.
     """
-    texts = [storable(str(text)) for text in (result.stdout, result.stderr)]
     cursor = None if result.next_page_cursor is None else storable(str(result.next_page_cursor))
-    safe = redactor.checked([*texts, cursor, json_value(result.meta)])
-    stdout, stderr, safe_cursor, meta = safe.value
-    failure = redacted_failure(result.failure, redactor) if result.failure else None
+    found = redactor.checked(
+        {
+            "stdout": storable(str(result.stdout)),
+            "stderr": storable(str(result.stderr)),
+            "next_page_cursor": cursor,
+            "meta": json_value(result.meta),
+            # As the call's event has them.
+            "files": [touch.as_dict() for touch in result.touched],
+        }
+    )
+    safe, redacted, failure = found.value, bool(result.redacted) or found.changed, result.failure
+    if failure is not None:
+        failure, has_masks = redacted_failure(failure, redactor)
+        redacted = redacted or has_masks
+    safe_cursor = safe["next_page_cursor"]
     caps = {"max_lines": limits.max_output_lines, "max_bytes": limits.max_output_bytes}
-    out, err = bound_text(stdout, **caps, whole=MARK), bound_text(stderr, **caps, whole=MARK)
-    shown = replace(
+    # No line is shorter than a byte: who asks for bytes is not held to the lines of a page.
+    asked = min(result.asked_bytes, limits.max_read_bytes)
+    out = bound_text(safe["stdout"], **{name: max(cap, asked) for name, cap in caps.items()}, whole=MARK)
+    err = bound_text(safe["stderr"], **caps, whole=MARK)
+    return replace(
         result,
         exit_code=_exit_code(result.exit_code),
         stdout=out.text,
@@ -35,19 +49,17 @@ def presentable(result: ToolResult, limits: ToolLimits, redactor: Redactor) -> t
         truncated_lines=bool(result.truncated_lines) or out.truncated_lines or err.truncated_lines,
         truncated_bytes=bool(result.truncated_bytes) or out.truncated_bytes or err.truncated_bytes,
         next_page_cursor=safe_cursor if len(safe_cursor or "") <= MAX_CURSOR_CHARS else None,
-        meta=_bounded_meta(meta, limits.max_output_bytes),
+        meta=_bounded_meta(safe["meta"], limits.max_output_bytes),
         failure=failure,
+        redacted=redacted,
     )
-    return shown, safe.changed or failure != result.failure
 
 
-def redacted_failure(failure: ToolFailure, redactor: Redactor) -> ToolFailure:
-    return replace(
-        failure,
-        tool_name=redactor.text(failure.tool_name),
-        message=redactor.text(storable(failure.message)),
-        next_action=redactor.text(storable(failure.next_action)),
-    )
+def redacted_failure(failure: ToolFailure, redactor: Redactor) -> tuple[ToolFailure, bool]:
+    """The failure, and whether anything secret had to be masked in it."""
+    given = [storable(text) for text in (failure.tool_name, failure.message, failure.next_action)]
+    safe = tool_name, message, next_action = [redactor.text(text) for text in given]
+    return replace(failure, tool_name=tool_name, message=message, next_action=next_action), safe != given
 
 
 def _exit_code(value: Any) -> int:

@@ -3,6 +3,8 @@
 from hashlib import sha256
 from typing import Any
 
+import orjson
+
 from interlock.events.base import Event
 from interlock.events.catalog import (
     ToolCallCompleted,
@@ -13,9 +15,12 @@ from interlock.events.catalog import (
 from interlock.gates.authority import Authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.gates.verdict import Layer
+from interlock.infra.errors import ToolError
 from interlock.infra.records import dataclass
+from interlock.infra.text import json_value, storable
 from interlock.redaction.redactor import Redacted
-from interlock.tools.base import BaseTool, Effect, PolicySwitch
+from interlock.tools.arguments import decode_arguments
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, policy_switches
 from interlock.tools.result import ToolFailure, ToolResult
 
 MAX_RECORDED_ARGUMENT_CHARS = 4000
@@ -30,7 +35,6 @@ class Outcome:
 
     result: ToolResult
     latency_ms: float
-    redacted: bool
 
 
 def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
@@ -51,15 +55,15 @@ def intent_event(cleared: ClearedCall, arguments: Redacted, seal: str) -> Event:
 
 
 def outcome_event(cleared: ClearedCall, outcome: Outcome) -> Event:
+    result = outcome.result
     fields: dict[str, Any] = {
         "call_id": cleared.call_id,
         "tool_name": cleared.tool.name,
         "mode": cleared.authority.mode.value,
         "authority_digest": cleared.authority.digest,
-        "redacted": outcome.redacted,
+        "redacted": result.redacted,
         "latency_ms": outcome.latency_ms,
     }
-    result = outcome.result
     if result.failure is not None:
         fields |= _failure_fields(result.failure)
         return _failure_event(fields, cleared.requested_name, result.failure, Layer.arguments)
@@ -73,17 +77,30 @@ def outcome_event(cleared: ClearedCall, outcome: Outcome) -> Event:
     )
 
 
-def refusal_event(call: ToolCall, refusal: Refusal, authority: Authority, shown: ToolFailure) -> Event:
-    """`shown` is the refusal's failure as it may be told."""
+def refusal_event(
+    call: ToolCall, refusal: Refusal, authority: Authority, arguments: Redacted, tool: BaseTool | None
+) -> Event:
+    """`refusal` has no secrets. `tool` is the one that was asked for, if there is one."""
     fields: dict[str, Any] = {
         "call_id": call.call_id,
         "mode": authority.mode.value,
         "authority_digest": authority.digest,
         "latency_ms": 0.0,
-        "redacted": shown != refusal.failure,
-        **_failure_fields(shown),
+        "redacted": refusal.redacted or arguments.changed,
+        "arguments": _bounded(arguments.value, tool),
+        **_failure_fields(refusal.failure),
     }
-    return _failure_event(fields, call.name[:64], shown, refusal.layer)
+    return _failure_event(fields, refusal.requested_name[:64], refusal.failure, refusal.layer)
+
+
+def given_arguments(raw: Any) -> Any:
+    """What a call that is refused was given: an object, or the text of what cannot be one."""
+    try:
+        return decode_arguments(raw)
+    except ToolError:
+        if isinstance(raw, bytes):
+            return storable(raw.decode("utf-8", "replace"))
+        return storable(raw) if isinstance(raw, str) else json_value(raw)
 
 
 def _failure_event(
@@ -104,8 +121,18 @@ def _failure_fields(failure: ToolFailure) -> dict[str, Any]:
     }
 
 
+def _bounded(arguments: Any, tool: BaseTool | None) -> Any:
+    """No schema has looked at them: also the number of their parts is bounded."""
+    most = _most_chars(tool) if tool is not None else MAX_RECORDED_ARGUMENT_CHARS
+    shortened = _shortened(arguments, most)
+    encoded = orjson.dumps(shortened)
+    if len(encoded) <= MAX_RECORDED_COMMAND_CHARS + MAX_RECORDED_ARGUMENT_CHARS:
+        return shortened
+    return _shortened(encoded.decode(), MAX_RECORDED_ARGUMENT_CHARS)
+
+
 def _most_chars(tool: BaseTool) -> int:
-    runs_commands = tool.effect in _COMMANDS or PolicySwitch.shell in tool.switches
+    runs_commands = tool.effect in _COMMANDS or PolicySwitch.shell in policy_switches(tool)
     return MAX_RECORDED_COMMAND_CHARS if runs_commands else MAX_RECORDED_ARGUMENT_CHARS
 
 

@@ -15,7 +15,7 @@ from interlock.questions.rows import waiting_intents
 from interlock.store.driver import Connection
 
 READ_CALLS = """
-SELECT id, kind, task, parent, payload FROM events
+SELECT id, kind, task, parent, facts FROM events
 WHERE stream = ? AND kind LIKE 'tool_call.%' ORDER BY seq
 """
 
@@ -25,7 +25,7 @@ _OUTCOMES = frozenset(
 
 
 async def settle_interrupted_calls(
-    log: EventLog, session_id: str, *, token: int | None
+    log: EventLog, session_id: str, *, token: int | None, on_full_disk: bool = False
 ) -> list[ToolCallInterrupted]:
     """Record `tool_call.interrupted` for every open intent of the session. Twice is harmless.
 
@@ -36,10 +36,10 @@ async def settle_interrupted_calls(
         transaction.next_seq()
         settled = []
         waiting = waiting_intents(transaction.connection, session_id)
-        for intent_id, task, payload in _open_intents(transaction.connection, session_id):
+        for intent_id, task, facts in _open_intents(transaction.connection, session_id):
             if intent_id in waiting:
                 continue
-            fields = orjson.loads(payload)
+            fields = orjson.loads(facts)
             interrupted = ToolCallInterrupted(
                 call_id=fields["call_id"],
                 tool_name=fields["tool_name"],
@@ -51,14 +51,14 @@ async def settle_interrupted_calls(
             settled.append(interrupted)
         return settled
 
-    return await log.transact(session_id, work, token=token)
+    return await log.transact(session_id, work, token=token, on_full_disk=on_full_disk)
 
 
 def _open_intents(connection: Connection, session_id: str) -> list[tuple[str, str | None, str]]:
     open_intents: dict[str, tuple[str, str | None, str]] = {}
-    for event_id, kind, task, parent, payload in connection.query(READ_CALLS, (session_id,)):
-        if kind == ToolCallStarted.kind and payload is not None:
-            open_intents[event_id] = (event_id, task, payload)
+    for event_id, kind, task, parent, facts in connection.query(READ_CALLS, (session_id,)):
+        if kind == ToolCallStarted.kind:
+            open_intents[event_id] = (event_id, task, facts)
         elif kind in _OUTCOMES:
             open_intents.pop(parent, None)
     return list(open_intents.values())

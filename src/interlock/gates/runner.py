@@ -5,25 +5,43 @@
 The intent is on disk before the tool has any effect, and the outcome before anyone is shown it. A call
 whose intent cannot be recorded does not run. What can be read from memory at once has no effect that the
 intent could come before: then both are recorded together, and if they cannot be, nothing is shown.
+
+A tightening holds from the next call on. The intent is written only where nothing was tightened since the
+call's Authority was compiled; else the call is judged again, by the stricter of that and what holds now.
 """
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from interlock.events.base import Event
-from interlock.events.ledger import NO_SCOPE, Draft, Scope
+from interlock.events.ledger import NO_SCOPE, Condition, Draft, Scope
 from interlock.events.log import EventLog
 from interlock.gates.authority import Authority
 from interlock.gates.book import AuthorityBook
-from interlock.gates.gate import Caller, ClearedCall, Refusal, ToolCall, judge
+from interlock.gates.gate import (
+    Caller,
+    ClearedCall,
+    Refusal,
+    ToolCall,
+    cancelled_meanwhile,
+    changed_meanwhile,
+    judge,
+)
 from interlock.gates.presentation import presentable, redacted_failure
-from interlock.gates.records import Outcome, intent_event, outcome_event, refusal_event
+from interlock.gates.records import (
+    Outcome,
+    given_arguments,
+    intent_event,
+    outcome_event,
+    refusal_event,
+)
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import (
     AuditUnavailable,
+    ConditionChanged,
     ErrorClass,
     ErrorCode,
     StoreError,
@@ -45,6 +63,8 @@ _log = Log(__name__)
 
 # How long a tool that was told to stop may take to do so before it is left behind.
 GRACE_SECONDS = 1.0
+# How often one call is judged at most. Each time but the first, what holds was changed a moment before.
+MAX_JUDGEMENTS = 8
 
 _Cancelled = asyncio.CancelledError | None
 
@@ -59,6 +79,28 @@ class CallContext:
     report_progress: Callable[[str], None] = lambda _text: None
     # Asked right before a tool does what cannot be taken back: whether the session is still ours.
     is_held: Callable[[], bool] = lambda: True
+    # False: a person at the command line chose the mode of this call, whatever the session's is.
+    follows_session: bool = True
+
+
+class Present(Protocol):
+    """What holds now, beside what held when an Authority was compiled."""
+
+    def condition(self, authority: Authority, context: CallContext) -> Condition:
+        """True as long as nothing was tightened; `ConditionChanged` where something is known to be."""
+        ...
+
+    async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
+        """The stricter of the Authority and what holds now; None where the call's task was cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A call whose intent is durable: it is executed, unless its whole outcome is durable with it."""
+
+    inside: CallContext
+    answer: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +112,10 @@ class _Ended:
 
 
 class ToolRunner:
-    """`sealed` keeps what the log masks; without it, nobody can show later what a call was given."""
+    """`sealed` keeps what the log masks; without it, nobody can show later what a call was given.
+
+    Without `present`, nothing can be tightened while a call is judged.
+    """
 
     def __init__(
         self,
@@ -78,7 +123,9 @@ class ToolRunner:
         log: EventLog,
         redactor: Redactor,
         sealed: SealedArguments | None = None,
+        present: Present | None = None,
     ) -> None:
+        self._present = present
         self._sealed = sealed
         self._threads = WorkThreads("interlock-sealing")
         self._registry = registry
@@ -87,21 +134,51 @@ class ToolRunner:
         self._redactor = redactor
 
     async def call(self, call: ToolCall, authority: Authority, context: CallContext) -> ToolResult:
-        # A name is data from outside: nothing secret in it may pass, however it is cut later.
-        if self._registry.get(call.name) is None:
-            call = replace(call, name=self._redactor.text(call.name))
+        judged = await self._judge(call, authority, context)
+        for _ in range(MAX_JUDGEMENTS):
+            if isinstance(judged, Refusal):
+                return await self._refuse(call, judged, authority, context)
+            try:
+                begun = await self._begin(judged, context)
+            except ConditionChanged:
+                authority, judged = await self._judge_again(call, judged, context)
+            else:
+                return await self._carry_out(judged, begun)
+        raise AuditUnavailable("what may be done was changed too often while the call was judged")
+
+    async def _judge(
+        self, call: ToolCall, authority: Authority, context: CallContext
+    ) -> ClearedCall | Refusal:
         await self._enter(authority)
-        judged = await judge(call, authority, self._registry, self._caller(context))
-        if isinstance(judged, Refusal):
-            return await self._refuse(call, judged, authority, context)
-        answer = self._answer_at_once(judged)
-        if answer is not None:
-            await self._record_whole(judged, answer, context)
-            return answer.result
-        inside = await self._record_intent(judged, context)
-        ended = await self._execute(judged, inside)
+        named = replace(call, name=self._safe_name(call))
+        return await judge(named, authority, self._registry, self._caller(context))
+
+    async def _judge_again(
+        self, call: ToolCall, cleared: ClearedCall, context: CallContext
+    ) -> tuple[Authority, ClearedCall | Refusal]:
+        """By what holds now as well: a call runs only if both allow it, and it is the same tool."""
+        name = cleared.tool.name
+        authority = await self._present.narrowed(cleared.authority, context) if self._present else None
+        if authority is None:
+            return cleared.authority, cancelled_meanwhile(call, name, cleared.authority)
+        judged = await self._judge(call, authority, context)
+        if isinstance(judged, ClearedCall) and judged.tool is not cleared.tool:
+            judged = changed_meanwhile(call, name, authority)
+        return authority, judged
+
+    async def _begin(self, cleared: ClearedCall, context: CallContext) -> _Begun:
+        answer = self._answer_at_once(cleared)
+        if answer is None:
+            return _Begun(await self._record_intent(cleared, context))
+        await self._record_whole(cleared, answer, context)
+        return _Begun(context, answer)
+
+    async def _carry_out(self, cleared: ClearedCall, begun: _Begun) -> ToolResult:
+        if begun.answer is not None:
+            return begun.answer.result
+        ended = await self._execute(cleared, begun.inside)
         if ended.outcome.result.question_id is None:
-            await self._record_outcome(judged, ended.outcome, inside)
+            await self._record_outcome(cleared, ended.outcome, begun.inside)
         if ended.cancelled is not None:
             raise ended.cancelled
         return ended.outcome.result
@@ -110,7 +187,7 @@ class ToolRunner:
         self, call: ToolCall, failure: ToolFailure, authority: Authority, context: CallContext
     ) -> ToolResult:
         """A call that whoever asks for it does not want run: that is told like any other outcome."""
-        refusal = Refusal(failure, call.name, Layer.arguments)
+        refusal = Refusal(failure, self._safe_name(call), Layer.arguments)
         return await self._refuse(call, refusal, authority, context)
 
     def only_reads(self, tool_name: str) -> bool:
@@ -122,6 +199,10 @@ class ToolRunner:
         """Whether a call of it may have put a question, which then is open however the call was stopped."""
         entry = self._registry.get(tool_name)
         return entry is not None and entry.tool.effect is Effect.ask
+
+    def _safe_name(self, call: ToolCall) -> str:
+        """A name is data from outside: nothing secret in it may pass, however it is cut later."""
+        return call.name if self._registry.get(call.name) else self._redactor.text(call.name)
 
     async def _enter(self, authority: Authority) -> None:
         try:
@@ -138,11 +219,16 @@ class ToolRunner:
     async def _refuse(
         self, call: ToolCall, refusal: Refusal, authority: Authority, context: CallContext
     ) -> ToolResult:
-        failure = redacted_failure(refusal.failure, self._redactor)
-        _, cancelled = await self._append(refusal_event(call, refusal, authority, failure), context)
+        failure, has_masks = redacted_failure(refusal.failure, self._redactor)
+        arguments = self._redactor.checked(given_arguments(call.arguments))
+        has_masks = has_masks or refusal.redacted or refusal.requested_name != call.name
+        told = replace(refusal, failure=failure, redacted=has_masks)
+        entry = self._registry.get(call.name)
+        event = refusal_event(call, told, authority, arguments, entry.tool if entry else None)
+        cancelled = await self._append(event, context)
         if cancelled is not None:
             raise cancelled
-        return replace(refusal, failure=failure).result()
+        return told.result()
 
     async def _intent(self, cleared: ClearedCall, context: CallContext) -> Event:
         """What the log says of it. What is masked there is kept before anything is done with it."""
@@ -156,8 +242,9 @@ class ToolRunner:
 
     async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
         """The context whose scope is the call itself, once the intent is durable."""
-        intent, cancelled = await self._append(await self._intent(cleared, context), context)
-        inside = replace(context, scope=Scope(context.scope.task, intent))
+        intent = self._log.draft(await self._intent(cleared, context), context.scope)
+        cancelled = await self._write_intent(cleared, context, intent)
+        inside = replace(context, scope=Scope(context.scope.task, intent.id))
         if cancelled is not None:
             # It is on disk: end it, so that nobody has to wonder about it.
             await self._record_outcome(cleared, _cancelled(cleared), inside)
@@ -180,7 +267,7 @@ class ToolRunner:
         intent = self._log.draft(await self._intent(cleared, context), context.scope)
         inside = Scope(context.scope.task, intent.id)
         outcome_draft = self._log.draft(outcome_event(cleared, outcome), inside)
-        cancelled = await self._write(context, intent, outcome_draft)
+        cancelled = await self._write_intent(cleared, context, intent, outcome_draft)
         if cancelled is not None:
             raise cancelled
 
@@ -206,29 +293,40 @@ class ToolRunner:
         """Free of secrets and bounded: from here on it may be stored, shown and sent."""
         latency_ms = (time.perf_counter() - began) * 1000
         try:
-            shown, redacted = presentable(result, cleared.authority.limits, self._redactor)
+            shown = presentable(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
-            shown, redacted = _faulty(cleared, "it gave back something that cannot be shown"), False
-        return Outcome(shown, round(latency_ms, 3), redacted)
+            shown = _faulty(cleared, "it gave back something that cannot be shown")
+        return Outcome(shown, round(latency_ms, 3))
 
     async def _record_outcome(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
-        _, cancelled = await self._append(outcome_event(cleared, outcome), context)
+        cancelled = await self._append(outcome_event(cleared, outcome), context)
         if cancelled is not None:
             raise cancelled
 
-    async def _append(self, event: Event, context: CallContext) -> tuple[str, _Cancelled]:
-        """The id of the event, once it is durable, and the cancellation that came while it was written."""
-        draft = self._log.draft(event, context.scope)
-        return draft.id, await self._write(context, draft)
+    async def _append(self, event: Event, context: CallContext) -> _Cancelled:
+        """Wait until the event is durable; the cancellation that came meanwhile."""
+        return await self._write(context, self._log.draft(event, context.scope))
 
-    async def _write(self, context: CallContext, *drafts: Draft) -> _Cancelled:
+    async def _write_intent(self, cleared: ClearedCall, context: CallContext, *drafts: Draft) -> _Cancelled:
+        """The same; `ConditionChanged` where what holds now is no longer what the call was judged by."""
+        condition = self._present.condition(cleared.authority, context) if self._present else None
+        return await self._write(context, *drafts, condition=condition)
+
+    async def _write(
+        self, context: CallContext, *drafts: Draft, condition: Condition | None = None
+    ) -> _Cancelled:
         cancelled: _Cancelled = None
         try:
-            writing = self._log.see_through(context.session_id, *drafts, token=context.lease_token)
+            writing = self._log.see_through(
+                context.session_id, *drafts, token=context.lease_token, condition=condition
+            )
             try:
                 await writing
             except asyncio.CancelledError as error:
+                if isinstance(writing.exception(), ConditionChanged):
+                    # Nothing was begun.
+                    raise
                 cancelled = error
                 writing.result()
         except StoreError as error:
@@ -270,7 +368,9 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
         cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
         raise AuditUnavailable(f"what {cleared.tool.name} came to is not known: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
-        return _told(cleared, error.error_code, str(error.message), str(error.next_action))
+        said = (error.error_code, str(error.message), str(error.next_action))
+        told = _told(cleared, *said, is_an_answer=error.is_an_answer)
+        return replace(told, redacted=error.redacted)
     if error is not None:
         _log.error("tool_raised", tool_name=cleared.tool.name, call_id=cleared.call_id, exc_info=error)
         return _faulty(cleared, f"it failed unexpectedly ({type(error).__name__})")
@@ -328,7 +428,7 @@ def _stopped(cleared: ClearedCall) -> ToolResult:
 
 
 def _cancelled(cleared: ClearedCall) -> Outcome:
-    return Outcome(_stopped(cleared), 0.0, redacted=False)
+    return Outcome(_stopped(cleared), 0.0)
 
 
 def _failed(
@@ -348,6 +448,8 @@ def _told(
     message: str,
     next_action: str,
     error_class: ErrorClass | None = None,
+    *,
+    is_an_answer: bool = False,
 ) -> ToolResult:
     """In the tool's own words, as when it refuses before it runs."""
     failure = ToolFailure(
@@ -357,5 +459,6 @@ def _told(
         mode=cleared.authority.mode.value,
         message=message,
         next_action=next_action,
+        is_an_answer=is_an_answer,
     )
     return ToolResult(exit_code=1, failure=failure)

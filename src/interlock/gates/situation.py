@@ -5,7 +5,7 @@ from pathlib import Path
 
 from interlock.config.modes import ToolMode
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
-from interlock.gates.verdict import Layer
+from interlock.gates.verdict import Layer, SwitchWay
 from interlock.infra.records import dataclass
 
 
@@ -51,6 +51,17 @@ class CallLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Switching:
+    """How the person who reads a refusal can switch the mode, and to which modes without a new start."""
+
+    way: SwitchWay = SwitchWay.fixed
+    modes: frozenset[ToolMode] = frozenset()
+
+
+NO_SWITCHING = Switching()
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """Everything an Authority follows from, beside the registry. Hashable: it is its own cache key."""
 
@@ -62,6 +73,8 @@ class Situation:
     node: ToolPolicy = NO_RESTRICTION
     capabilities: Capabilities = Capabilities()
     limits: CallLimits = CallLimits()
+    # It decides nothing: only what a refusal suggests follows from it.
+    switching: Switching = NO_SWITCHING
 
     def __post_init__(self) -> None:
         if not isinstance(self.mode, ToolMode):

@@ -1,10 +1,10 @@
 """What was decided about a tool, by which layer, in words for the model and for people.
 
 The sentences are fixed: the same refusal always reads the same, and `next_action` names only steps that
-can be taken on this deployment.
+work here, for the person who reads it. Every hint that names a mode is composed in `mode_hint`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
 
 from interlock.config.modes import ToolMode
@@ -29,7 +29,7 @@ class Layer(StrEnum):
 
 LAYER_NAMES = {
     Layer.declaration: "the tool's own declaration",
-    Layer.override: "the registry's override",
+    Layer.override: "the operator's TOOL_MODES",
     Layer.mode: "the modes the operator opened",
     Layer.environment: "the operator's environment settings",
     Layer.settings: "the stored settings",
@@ -46,11 +46,47 @@ def layer_name(layer: str) -> str:
     return LAYER_NAMES[Layer(layer)] if layer in Layer.__members__ else f"the {layer} layer"
 
 
+class SwitchWay(StrEnum):
+    """How the person who reads a refusal can switch the mode of this session."""
+
+    # A workflow step or a delegated task keeps its mode.
+    fixed = "fixed"
+    # Other people can, this one cannot.
+    operators = "operators"
+    page = "page"
+    telegram = "telegram"
+    terminal = "terminal"
+    # One command that ends, such as `exec`: it is started again with another mode.
+    command = "command"
+    # A program that embeds Interlock.
+    program = "program"
+
+    @property
+    def opens(self) -> bool:
+        """Whether this person starts Interlock: --mode opens any mode, and --root a folder."""
+        return self in {SwitchWay.terminal, SwitchWay.command}
+
+
 _WHO_CAN_CHANGE = {
-    Layer.environment: "Only the operator can change this, where Interlock is started.",
-    Layer.settings: "A person can change this in the stored settings (interlock settings set).",
-    Layer.agent: "A person can change this in the agent's definition.",
-    Layer.node: "A person can change this in the definition of the workflow, or of the agent.",
+    Layer.environment: "Only the operator can change this, where Interlock is started ({setting}).",
+    Layer.settings: "Only the operator can change this, in the stored settings ({setting}).",
+    Layer.agent: "Only the operator can change this, in the agent's definition ({setting}).",
+    Layer.node: "Only the operator can change this, in the workflow's or agent's definition ({setting}).",
+}
+
+NO_MODE_OFFERS_IT = "No mode offers it. Go on without it."
+
+# What a field of the policy is called in the environment; elsewhere it is tools.FIELD.
+ENVIRONMENT_NAMES = {
+    "denied_tools": "TOOL_DENIED",
+    "fs.enabled": "TOOL_FS_ENABLED",
+    "shell.enabled": "TOOL_SHELL_ENABLED",
+    "shell.network": "TOOL_SHELL_NETWORK",
+    "shell.ports": "TOOL_NETWORK_PORTS",
+    "mcp.enabled": "TOOL_MCP_ENABLED",
+    "mcp.allowed_servers": "TOOL_MCP_SERVERS",
+    "memory.enabled": "TOOL_MEMORY_ENABLED",
+    "image.enabled": "TOOL_IMAGE_ENABLED",
 }
 
 
@@ -75,31 +111,59 @@ class Denied:
 Verdict = Allowed | Denied
 
 
-def denied_by_mode(
+def denied_by_mode(tool_name: str, mode: ToolMode, layer: Layer, next_action: str) -> Denied:
+    """Registered, but not in this mode."""
+    message = f"{tool_name} is not allowed in {mode} mode"
+    return Denied(tool_name, ErrorCode.MODE_DENIED, layer, message, next_action)
+
+
+def mode_hint(
     tool_name: str,
     mode: ToolMode,
-    layer: Layer,
-    allowing: Iterable[ToolMode],
-    open_modes: frozenset[ToolMode],
-    without_any: str = "No mode offers it. Go on without it.",
-) -> Denied:
-    """Registered, but not in this mode."""
-    wanted = sorted(allowing, key=list(ToolMode).index)
-    reachable = [name for name in wanted if name in open_modes]
-    if not wanted:
-        step = without_any
-    elif reachable:
-        step = (
-            f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode. "
-            f"Only a person can switch it (/mode {reachable[0]}, or interlock sessions mode)."
+    way: SwitchWay,
+    allowing: Sequence[ToolMode],
+    open_to_person: Sequence[ToolMode],
+    *,
+    needs_root: bool = False,
+) -> str:
+    """What to do where another mode allows the tool; both lists have the least powerful mode first.
+
+    `open_to_person` are those of `allowing` to which this person can switch now. `needs_root`: a folder has
+    to be opened as well, which this person can do.
+    """
+    if way is SwitchWay.fixed:
+        return (
+            f"This task is in {mode} mode and keeps it; {tool_name} needs {_one_of(allowing)} mode. "
+            "Go on without it, or end the task and say what is missing."
         )
-    else:
-        step = (
-            f"This session is in {mode} mode; {tool_name} needs {_one_of(wanted)} mode, which is not "
-            "open on this deployment. Only the operator can open it; go on without it."
-        )
-    message = f"{tool_name} is not allowed in {mode} mode"
-    return Denied(tool_name, ErrorCode.MODE_DENIED, layer, message, step)
+    switches = bool(open_to_person) and way is not SwitchWay.command and not needs_root
+    named = _one_of(open_to_person if switches else allowing)
+    needs = f"This session is in {mode} mode; {tool_name} needs {named} mode"
+    if switches:
+        return f"{needs}. {_HOW_TO_SWITCH[way].format(mode=open_to_person[0])}"
+    if way.opens:
+        how = "the same command" if way is SwitchWay.command else "a chat that is started"
+        option = f"--mode {allowing[0]}{' --root FOLDER' if needs_root else ''}"
+        return f"{needs}. Only the operator can open it ({how} with {option}); go on without it."
+    closed = f"{needs}, which is not open on this deployment"
+    return f"{closed}. Only the operator can open it; go on without it."
+
+
+def no_mode_helps(tool_name: str, mode: ToolMode, allowing: Sequence[ToolMode], other: Denied) -> str:
+    """What to do where `other` would deny the tool in every mode that offers it."""
+    return (
+        f"This session is in {mode} mode; {tool_name} needs {_one_of(allowing)} mode, which alone does not "
+        f"help: {other.message}. {other.next_action}"
+    )
+
+
+_HOW_TO_SWITCH = {
+    SwitchWay.operators: "Only an operator can switch it here; go on without it.",
+    SwitchWay.page: "Only a person can switch it (/mode {mode}).",
+    SwitchWay.telegram: "Only a person can switch it (/mode {mode}).",
+    SwitchWay.terminal: "Only a person can switch it (/mode {mode}).",
+    SwitchWay.program: 'Only the program that embeds Interlock can switch it (switch("{mode}")).',
+}
 
 
 def mode_not_open(tool_name: str, mode: ToolMode) -> Denied:
@@ -112,13 +176,15 @@ def mode_not_open(tool_name: str, mode: ToolMode) -> Denied:
     )
 
 
-def switched_off(tool_name: str, layer: Layer, reason: str) -> Denied:
+def switched_off(tool_name: str, layer: Layer, reason: str, field: str) -> Denied:
+    """`field` of that layer's policy says so."""
+    setting = ENVIRONMENT_NAMES[field] if layer is Layer.environment else f"tools.{field}"
     return Denied(
         tool_name,
         ErrorCode.TOOL_NOT_AVAILABLE,
         layer,
         f"{tool_name} is not available: {reason} in {LAYER_NAMES[layer]}",
-        f"{_WHO_CAN_CHANGE[layer]} Go on without it.",
+        f"{_WHO_CAN_CHANGE[layer].format(setting=setting)} Go on without it.",
     )
 
 
@@ -143,6 +209,6 @@ def not_for_this_task(tool_name: str, reason: str) -> Denied:
     )
 
 
-def _one_of(modes: list[ToolMode]) -> str:
+def _one_of(modes: Sequence[ToolMode]) -> str:
     names = [mode.value for mode in modes]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -21,11 +21,12 @@ from interlock.gateway.auth import Credentials, LoginRefused, Who
 from interlock.gateway.connection import Connection, SocketLimits
 from interlock.gateway.methods import Dispatcher
 from interlock.gateway.metrics import Metrics
+from interlock.gateway.protocol import STORE_IS_FULL
 from interlock.gateway.services import Services
 from interlock.gateway.sockets import Sockets
 from interlock.gateway.tries import LoginTries
 from interlock.gateway.uvicorn_protocols import LET_IN
-from interlock.infra.errors import InterlockError, PersonError, SessionNotFound
+from interlock.infra.errors import InterlockError, PersonError, SessionNotFound, StoreFull
 from interlock.infra.logging import Log
 from interlock.infra.text import storable
 from interlock.session.export import export_lines
@@ -62,7 +63,7 @@ class Gateway:
         self.services = services
         self.credentials = credentials
         self.sockets = Sockets(credentials.still_valid, most=max_sockets)
-        self.dispatcher = Dispatcher(services)
+        self.dispatcher = Dispatcher(services, credentials.is_live)
         self.metrics = Metrics(frozenset(self.dispatcher.methods))
         self._cookie = cookie
         self._secure_cookie = secure_cookie
@@ -125,6 +126,7 @@ class Gateway:
         who = await self.credentials.check_cookie(secret)
         if who is not None:
             await self.credentials.end_browser(secret, who=who.name)
+            self.sockets.send_away(who.credential_id)
         response = Response(status_code=204)
         response.delete_cookie(self._cookie, path="/", httponly=True, samesite="strict")
         return response
@@ -175,6 +177,10 @@ class Gateway:
     # -- what is asked by machines --
 
     async def healthz(self, _request: Request) -> Response:
+        """A full disk is no fault of the process: to start it again would not help."""
+        reserve = self.services.database.reserve
+        if reserve is not None and reserve.shortage() is not None:
+            return PlainTextResponse("ok, but the disk of the store is full or almost full")
         return PlainTextResponse("ok")
 
     async def readyz(self, _request: Request) -> Response:
@@ -247,6 +253,8 @@ class Gateway:
         if isinstance(error, PersonError):
             status = 404 if isinstance(error, SessionNotFound) else 400
             return PlainTextResponse(self.services.redactor.text(str(error)), status)
+        if isinstance(error, StoreFull):
+            return PlainTextResponse(STORE_IS_FULL, 507)
         _log.error("request_failed", exc_info=error)
         return PlainTextResponse("something went wrong here; the server's log has it", 500)
 

@@ -47,11 +47,13 @@ from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
+from interlock.worker.runs import EndedWork, RunDesk
 
 TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Such a name could be taken for an id or a secret.
 ODD_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
 
+UNKNOWN = "there is no token or browser of that id or name; interlock token list shows them"
 CODE_SECONDS = 600
 MAX_WHO = 200
 # A socket that asks at least once a second is closed within two seconds of the revocation.
@@ -65,6 +67,12 @@ _USE_US = 3600 * _SECOND_US
 # What ended stays to be looked at for so long, and goes a few at a time.
 _KEPT_US = 30 * _DAY_US
 _SWEPT_AT_ONCE = 200
+# Why a task ended, as its transcript shows it. A code starts none.
+REASONS = {
+    Kind.token: "the token that started it was revoked",
+    Kind.browser: "the browser that started it was logged out by the operator",
+    Kind.code: "",
+}
 
 
 class LoginRefused(PersonError):
@@ -96,6 +104,12 @@ class BrowserSession:
     secret: str
     id: str
     who: Who
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    credential: Credential
+    ended: EndedWork
 
 
 class Credentials:
@@ -213,12 +227,14 @@ class Credentials:
             return known
         async with self._checking:
             known = self._known(who.credential_id)
-            if known is None:
-                rows = await self._database.glance(LIVE_BY_ID, (who.credential_id, now_us()))
-                known = bool(rows)
-                if len(self._checked) >= MAX_CHECKED:
-                    self._checked.clear()
-                self._checked[who.credential_id] = (self._clock(), known)
+            return await self.is_live(who) if known is None else known
+
+    async def is_live(self, who: Who) -> bool:
+        """As the store says now: what any process has revoked before is not."""
+        known = bool(await self._database.glance(LIVE_BY_ID, (who.credential_id, now_us())))
+        if len(self._checked) >= MAX_CHECKED:
+            self._checked.clear()
+        self._checked[who.credential_id] = (self._clock(), known)
         return known
 
     async def list(self) -> tuple[Credential, ...]:
@@ -228,29 +244,40 @@ class Credentials:
 
     # -- ending --
 
-    async def revoke(self, id_or_name: str, *, who: str) -> Credential:
-        """End a token, a browser's cookie or a code for good: by its id, a token by its name too."""
+    async def revoke(self, id_or_name: str, runs: RunDesk, *, who: str) -> Revoked:
+        """End a token, a browser's cookie or a code for good, with every task and run that it started.
+
+        It is named by its id, a token by its name too. One that ended by logging out or by its age can be
+        named as long as something that it started goes on.
+        """
         named, author = storable(id_or_name), self._line(who)
 
-        def work(transaction: Transaction) -> Credential:
+        def work(transaction: Transaction) -> Revoked:
             transaction.next_seq()
             now = now_us()
             rows = transaction.connection.query(NAMED, (named, named, now))
             if not rows:
-                raise PersonError(
-                    "there is no token or browser of that id or name; interlock token list shows them"
-                )
+                raise PersonError(UNKNOWN)
             found = credential_of(rows[0])
-            transaction.connection.change(END, (now, author, found.id, now))
+            was_live = transaction.connection.change(END, (now, author, found.id, now)) == 1
+            ended = runs.cancel_started_with(transaction, found.id, author, REASONS[found.kind])
+            if not was_live and not ended.sessions:
+                raise PersonError(UNKNOWN)
             transaction.record(
                 AuthTokenRevoked(
-                    credential_id=found.id, name=found.name, who=author, credential_kind=found.kind.value
+                    credential_id=found.id,
+                    name=found.name,
+                    who=author,
+                    credential_kind=found.kind.value,
+                    cancelled_tasks=ended.tasks,
+                    stopped_runs=ended.runs,
                 )
             )
-            return found
+            return Revoked(found, ended)
 
-        revoked = await self._events.transact(SYSTEM_STREAM, work)
-        self._checked.pop(revoked.id, None)
+        revoked = await self._events.transact(SYSTEM_STREAM, work, on_full_disk=True)
+        runs.notify(revoked.ended.sessions)
+        self._checked.pop(revoked.credential.id, None)
         return revoked
 
     async def end_browser(self, secret: str, *, who: str) -> None:
@@ -266,7 +293,7 @@ class Credentials:
             if transaction.connection.change(END, (now, author, identity, now)) == 1:
                 transaction.record(AuthLogout(credential_id=identity, name=present.name, who=author))
 
-        await self._events.transact(SYSTEM_STREAM, work)
+        await self._events.transact(SYSTEM_STREAM, work, on_full_disk=True)
         self._checked.pop(identity, None)
 
     async def _check(self, secret: str, kind: Kind) -> Who | None:

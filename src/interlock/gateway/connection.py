@@ -120,6 +120,9 @@ class Connection:
             self._metrics.closed(why.name)
             self._wake_sender()
             self._make_room()
+            if why is Close.revoked:
+                for task in tuple(self._under_way):
+                    task.cancel()
             if self._sending is not None:
                 # A client that reads slowly does not put off its own end.
                 asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._sending.cancel)
@@ -228,6 +231,8 @@ class Connection:
                 _report(request, error)
                 told = (Code.INTERNAL_ERROR.value, "something went wrong here; the server's log has it")
             self._answer_error(request.id, *told, request.method)
+            if told[0] == Code.REVOKED:
+                self.close(Close.revoked)
         else:
             self._metrics.answered(request.method, "ok")
             self._send(answer)

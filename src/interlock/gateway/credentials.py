@@ -17,7 +17,7 @@ LIVE = f"SELECT {_COLUMNS} FROM credentials WHERE {IS_LIVE} ORDER BY created_us,
 LIVE_BY_ID = f"SELECT 1 FROM credentials WHERE id = ? AND {IS_LIVE}"  # noqa: S608
 LIVE_TOKEN = f"SELECT 1 FROM credentials WHERE kind = 'token' AND name = ? AND {IS_LIVE}"  # noqa: S608
 NAMED = f"""
-SELECT {_COLUMNS} FROM credentials WHERE (id = ? OR (kind = 'token' AND name = ?)) AND {IS_LIVE}
+SELECT {_COLUMNS} FROM credentials WHERE id = ? OR (kind = 'token' AND name = ? AND {IS_LIVE})
 """  # noqa: S608
 # Of two at the same time one changes the row, and the other finds it ended.
 REDEEM = f"""

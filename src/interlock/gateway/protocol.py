@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock.following.pieces import ErrorData, PieceType
-from interlock.infra.errors import InterlockError, PersonError
+from interlock.infra.errors import InterlockError, PersonError, StoreFull, store_fault
 from interlock.infra.records import dataclass
 from interlock.infra.text import json_value, quotable
 from interlock.models.provider import ModelError
@@ -23,6 +23,8 @@ MAX_ID_CHARS = 128
 MAX_SHOWN_CHARS = 80
 # Fewer brackets than this cannot be nested too deeply.
 FEW_BRACKETS = 100
+# Without the path of the store, which its own sentence names.
+STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space on it, then try again"
 
 
 RESPONSE: Final = "response"
@@ -36,6 +38,7 @@ class Code(StrEnum):
     METHOD_NOT_FOUND = "METHOD_NOT_FOUND"
     INVALID_PARAMS = "INVALID_PARAMS"
     RATE_LIMITED = "RATE_LIMITED"
+    REVOKED = "REVOKED"
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
@@ -191,6 +194,8 @@ def told_error(error: Exception) -> tuple[str, str] | None:
         return error.code, str(error)
     if isinstance(error, PersonError | ModelError):
         return _code_of(error), str(error)
+    if isinstance(store_fault(error), StoreFull):
+        return StoreFull.code, STORE_IS_FULL
     return None
 
 

@@ -81,8 +81,8 @@ class Services:
     matrix: Callable[[ToolPolicy, StoredSettings | None], Awaitable[Json]]
     # Tool, mode, arguments as JSON text, an agent's policy, and the session whose reads count.
     explain: Callable[[str, ToolMode, str | None, ToolPolicy, str], Awaitable[Json]]
-    # Takes back what a task did to files, on somebody's behalf.
-    undo: Callable[[str, str], Awaitable[Json]]
+    # Takes back what a task did to files, or the undo of that id of it; the last argument is the actor.
+    undo: Callable[[str, str | None, str], Awaitable[Json]]
     mcp: ForeignTools
     # What a model's tokens cost, where that is known.
     cost_of: Callable[[str, int, int], Decimal | None]

@@ -42,6 +42,11 @@ class Sockets:
         for connection in tuple(self._open):
             connection.close(Close.stopping)
 
+    def send_away(self, credential_id: str) -> None:
+        for connection in tuple(self._open):
+            if connection.who.credential_id == credential_id:
+                connection.close(Close.revoked)
+
     async def run(self) -> None:
         """Look after them: whoever was let in is sent away once that does not hold any more."""
         while True:

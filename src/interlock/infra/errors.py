@@ -10,6 +10,7 @@
     │   ├── NothingToUndo        no change of a file is kept under that name
     │   ├── ModeNotOpen          the operator has not opened that mode
     │   ├── InvalidSettings      a change of the stored settings was refused
+    │   │   └── UnreadableSettings  a stored version has faults (session/settings_store.py)
     │   ├── QuestionNotFound
     │   ├── QuestionClosed       it was answered or closed before
     │   ├── InvalidAnswer        the answer does not fit the question
@@ -23,6 +24,7 @@
     │   └── RunChanged           what is stored of it is not what it was begun with
     ├── ModelError               ends the turn, or has it asked again (models/provider.py)
     ├── SandboxUnavailable       nothing can confine a child here (sandbox/jobs.py): none is started
+    ├── ConditionChanged         a unit's condition was not met when it was to be written: judge again
     ├── StoreConflict            two writers wanted the same row: told to whoever asked
     ├── AuditUnavailable         ends the task: what cannot be recorded is not done
     └── StopsProcess             told to the operator, in one line, with a non-zero exit
@@ -102,10 +104,26 @@ class InterlockError(Exception):
 
 
 class ToolError(InterlockError):
-    """A tool says why it could not do what it was asked; the model reads the text."""
+    """A tool says why it could not do what it was asked; the model reads the text.
 
-    def __init__(self, error_code: ErrorCode, message: str, next_action: str) -> None:
+    `is_an_answer`: the tool works and what it was asked for was wrong, such as a file that is not there.
+    `redacted`: something secret was masked in the text already.
+    """
+
+    redacted = False
+
+    def __init__(
+        self,
+        error_code: ErrorCode,
+        message: str,
+        next_action: str,
+        *,
+        is_an_answer: bool = False,
+        redacted: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.is_an_answer = is_an_answer
+        self.redacted = redacted
         self.error_code = error_code
         self.message = message
         self.next_action = next_action
@@ -163,6 +181,10 @@ class WrongTaskStatus(PersonError):
     code = "TASK_STATUS"
 
 
+class ConditionChanged(InterlockError):
+    code = "CONDITION_CHANGED"
+
+
 class StoreConflict(InterlockError):
     code = "CONFLICT"
 
@@ -215,7 +237,11 @@ class StoreTooNew(StoreError):
     code = "STORE_TOO_NEW"
 
 
+def store_fault(error: BaseException) -> BaseException | None:
+    """The error itself, or what kept a call from being recorded."""
+    return error.__cause__ if isinstance(error, AuditUnavailable) else error
+
+
 def may_pass(error: BaseException) -> bool:
     """Whether the store is away, busy, full or handed over, so that the same may go well in a moment."""
-    cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
-    return isinstance(cause, StoreAway | StoreFull | StoreLocked | StoreUnwritable)
+    return isinstance(store_fault(error), StoreAway | StoreFull | StoreLocked | StoreUnwritable)

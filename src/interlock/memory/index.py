@@ -243,6 +243,8 @@ class MemoryIndex:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction of its own: the index tells no facts, so it does not pass the log."""
+        if self._database.reserve is not None:
+            self._database.reserve.require()
         connection = self._database.config.connect()
         try:
             connection.begin(write=True)

@@ -87,10 +87,13 @@ class NoteWriter:
             raise ToolError(
                 ErrorCode.INVALID_ARGS, "content: there is nothing in it", "Give the text to keep."
             )
-        line = " ".join(_CONTROLS.sub(" ", self._redact(storable(title))).split())
+        given_title = storable(title)
+        safe_title = self._redact(given_title)
+        line = " ".join(_CONTROLS.sub(" ", safe_title).split())
         stem = slug(line) if line else f"{time:%Y-%m-%d}"
         shown_title = line[:_MAX_TITLE_CHARS].strip()
-        return Entry(safe.rstrip(), shown_title, stem, time, has_masks=redacted != given)
+        has_masks = redacted != given or safe_title != given_title
+        return Entry(safe.rstrip(), shown_title, stem, time, has_masks)
 
     def append(self, entry: Entry, commit: Callable[[], None], check: Callable[[], None]) -> Appended:
         """`commit` is called right before the entry can be seen, `check` while waiting."""

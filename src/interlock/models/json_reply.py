@@ -10,9 +10,9 @@ from interlock.models.assembling import MAX_CALLS
 
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
 _FENCE = "```"
-_BEGINNING = re.compile(r'\{\s*"(?:tool_calls|final_answer)"\s*:')
 _KEYS = {"tool_calls", "final_answer"}
 _LONGEST_KEY = 60
+_PROSE = "to say something to the person, write all of it into final_answer"
 
 
 class InvalidReply(ValueError):
@@ -32,7 +32,7 @@ class JsonReply:
 
 
 def read_reply(text: str) -> JsonReply:
-    """Strict about the object, tolerant about what stands around it: thoughts, a fence, some words."""
+    """The whole reply is the object, after thoughts and within at most one fence."""
     document = _document(_THOUGHTS.sub("", text).strip())
     if unknown := sorted(document.keys() - _KEYS):
         raise InvalidReply(
@@ -54,28 +54,21 @@ def read_reply(text: str) -> JsonReply:
 
 
 def _document(text: str) -> dict[str, Any]:
+    """The reply as one object. An object with text before or after it is quoted, and is not a request."""
     text = _unfenced(text)
-    if text.startswith("{") and text.endswith("}"):
-        try:
-            return _object(json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant))
-        except InvalidReply:
-            raise
-        except (ValueError, RecursionError):
-            # The object may end earlier, or this will say where it is wrong.
-            pass
-    beginning = _BEGINNING.search(text)
-    if beginning is None:
-        raise InvalidReply("there is no JSON object with tool_calls and final_answer")
-    decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_no_constant)
+    if not text.startswith("{"):
+        raise InvalidReply(f"it is not one JSON object alone; {_PROSE}")
     try:
-        document, _ = decoder.raw_decode(text, beginning.start())
+        document: dict[str, Any] = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            raise InvalidReply(f"something follows the JSON object; {_PROSE}") from None
         raise InvalidReply(f"it is not valid JSON: {error.msg} at character {error.pos}") from None
     except InvalidReply:
         raise
     except (ValueError, RecursionError):
         raise InvalidReply("it is nested too deeply, or has a number that is too long") from None
-    return _object(document)
+    return document
 
 
 def _unfenced(text: str) -> str:
@@ -86,12 +79,6 @@ def _unfenced(text: str) -> str:
 
 def _shown(key: str) -> str:
     return quotable(storable(key), _LONGEST_KEY)
-
-
-def _object(document: Any) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise InvalidReply("it is not a JSON object")
-    return document
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

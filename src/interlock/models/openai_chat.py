@@ -47,7 +47,6 @@ class _Dialect:
 
     def __init__(self) -> None:
         self._asks_for_usage = True
-        self._can_require = True
         self._limit = b'"max_tokens":'
 
     def options(self, request: ModelRequest) -> list[bytes]:
@@ -56,22 +55,17 @@ class _Dialect:
             parts.append(b'"stream_options":{"include_usage":true},')
         if request.tools and request.tools != b"[]":
             parts += [b'"tools":', request.tools, b","]
-            if self._requires(request):
+            if request.tool_choice is ToolChoice.required:
                 parts.append(b'"tool_choice":"required",')
         if request.max_output_tokens is not None:
             parts += [self._limit, str(request.max_output_tokens).encode(), b","]
         return parts
-
-    def _requires(self, request: ModelRequest) -> bool:
-        return self._can_require and request.tool_choice is ToolChoice.required
 
     def learns_from(self, error: Any, request: ModelRequest) -> bool:
         """Whether the request can be put differently, now that the server refused it so."""
         said = error_text(error)
         if self._asks_for_usage and "stream_options" in said:
             self._asks_for_usage = False
-        elif self._requires(request) and "tool_choice" in said:
-            self._can_require = False
         elif request.max_output_tokens and "max_completion_tokens" in said and b"_c" not in self._limit:
             self._limit = b'"max_completion_tokens":'
         else:

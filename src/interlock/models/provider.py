@@ -9,6 +9,9 @@ from interlock.infra.records import dataclass
 
 
 class ToolChoice(StrEnum):
+    """Whether the model has to call a tool. `none` is that of a request that offers none."""
+
+    none = "none"
     auto = "auto"
     required = "required"
 
@@ -98,6 +101,8 @@ class ModelFault(StrEnum):
     timeout = "timeout"
     network = "network"
     protocol = "protocol"
+    # The model answered, twice, in a form that says nothing.
+    validation = "validation"
 
     @property
     def may_pass(self) -> bool:

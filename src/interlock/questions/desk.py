@@ -43,6 +43,7 @@ from interlock.questions.rows import (
     NEWEST_OF_WIDGET,
     OPEN_OF_SESSION,
     READ,
+    READ_SHOWN,
     WAKE_TASK,
     Question,
     Status,
@@ -157,7 +158,7 @@ class QuestionDesk:
         Ring the session's bell afterwards.
         """
         _must_be_open(question)
-        given, author = self._checked(question, answer), self._line(who, MAX_WHO)
+        given, (author, _) = self._checked(question, answer), self._line(who, MAX_WHO)
 
         def work(transaction: Transaction) -> Question:
             present = _locked(transaction, question.id)
@@ -184,10 +185,10 @@ class QuestionDesk:
     async def expire(self, question_id: str, *, reason: str, who: str) -> Question:
         """Close it unanswered: its call ends as cancelled."""
         question = await self.get(question_id)
-        author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
+        closing = self._closing(reason, who)
 
         def work(transaction: Transaction) -> Question:
-            return _expire(transaction, _locked(transaction, question_id), because, author)
+            return _expire(transaction, _locked(transaction, question_id), closing)
 
         expired = await self._events.transact(question.session_id, work)
         self._ring(question.session_id)
@@ -197,17 +198,17 @@ class QuestionDesk:
         self, transaction: Transaction, session_id: str, *, reason: str, who: str, task: str | None = None
     ) -> None:
         """Close what is open in a session, or in one of its tasks, unanswered; part of a transaction."""
-        author, because = self._line(who, MAX_WHO), self._line(reason, MAX_REASON)
+        closing = self._closing(reason, who)
         transaction.next_seq()
         for row in transaction.connection.query(OPEN_OF_SESSION, (session_id,)):
             question = question_of(row)
             if task is None or question.task == task:
-                _expire(transaction, question, because, author)
+                _expire(transaction, question, closing)
 
     # -- reading --
 
     async def get(self, question_id: str) -> Question:
-        return await self._database.read(lambda db: _read(db, storable(question_id)))
+        return await self._database.read(lambda db: _read(db, storable(question_id), READ_SHOWN))
 
     async def open_questions(self, session_id: str) -> list[Question]:
         """What waits for an answer in a session, the oldest first."""
@@ -234,8 +235,24 @@ class QuestionDesk:
             raise InvalidAnswer(str(fault)) from None
         return self._redactor.checked(fitting)
 
-    def _line(self, text: str, max_chars: int) -> str:
-        return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
+    def _closing(self, reason: str, who: str) -> "_Closing":
+        because, redacted = self._line(reason, MAX_REASON)
+        return _Closing(because, self._line(who, MAX_WHO)[0], redacted)
+
+    def _line(self, text: str, max_chars: int) -> tuple[str, bool]:
+        """The text on one line, and whether anything secret had to be masked in it."""
+        given = storable(" ".join(text.split()))
+        safe = self._redactor.text(given)
+        return safe[:max_chars], safe != given
+
+
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """Why a question is closed unanswered, and by whom. `redacted`: the reason has masks."""
+
+    reason: str
+    who: str
+    redacted: bool
 
 
 def newest_within(connection: Connection, session_id: str, widget: str) -> Question | None:
@@ -243,26 +260,39 @@ def newest_within(connection: Connection, session_id: str, widget: str) -> Quest
     return question_of(rows[0]) if rows else None
 
 
-def _expire(transaction: Transaction, question: Question, because: str, author: str) -> Question:
-    _close(transaction, question, Status.expired, None, because, now_us(), author)
+def _expire(transaction: Transaction, question: Question, closing: _Closing) -> Question:
+    _close(transaction, question, Status.expired, None, closing.reason, now_us(), closing.who)
     scope = Scope(question.task, question.intent_id)
     transaction.record(
-        AskUserExpired(question_id=question.id, call_id=question.call_id, who=author, reason=because), scope
+        AskUserExpired(
+            question_id=question.id,
+            call_id=question.call_id,
+            redacted=closing.redacted,
+            who=closing.who,
+            reason=closing.reason,
+        ),
+        scope,
     )
     expired = _read(transaction.connection, question.id)
     if not _has_ended(transaction.connection, question):
-        transaction.record(_cancelled(expired), scope)
+        transaction.record(_cancelled(expired, redacted=closing.redacted), scope)
     return expired
 
 
 def _refuse_another(connection: Connection, session_id: str, intent_id: str) -> None:
     if connection.query(HAS_ASKED, (intent_id,)):
-        raise ToolError(ErrorCode.EXECUTION_ERROR, "this call has asked already", "Make another call.")
+        raise ToolError(
+            ErrorCode.EXECUTION_ERROR,
+            "this call has asked already",
+            "Make another call.",
+            is_an_answer=True,
+        )
     if connection.query(COUNT_OPEN, (session_id,))[0][0] >= MAX_OPEN:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"{MAX_OPEN} questions are open in this session already",
             "Wait for answers, and ask for several things in one form.",
+            is_an_answer=True,
         )
 
 
@@ -274,8 +304,8 @@ def _locked(transaction: Transaction, question_id: str) -> Question:
     return question
 
 
-def _read(connection: Connection, question_id: str) -> Question:
-    rows = connection.query(READ, (question_id,))
+def _read(connection: Connection, question_id: str, statement: str = READ) -> Question:
+    rows = connection.query(statement, (question_id,))
     if not rows:
         raise QuestionNotFound(f"there is no question {question_id[:64]}")
     return question_of(rows[0])
@@ -333,13 +363,14 @@ def _completed(question: Question, *, redacted: bool) -> ToolCallCompleted:
     )
 
 
-def _cancelled(question: Question) -> ToolCallFailed:
+def _cancelled(question: Question, *, redacted: bool) -> ToolCallFailed:
     code = ErrorCode.CANCELLED
     return ToolCallFailed(
         call_id=question.call_id,
         tool_name=question.tool_name,
         mode=question.mode,
         authority_digest=question.authority_digest,
+        redacted=redacted,
         requested_name=question.tool_name,
         error=f"{question.tool_name}: the question was closed unanswered: {question.close_reason}",
         error_code=code.value,

@@ -69,15 +69,19 @@ _NAMES = ", ".join(_COLUMNS)
 
 INSERT = f"INSERT INTO questions ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
-# A deleted session's questions have no document left: they are not there any more.
+# People do not see the questions of a deleted session. One that was erased has no document left.
+_IS_SHOWN = """
+NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = questions.session_id AND s.deleted_us IS NOT NULL)
+"""
 READ = f"SELECT {_NAMES} FROM questions WHERE id = ? AND document IS NOT NULL"  # noqa: S608
+READ_SHOWN = f"{READ} AND {_IS_SHOWN}"
 OPEN_OF_SESSION = f"""
 SELECT {_NAMES} FROM questions
 WHERE session_id = ? AND status = 'open' AND document IS NOT NULL ORDER BY asked_seq
 """  # noqa: S608
 LIST = f"""
 SELECT {_NAMES} FROM questions
-WHERE document IS NOT NULL AND (1 = ? OR session_id = ?) AND (1 = ? OR status = 'open')
+WHERE document IS NOT NULL AND {_IS_SHOWN} AND (1 = ? OR session_id = ?) AND (1 = ? OR status = 'open')
 ORDER BY asked_us DESC, id LIMIT ?
 """  # noqa: S608
 
@@ -111,13 +115,6 @@ WHERE id = ? AND session_id = ? AND status = 'waiting' AND question_id = ?
 HAS_OUTCOME = """
 SELECT 1 FROM events WHERE stream = ? AND seq > ? AND parent = ? AND kind IN
     ('tool_call.completed', 'tool_call.failed', 'tool_call.denied', 'tool_call.interrupted')
-"""
-
-# With its session goes everything that was asked and answered, and nobody can answer it any more.
-ERASE = """
-UPDATE questions SET call_id = '', document = NULL, answer = NULL, close_reason = NULL,
-    status = CASE status WHEN 'open' THEN 'expired' ELSE status END
-WHERE session_id = ?
 """
 
 

@@ -30,8 +30,13 @@ class Candidate:
     @property
     def context(self) -> bytes:
         """What stands before the value in the match, with the rest of the name that it begins in."""
-        line = self.text[max(0, self.start - LOOKS_BACK) : self.begin].rpartition(b"\n")[2]
+        line = self.before.rpartition(b"\n")[2] + self.said
         return _COLOUR.sub(b"", line) if _ESCAPE in line else line
+
+    @property
+    def before(self) -> bytes:
+        """What stands before the match, as far as it may be looked at."""
+        return self.text[max(0, self.start - LOOKS_BACK) : self.start]
 
     @property
     def said(self) -> bytes:

@@ -11,8 +11,14 @@ from interlock.redaction import words
 from interlock.redaction.candidate import Candidate, Check
 from interlock.redaction.encoded import basic_credentials, key_block, url_in_base64, web_token
 from interlock.redaction.harmless import (
+    AFTER_SCHEME,
+    ALONE,
+    ASSIGNED,
+    CALL,
     CAMEL,
+    CAPITALISED,
     CODE,
+    COMMAND,
     CONSTANT,
     DOTTED,
     ENV_NAME,
@@ -21,21 +27,37 @@ from interlock.redaction.harmless import (
     FLAG_WORD,
     FOREIGN_LABEL,
     IDENTIFIER,
-    IN_QUERY,
+    IN_DATA,
     NAME,
     NAME_OF_ONE,
     NUMBERED_WORDS,
+    OBJECT,
+    OBJECT_NAME,
+    OF_A_TOKEN,
+    OF_AN_OBJECT,
+    PASSPHRASE,
     PASSWORD_NAME,
     PLAIN_WORDS,
+    PROGRAM,
     REGEX,
     REST_OF_A_MARK,
+    SCHEME,
+    SECTION,
+    SENTENCE_WORDS,
     SIGN,
     SIGN_INSIDE,
+    SPACED_NAME,
     SPEAKS_OF_ONE,
+    STATUS,
     SWITCHED_OFF,
     TEMPLATE,
+    TIGHT,
+    UPPER_NAME,
+    URL,
     UUID,
+    VARIABLE,
     VERB,
+    WORD,
     WORDS,
     has_safe_name,
     is_placeholder,
@@ -50,17 +72,25 @@ from interlock.redaction.randomness import (
     looks_random,
 )
 
+# The pattern for a line catches one word more, of a line that goes on.
+_MAX_WORDS = 6
+
 
 def quoted_value(candidate: Candidate) -> bool:
     """A literal in a text that is given a secret's name."""
+    candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
-    return not words.are_no_token(value, candidate.said) and given_value(candidate)
+    is_token = OF_A_TOKEN.search(candidate.said) and not SPEAKS_OF_ONE.search(candidate.said)
+    if is_token and words.are_no_token(value, candidate.context):
+        return False
+    return given_value(candidate)
 
 
 def given_value(candidate: Candidate) -> bool:
     """What is given a secret's name: anything but a placeholder, a label or a path."""
+    candidate = _behind_scheme(candidate)
     value = candidate.value.strip(b"` \t\r\n\f\v")
-    if len(value) < 4 or is_placeholder(value) or is_path(value):
+    if words.is_short(value, candidate.context) or is_placeholder(value) or is_path(value):
         return False
     if has_safe_name(candidate.context):
         return False
@@ -71,6 +101,7 @@ def given_value(candidate: Candidate) -> bool:
         or REGEX.fullmatch(value)
         or is_type_in_quotes(value)
         or FOREIGN_LABEL.fullmatch(value)
+        or URL.fullmatch(value)
     ):
         return False
     if b" " in value or b"\t" in value:
@@ -80,20 +111,31 @@ def given_value(candidate: Candidate) -> bool:
     return not WORDS.fullmatch(value) or words.are_secret(value, candidate.context)
 
 
+def _behind_scheme(candidate: Candidate) -> Candidate:
+    """What a header has behind its scheme: `Bearer` and a token."""
+    scheme = SCHEME.match(candidate.value)
+    if scheme is None or is_type_in_quotes(candidate.value):
+        return candidate
+    return replace(candidate, begin=candidate.begin + scheme.end())
+
+
 def bare_value(candidate: Candidate) -> bool:
     """A value without quotes: in code it would be a name, a call or a number."""
     value = candidate.value
     if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
         value = value.rstrip(b".:!?")
-    if len(value) < 4 or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
-        return False
     context = candidate.context
+    if _is_short(value, context) or is_placeholder(value) or is_path(value):
+        return False
     if has_safe_name(context) or context.rstrip().endswith(b"==") or _is_no_value(value, context):
         return False
     if value.isdigit():
         return len(value) >= 6 and PASSWORD_NAME.search(context) is not None
-    if ENV_NAME.search(context) or IN_QUERY.search(context):
-        return not NAME.fullmatch(value) or (value.isalpha() and len(value) >= 6) or is_no_name(value)
+    if not candidate.is_called and (ENV_NAME.search(context) or IN_DATA.search(context)):
+        is_named = words.is_named(value, context) and not CONSTANT.fullmatch(value)
+        return is_named or not NAME.fullmatch(value) or is_no_name(value)
+    if words.is_word(value) and candidate.follower in b"\r\n\\,}\"'" and UPPER_NAME.search(context):
+        return words.is_named(value, context)
     if is_code(value, candidate) or CONSTANT.fullmatch(value):
         return False
     if b"&" in value:
@@ -101,6 +143,13 @@ def bare_value(candidate: Candidate) -> bool:
     name = value.lstrip(b"!")
     is_name = NAME.fullmatch(value) is not None or IDENTIFIER.fullmatch(name) is not None
     return not is_name or (PASSWORD_NAME.search(context) is not None and is_no_name(name)) or _is_long(name)
+
+
+def _is_short(value: bytes, context: bytes) -> bool:
+    """In code, a word of three letters is a variable."""
+    if len(value) > 3:
+        return False
+    return not (TIGHT.search(context) and VARIABLE.search(context)) or words.is_short(value, context)
 
 
 def _is_long(value: bytes) -> bool:
@@ -114,15 +163,19 @@ def _is_motley(value: bytes) -> bool:
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
-    """What a shell says where a variable is not set, or the next field of a log: `auth: user=alice`."""
-    if value[:1] in b"?+" and EXPANSION.search(context):
+    """A number, what a shell says of a variable that is not set, a field of a log: `auth: user=alice`."""
+    if DOTTED.fullmatch(value) or (value[:1] in b"?+" and EXPANSION.search(context)):
         return True
     return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)
 
 
 def named_value(candidate: Candidate) -> bool:
-    is_quoted = candidate.text[candidate.begin - 1 : candidate.begin] in (b'"', b"'", b"`")
-    return quoted_value(candidate) if is_quoted else bare_value(candidate)
+    quote = candidate.text[candidate.begin - 1 : candidate.begin]
+    if quote not in (b'"', b"'", b"`"):
+        return bare_value(candidate)
+    # Between such quotes a shell has a command.
+    is_command = quote == b"`" and b" " in candidate.value and TIGHT.search(candidate.context[:-1])
+    return not is_command and quoted_value(candidate)
 
 
 def element_text(candidate: Candidate) -> bool:
@@ -131,20 +184,51 @@ def element_text(candidate: Candidate) -> bool:
     return not is_group and quoted_value(candidate)
 
 
-def env_value(candidate: Candidate) -> bool:
-    value = candidate.value
-    name = candidate.context.rstrip(b"=").rpartition(b" ")[2]
-    if name.endswith(
-        (b"OLDPWD", b"_FILE", b"PATH", b"NAME", b"_ID", b"_TYPE", b"_URL", b"_DIR", b"_COUNT", b"_LIMIT")
-    ):
+def line_value(candidate: Candidate) -> bool:
+    """All that a line has behind a name. The name decides, unless the line is code or a sentence."""
+    value, context = candidate.value, candidate.context
+    if len(value) < 3 or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
         return False
-    if name.lstrip(b"+-#> ") == b"PWD" or len(value) < 4 or is_placeholder(value) or is_path(value):
+    if URL.fullmatch(value) or CALL.fullmatch(value) or SCHEME.match(value):
         return False
+    is_alone = ALONE.search(context) is not None and PROGRAM.search(candidate.before) is None
+    if has_safe_name(context) or not words.is_named(value, context, is_alone=is_alone):
+        return False
+    is_variable = ENV_NAME.search(context) is not None
+    if b" " in value or b"\t" in value:
+        if not PASSPHRASE.fullmatch(value) or COMMAND.fullmatch(value) or SPACED_NAME.search(context):
+            return False
+        if len(value.split()) > _MAX_WORDS:
+            return False
+        is_phrase = words.are_passphrase(value) and not SENTENCE_WORDS.search(value)
+        return is_variable or (is_phrase and _is_setting(candidate))
     if value.isdigit():
-        return len(value) >= 6
-    if DOTTED.fullmatch(value):
+        return len(value) >= 6 or PASSWORD_NAME.search(context) is not None
+    return is_variable or (_is_setting(candidate) and _is_literal(value, context, is_alone=is_alone))
+
+
+def _is_literal(value: bytes, context: bytes, *, is_alone: bool) -> bool:
+    """A word that is no variable, constant or type; a password in a file of settings is none of them."""
+    if WORD.fullmatch(value) is None or (OBJECT_NAME.fullmatch(value) and OBJECT.search(context)):
         return False
-    return not (b"PASS" not in name and b"PWD" not in name and NAME.fullmatch(value) and len(value) < 12)
+    is_upper = UPPER_NAME.search(context) is not None and PASSWORD_NAME.search(context) is not None
+    if CAPITALISED.fullmatch(value) and (is_alone or is_upper):
+        return True
+    return not words.is_reference(value)
+
+
+def _is_setting(candidate: Candidate) -> bool:
+    """By how the line is written: not as most programs assign a variable, `name = value`."""
+    context = candidate.context
+    if OF_AN_OBJECT.search(context):
+        return False
+    if context.rstrip().endswith(b":") or TIGHT.search(context) or UPPER_NAME.search(context):
+        return True
+    before = candidate.before
+    if SECTION.search(before):
+        return True
+    is_plain = words.is_word(candidate.value) and ASSIGNED.search(context) is not None
+    return is_plain and len(candidate.value) > 3 and PROGRAM.search(before) is None
 
 
 def flag_value(candidate: Candidate) -> bool:
@@ -171,6 +255,10 @@ def header_value(candidate: Candidate) -> bool:
         return False
     digits, lower, upper, others = kinds(value)
     if NAME_OF_ONE.fullmatch(value) or CONSTANT.fullmatch(value):
+        return False
+    if AFTER_SCHEME.search(candidate.said) and candidate.follower in b"\r\n\\\"'`":
+        return digits or not (STATUS.fullmatch(value) or value.endswith(b"="))
+    if len(value) < 8:
         return False
     if IDENTIFIER.fullmatch(value) and not (digits or upper):
         return False
@@ -311,8 +399,8 @@ CHECKS: dict[str, Check] = {
     "named-value": named_value,
     "quoted-value": quoted_value,
     "bare-value": bare_value,
+    "line-value": line_value,
     "element-text": element_text,
-    "env-value": env_value,
     "flag-value": flag_value,
     "header-value": header_value,
     "random-value": random_value,

@@ -10,6 +10,7 @@ REST_OF_A_MARK = _MARK.strip(b"*")
 # So much beside a mark is punctuation; more could be a secret that somebody put a mark into.
 _BESIDE_A_MARK = 3
 SCHEME = compiled(r"(?i:bearer|basic|token|api-?key|digest|negotiate)\x20+")
+AFTER_SCHEME = compiled(r"(?i:bearer|basic|token|api-?key)[\x20\t]+$")
 
 # References, templates, names of types, words of a form.
 PLACEHOLDER = compiled(
@@ -17,14 +18,15 @@ PLACEHOLDER = compiled(
     (?:[\s.\-_*x#?0=:/+\\]|•|●|·|…)*
     | [/:@\s]{0,3}\$(?:(?:env|script|global|local|using):)?\w+(?:[:/@,\s]\$\w+)*
     | \$[{(].* | (?:%[sd][\s:/@.\-]?)+
-    | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
+    | %env\(.*\)% | %\(?\{?\w+[)}%]?s? | \{\{?[^{}]*\}?\}? | <[^>]*>? | @[\w.]+@ | \#\{.*
     | [\[*]*redacted[\]*]*
     | !(?:env|secret|vault|ref|sub|getatt|importvalue|join|select|findinmap|include|reference|unsafe)
       (?:[._][a-z]+)*
-    | (?:env|file|vault|ref|secret|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
+    | (?:env|file|vault|ref|secret|secretsmanager|ssm|op|keyring|exec|sops|arn):[\w./:@\-]*
     | (?:os|process|env|import\.meta|system|config|settings|self|this|request|args|ctx|var|local|data
         |module|secrets|params|props|options|opts|vars|inputs|github|deno)(?:\.\w+)+(?:[(\[].*)?
-    | [:@]?(?:your|my|the|some|any|an?|enter|insert|add|put|use|new|old|current|change|replace|example
+    | my[\s_\-][a-z\s_\-]*
+    | [:@]?(?:your|the|some|any|an?|enter|insert|add|put|use|new|old|current|change|replace|example
         |sample|dummy|fake|test|demo|default|no|not|is|in|for|with|confirm|forgot|invalid|wrong|missing|bad|reset
         |repeat|choose)
       (?:[\s_\-][a-z\s_\-]*|password|secret|token|key|pass|pw|me|this|here)
@@ -36,7 +38,7 @@ PLACEHOLDER = compiled(
     | include | default | hidden | visible
     | str | string | text | int | integer | number | bool | boolean | bytes | char | varchar | object
     | array | any | type | secretstr | optional\[.* | union\[.* | list\[.* | dict\[.* | function | lambda
-    | async | await | new | return
+    | async | await | new | return | incomplete
     | [:@]?(?:x-)?
       (?:api|auth|access|private|csrf|xsrf|secret|refresh|id|user|db|app|client|session|service)?[\s_.\-]*
       (?:pass(?:word|wd|phrase|code|wort)?|passwords|pwd|secrets?|tokens?|keys?|auth|authorization
@@ -51,9 +53,36 @@ PLACEHOLDER = compiled(
     | \$[0-9][0-9.,]*(?:/\w+)?\.?
     )"""
 )
+# What a program or a file of settings says of a secret in one word.
+STATUS = compiled(
+    r"""(?i:
+    read | write | always | never | prompt | maybe | set | (?:in)?valid | incorrect | mismatch | wrong
+    | bad | weak | strong | hash | plain | plaintext | authentication | header | query | values?
+    | (?:accept|add|allow|block|cach|chang|clear|configur|creat|decod|decrypt|delet|deni|deprecat|encod
+      |encrypt|expir|generat|hash|ignor|invalidat|issu|leak|lock|manag|mask|match|need|obfuscat|omitt
+      |protect|provid|receiv|redact|refresh|refus|reject|remov|requir|revok|rotat|salt|sanitiz|sav|share|sign
+      |specifi|stor|suppli|unchang|unlock|(?:not[_\-]?|un)?us|updat|validat|verifi)e?d
+    | (?:files|compat|db|nis|sss|systemd)(?:\x20(?:files|compat|db|nis|sss|systemd))*
+    | passwort | kennwort | wachtwoord | senha | parola | hemmelighed
+    )"""
+)
+# What a variable is called where a program has one, or a part of a form.
+NOT_A_VALUE = compiled(
+    r"""(?i:
+    unexpected | expected | actual | candidate | other | latest
+    | results? | data | config | settings | options | args? | line | input | output
+    | label | title | field | error | message | form | hint | e-?mail
+    | forgot | reset | hover | focus | active
+    )"""
+)
 LABEL_WORDS = compiled(
     r"""(?i:\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that
     |it|has|was|from|by|my)\b)"""
+)
+# What a line without quotes says about a secret.
+SENTENCE_WORDS = compiled(
+    r"""(?i:\b(?:too|use|used|no|will|can|should|when|if|you|characters?|minimum|maximum|length|string|text
+    |required|optional|user|password|token|secret|key|successfully|only|failed|see|ask|same|as|stored|via)\b)"""
 )
 # What a form says in other languages; it has no letter or digit of ASCII.
 FOREIGN_LABEL = compiled(
@@ -69,9 +98,10 @@ TEMPLATE = compiled(
 # A quote that closed a text was taken for one that opens it.
 CODE = compiled(r"^(?:\s|[,)\];}]|\+\x20|['\"]?\x20[.+]\x20|\.\w+\()")
 DOTTED = compiled(
-    r"""[0-9]+(?:[.:/_-][0-9]+)+ | 0x[0-9a-fA-F]{1,8}[uUlL]{0,3} | [0-9]?\*[a-z]{2,12} | \#[0-9a-fA-F]{3,8}
+    r"""[0-9]+(?:[.:/_-][0-9]+)+ | 0x[0-9a-fA-F]{1,8}[uUlL]{0,3} | [0-9]?\*[a-z_]{2,24} | \#[0-9a-fA-F]{3,8}
     | [v^~<>=]{1,2}[0-9]+(?:\.[0-9x*]+)+(?:-[a-z0-9.]+)?
-    | [0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.+Z\-]*"""
+    | [0-9]{4}-[0-9]{2}-[0-9]{2}[T0-9:.+Z\-]*
+    | [0-9]{1,6}(?:ms|[smhd]|[kmg]?b|px|r?em|%)"""
 )
 # Words with a number here and there, as programs call things: `cache_write_5m`, `sk_X509_NODE`.
 NUMBERED_WORDS = compiled(
@@ -99,6 +129,12 @@ MESSAGE_KEY = compiled(
     r"""(?i:pass|token|label|title|field|placeholder|error|message|form|login|hint|text|user|input|auth|secret
     |invalid|required|email|forgot|reset|^[a-z]*[:!?]$|^[a-z]+(?:\.[a-zA-Z_]+)+$)"""
 )
+# What a parser or a theme for one calls the kinds of its tokens.
+KIND_OF_TOKEN = compiled(
+    r"""(?:identifier|constant|variable|function|delimiter|punct|operator|keyword|comment|support|whitespace|heading
+    |attribute|annotation|namespace|parameter|predefined|directive|separator|preprocessor|list|paren|invisible|meta
+    |charclass|quantifier|alternation|start|string|text|linkified).* | [a-z]+(?:\.[a-z0-9\-]+)+"""
+)
 PATH = compiled(
     r"""(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.\-/\\\x20~]*
     |(?:[\w.\-]+/)*[\w\-][\w.\-]*\.(?:pem|key|crt|txt|json|ya?ml|env|p12|pfx|pub|conf|cfg|ini|toml|csv|xml|jks|gpg
@@ -125,18 +161,88 @@ CALLABLE = compiled(r"[:.@&*]{0,2}[A-Za-z_$][\w$]*(?:(?:[?!]?\.|::|->)[A-Za-z_$]
 IDENTIFIER = compiled(r"[A-Za-z_$][\w$]*(?:(?:[?!]?\.|::|->)[A-Za-z_$][\w$]*)+")
 SWITCHED_OFF = compiled(r"-(?:no|without|skip|disable)-[\w-]*[\x20\t=]+[\"'`]?$")
 UUID = compiled(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-PASSWORD_NAME = compiled(r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)\W*\w{0,12}\W*$)")
+PASSWORD_NAME = compiled(
+    r"(?i:(?:pass(?:word|wd|phrase|code|wort)?|pwd|\bpw|secret)(?:\W*\w{1,12})?[^\w\n]*$)"
+)
+# A name that only holds secrets: then even plain words are one. `token` alone has other uses.
+VALUE_NAME = compiled(
+    r"""(?:
+    (?i:pass(?:word|wd|phrase|code|wort)|pswd|pwd|[_.\-]pass|(?:\b|_)psk|(?:\b|_)pw|(?:db|root|smtp|ssh|user)p(?:ass|w)
+    |[a-z0-9][_.\-]?token|secret|authorization
+    |(?:api|secret|access|private|encryption|signing|master)[_.\-\x20]?(?:access[_.\-]?)?key)
+    |(?:^|[^A-Za-z0-9])(?:TOKEN|REDISCLI_AUTH)
+    )(?:\W*\w{1,12})?[^\w\n]*$"""
+)
+# A name that asks or says something about a secret, or refers to one: `show_password`, `existingSecret`.
+_ABOUT = (
+    "is|has|use|requires?|needs?|show|hide|ask|allow|invalid|wrong|missing|unexpected|expired|existing"
+    "|image_?[Pp]ull|tls|no|enable|disable"
+)
+_ABOUT_PASSWORDS = f"{_ABOUT}|forgot|reset|check|verify|validate|random|remember"
+ABOUT_A_SECRET = compiled(
+    rf"""(?:^|[^A-Za-z])(?:
+    (?:(?i:{_ABOUT})[_.\-\x20](?:\w+[_.\-])?|(?:{_ABOUT})(?:[A-Z][a-z]+)?)(?i:token|secret)
+    |(?:(?i:{_ABOUT_PASSWORDS})[_.\-\x20](?:\w+[_.\-])?|(?:{_ABOUT_PASSWORDS})(?:[A-Z][a-z]+)?)
+    (?i:pass(?:word|wd|phrase)?|pwd)
+    )(?:\W*\w{{1,12}})?[^\w\n]*$"""
+)
+TOKEN_NAME = compiled(r"(?i:token)(?:\W*\w{1,12})?[^\w\n]*$")
 OF_A_TOKEN = compiled(r"(?i:token|auth)")
 SPEAKS_OF_ONE = compiled(r"(?i:pass|pwd|pw\b|psk|secret)")
-ENV_NAME = compiled(r"(?:^|[\s'\"$;-]|\\[nrt])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
-IN_QUERY = compiled(r"[?&;][\w.\-]{0,64}=$")
+ENV_NAME = compiled(r"(?:^|[\s'\"$;+-]|\\[nrt])[A-Z][A-Z0-9_]{2,}[\"']?\]?=$")
+# Where a program has no variables: a query, pairs as a database or a flag takes them, a header in quotes.
+IN_DATA = compiled(
+    r"""[?&;][\w.\-]{0,64}=$
+    | [A-Za-z]=[^\s;,()=]*(?:;\x20?|\x20)[A-Za-z_.\-\x20]{0,64}=$
+    | ["'][A-Za-z][A-Za-z0-9]*-[A-Za-z0-9\-]*:\x20?$
+    | (?:^|\s)-{1,2}[a-zA-Z\-]{1,20}[=\x20]["']?[A-Za-z0-9_.\-]{1,64}=$"""
+)
+# A name in capitals that is given a value as in an environment file or in YAML, not as in a call.
+VARIABLE = compiled(
+    r"""(?:^|[^A-Za-z0-9_.(,\x20]|[^,(]\x20)[A-Z][A-Z0-9_]{2,}["']?\]?
+    (?:=|:[\x20\t]*(?:&[a-z]+\x20)?|[\x20\t]*[=:][\x20\t]*["'`])$"""
+)
+UPPER_NAME = compiled(r"(?:^|[^A-Za-z0-9_.])[A-Z][A-Z0-9_]{2,}(?:\x20?[=:])?[\x20\t]*(?:&[a-z]+\x20)?$")
+TIGHT = compiled(r"[^\s:=]=$")
+OF_AN_OBJECT = compiled(r"(?:\b(?:self|this|cls)|->|\$[\w.]*)\.?\w*[\x20\t]*[=:][\x20\t]*$")
+SECTION = compiled(r"(?:^|\n)[\x20\t]*\[[A-Za-z0-9_.:\x20\-]+\][\x20\t]*\r?\n")
+# All that a line has before a value: in YAML and in an environment file, and in other files of settings.
+ALONE = compiled(r"^[\x20\t\-]*[A-Za-z0-9_\-]+:[\x20\t]+$|^(?:export\x20|[\x20\t]*-\x20)?[A-Za-z0-9_\-]+=$")
+ASSIGNED = compiled(r"^[a-z0-9]+(?:[_\-][a-z0-9]+)+[\x20\t]+=[\x20\t]+$")
+# Lines of a program: a call, a block, a statement, a type behind a name.
+PROGRAM = compiled(
+    r"""(?m:^[^\#\n]*(?:[A-Za-z0-9_]\(|[;{(\[,]\r?$|=>|\b[A-Za-z]+\[)
+    |^[\x20\t]*(?:@?(?:import|from|def|class|return|if|elif|else|for|while|try|with|let|const|var|val|func|function|fn
+      |use|package|local|module|type|interface|struct|enum|public|private|protected|static|async|data)\b|[)\]}])
+    |:[\x20\t]*(?:str|int|bool|bytes|float|string|number|boolean|String|Int|Integer|Boolean|Incomplete|Any|None)\b)"""
+)
+# As the objects of a cluster are called.
+KEBAB_NAME = compiled(
+    r"""[a-z0-9]+(?:-[a-z0-9]+)*-(?:secrets?|credentials?|creds|passwords?|passwd|tokens?|keys?|tls|certs?|auth)"""
+)
+# What refers to such an object, or holds a secret.
+OBJECT = compiled(r"(?:^|[^\w.\-])secret:[\x20\t]+$")
+OBJECT_NAME = compiled(r"[a-z0-9]+(?:-[a-z0-9]+)+|[a-z0-9]+secrets?")
+LOWER_CAMEL = compiled(r"[a-z]+(?:[A-Z][a-z]+)+")
+# A name of several words, which a sentence may be as well.
+SPACED_NAME = compiled(r"[A-Za-z0-9]\x20[A-Za-z0-9_.\-]*[=:][\x20\t]*$")
+CAPITALISED = compiled(r"[A-Z][a-z]+")
+WORD = compiled(r"[A-Za-z][A-Za-z0-9_\-.]*[A-Za-z0-9]")
+CALL = compiled(r"[A-Za-z_][\w.:]*\(.*\)[;,]?")
+PASSPHRASE = compiled(r"[A-Za-z][A-Za-z0-9.\-]*(?:[\x20\t][A-Za-z0-9\-]+)+")
+# A program that is given a variable: `DB_PASSWORD=... python manage.py`.
+COMMAND = compiled(
+    r"""[^\s]+\s+(?:python[0-9.]*|node|np[mx]|yarn|pnpm|psql|mysql\w*|mariadb\w*|pg_\w+|docker|make|go|cargo|ba|z|sudo|curl
+    |git|java|ruby|rails|rake|bundle|php|terraform|ansible|kubectl|helm|env|exec|redis|mongo\w*|restic|borg)\b.*"""
+)
 EXPANSION = compiled(r"\$\{\w+:$")
 FIELD = compiled(r"[a-z][a-z_.-]*=[^=].*")
 URL_WITH_PASSWORD = compiled(r"[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]*:[^\s/@]+@")
 SAFE_NAME = compiled(
     r"""(?i:
     (?: (?:next|page|paging|start|starting|continuation|change|lock|sync|cursor|client[_-]?request
-          |pagination|resume)[_.\-\x20]?token
+          |pagination|resume|pad|[eb]os|unk|cls|sep|mask|stop|end|prev|previous|last|first|current|cancell?ation
+          |design)[_.\-\x20]?token
       | (?:public|pub|primary|foreign|cache|sort|partition|idempotency|routing|row|object|s3|index|unique
           |translation|i18n|lookup|hash|dedup\w*|group|shard|range|publishable|host|known|any|press|hot|short
           |arrow|shift|function|ctrl|alt|escape|map|dict|json|yaml|config|query|natural|surrogate|candidate

@@ -7,10 +7,14 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, quote_plus
 
+from interlock.infra.text import visible
+from interlock.redaction.randomness import is_no_name, looks_random
 from interlock.redaction.rulebook import Rule
 
 # A shorter value would blank out ordinary words; `interlock doctor` warns of such a secret instead.
 MIN_SECRET_LENGTH = 6
+# Of a part of one that does not look random.
+_MIN_PART_LENGTH = 8
 
 _TO_A_SHELL = re.compile(r"[ !\"#$&'()*,;<>?\[\\\]^`{|}~]")
 _PERCENT = re.compile("%[0-9A-F]{2}")
@@ -46,15 +50,41 @@ def forms_of(value: str) -> set[str]:
     lower = {_PERCENT.sub(lambda found: found[0].lower(), form) for form in escaped}
     forms = {value, *escaped, *lower, raw.hex(), raw.hex().upper(), *_quoted_forms(value)}
     forms.add(quote(quote(value, safe="", errors="replace"), safe=""))
-    # As Python writes it, in the text of an exception for one.
-    forms |= {repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]}
-    for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-        forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
+    forms |= {repr(raw)[2:-1], *_written_forms(value)}
+    for part in _path_forms(value):
+        forms |= _written_forms(part)
     # As names of hosts and files end up. In a single word that would blank out the word itself.
     if not value.isalpha():
         forms |= {value.lower(), value.upper()}
     forms |= _in_base64(raw) | _wide_forms(value)
     return {form for form in forms if len(form) >= MIN_SECRET_LENGTH}
+
+
+def _written_forms(value: str) -> set[str]:
+    """As it is, as Python writes it (in an exception), as a message of ours shows it, and as JSON does."""
+    forms = {value, repr(value)[1:-1], ascii(value)[1:-1], visible(value)}
+    for quoted in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        forms |= {quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/")}
+    return forms
+
+
+def _path_forms(value: str) -> set[str]:
+    """What becomes of a value with slashes that is used as a path: it is resolved, and split at them.
+
+    A part that could stand in any text is left out: one that is short or a single word, and all but the
+    random ones of an address.
+    """
+    if "/" not in value:
+        return set()
+    parts = [part for part in value.split("/") if part]
+    return {"/".join(parts), *(part for part in parts if _is_telling(part, is_of_url="://" in value))}
+
+
+def _is_telling(part: str, *, is_of_url: bool) -> bool:
+    raw = part.encode("utf-8", "surrogatepass")
+    if len(part) >= MIN_SECRET_LENGTH and (looks_random(raw, MIN_SECRET_LENGTH) or is_no_name(raw)):
+        return True
+    return len(part) >= _MIN_PART_LENGTH and not part.isalpha() and not is_of_url
 
 
 def _quoted_forms(value: str) -> set[str]:

@@ -56,7 +56,7 @@ def _is_secret_text(name: str, text: str) -> bool:
     value = text.strip().encode("utf-8", "surrogatepass")
     if not value or is_placeholder(value):
         return False
-    data = f"{name}=".encode("utf-8", "surrogatepass")
+    data = f'"{name}": "'.encode("utf-8", "surrogatepass")
     return given_value(Candidate(data + value, 0, len(data), len(data) + len(value)))
 
 

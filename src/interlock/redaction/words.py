@@ -1,43 +1,108 @@
 """Words where a secret would stand: some are a password, some only talk about one."""
 
 from interlock.redaction.harmless import (
+    ABOUT_A_SECRET,
+    CONSTANT,
+    IDENTIFIER,
+    KEBAB_NAME,
+    KIND_OF_TOKEN,
     LABEL_WORDS,
+    LOWER_CAMEL,
     MESSAGE_KEY,
+    NAME_OF_ONE,
     NO_PASSWORD,
+    NOT_A_VALUE,
     NUMBERED_WORDS,
-    OF_A_TOKEN,
     PASSWORD_NAME,
     PHRASE,
-    SCHEME,
-    SPEAKS_OF_ONE,
+    STATUS,
+    TOKEN_NAME,
+    VALUE_NAME,
+    VARIABLE,
     WORDS,
     WORDS_AND_NUMBER,
     is_placeholder,
 )
+from interlock.redaction.in_code import is_type
 from interlock.redaction.randomness import case_changes, is_no_name
 
 # What may stand around a word in a text that a program reads word by word.
 _SIGNS = b"'\"`{}()[]<>|/\\,.;:!?*#@-_"
+_QUOTES = (b'"', b"'", b"`")
+# A shorter word under the name `token` may be a word of a language that a program reads.
+_MIN_TOKEN = 8
+_MIN_TOKEN_ALONE = 6
+_MIN_LENGTH = 4
+# One sign is a switch or a variable.
+_MIN_NAMED, _MIN_DIGITS = 2, 3
+# How far before a value a sign of comparison may be.
+_COMPARED = 8
 
 
-def are_no_token(value: bytes, said: bytes) -> bool:
-    """Behind the name of a token, or the scheme of a header: `Bearer test_token`, `stream_tok_2`."""
-    if SCHEME.match(value):
-        value = value.partition(b" ")[2].strip()
-    elif not OF_A_TOKEN.search(said) or SPEAKS_OF_ONE.search(said):
-        return False
+def are_no_token(value: bytes, context: bytes) -> bool:
+    """What a parser or a test calls a token: `test_token`, `stream_tok_2`. Single words are not judged."""
     core = value.strip(_SIGNS)
     if is_placeholder(value) or not core:
         return True
     are_words = WORDS.fullmatch(core) is not None or NUMBERED_WORDS.fullmatch(core) is not None
-    return are_words and not is_no_name(core) and not _are_motley(core)
+    if value.isalpha() or not are_words or is_no_name(core) or _are_motley(core):
+        return False
+    if KIND_OF_TOKEN.fullmatch(value) or MESSAGE_KEY.search(value):
+        return True
+    return is_reference(value) or VALUE_NAME.search(context) is None
 
 
 def are_secret(value: bytes, context: bytes) -> bool:
-    """A password may consist of words, a token does not, and the key of a message is no secret."""
+    """Whether words in quotes are the value of the name before them, and not a label for it."""
     if _are_motley(value) or (value.count(b".") < 2 and is_no_name(value)):
         return True
-    return PASSWORD_NAME.search(context) is not None and not MESSAGE_KEY.search(value)
+    if not is_word(value) and MESSAGE_KEY.search(value):
+        return False
+    if PASSWORD_NAME.search(context):
+        return not ABOUT_A_SECRET.search(context) and not _is_said(value, context)
+    return is_named(value, context) and not is_reference(value)
+
+
+def is_named(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
+    """Whether the name decides that the word behind it is secret."""
+    if ABOUT_A_SECRET.search(context) or _is_said(value, context, is_alone=is_alone):
+        return False
+    if not TOKEN_NAME.search(context):
+        return VALUE_NAME.search(context) is not None
+    if b"==" in context[-_COMPARED:]:
+        return False
+    if VALUE_NAME.search(context):
+        return True
+    least = _MIN_TOKEN_ALONE if is_alone else _MIN_TOKEN
+    return is_word(value) and len(value) >= least and not KIND_OF_TOKEN.fullmatch(value)
+
+
+def _is_said(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
+    """A word about a secret or for a variable that holds one, where the form leaves room for it."""
+    is_literal = is_alone or context.endswith(_QUOTES)
+    if not STATUS.fullmatch(value) and (is_literal or not NOT_A_VALUE.fullmatch(value)):
+        return False
+    return VARIABLE.search(context) is None
+
+
+def is_short(value: bytes, context: bytes) -> bool:
+    """Too short for a secret, unless the name before it can have no other value."""
+    if len(value) >= _MIN_LENGTH:
+        return False
+    least = _MIN_DIGITS if value.isdigit() else _MIN_NAMED
+    if not value.isalnum() or len(value) < least or b"==" in context[-_COMPARED:]:
+        return True
+    return VALUE_NAME.search(context) is None
+
+
+def is_word(value: bytes) -> bool:
+    return value.isalpha() and value.islower()
+
+
+def is_reference(value: bytes) -> bool:
+    """The name of a variable, a constant or a type."""
+    names = (NAME_OF_ONE, CONSTANT, IDENTIFIER, LOWER_CAMEL, KEBAB_NAME)
+    return is_type(value.lstrip(b"_")) or any(pattern.fullmatch(value) for pattern in names)
 
 
 def are_passphrase(value: bytes) -> bool:

@@ -30,6 +30,7 @@ class Origin:
     call_id: str
     task: str | None
     by_undo: bool = False
+    redone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class FileChanges:
             made_folders=territory.missing_folders(place),
             after_sha256=new.sha256,
         )
-        with self.keeping(change):
+        with self.keeping(change), self._kept.turn():
+            territory.refuse_git_layout(place)
             commit()
             with making_folders(territory, place) as parent:
                 try:
@@ -145,6 +147,7 @@ class FileChanges:
                     change = self._with_content(change, target)
                 pieces = target.chunks(lambda: None) if target is not None else iter(())
                 with self.keeping(change, pieces), self._kept.turn():
+                    territory.refuse_git_layout(destination)
                     commit()
                     _rename(territory, old, destination, replacing=target)
         return self._kept.is_on and change.content is not Content.omitted
@@ -198,6 +201,7 @@ def change_of(action: Action, place: Place, origin: Origin) -> Change:
         call_id=origin.call_id,
         task=origin.task,
         by_undo=origin.by_undo,
+        redone=origin.redone,
         action=action,
         root=str(place.root),
         parts=place.parts,
@@ -334,4 +338,4 @@ def _rename(territory: Territory, old: Parent, destination: Place, *, replacing:
 
 
 def _in_the_way(message: str, next_action: str) -> ToolError:
-    return ToolError(ErrorCode.EXECUTION_ERROR, message, next_action)
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, next_action, is_an_answer=True)

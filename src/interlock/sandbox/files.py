@@ -113,6 +113,7 @@ def _regular(descriptor: int, shown: str) -> OpenFile:
             ErrorCode.EXECUTION_ERROR,
             f"{shown} is not a regular file (a pipe, a socket or a device)",
             "Choose a regular file.",
+            is_an_answer=True,
         )
     return OpenFile(descriptor, status)
 

@@ -69,6 +69,7 @@ def refuse_closed(entry: Entry, needed: int, consequence: str) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"the account Interlock runs as has no permission for {entry.name} inside it; {consequence}",
             "Name something else, or tell the person.",
+            is_an_answer=True,
         )
 
 
@@ -78,4 +79,5 @@ def _refuse_depth(entry: Entry) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
             "Move its parts one by one, or tell the person.",
+            is_an_answer=True,
         )

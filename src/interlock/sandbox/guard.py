@@ -19,8 +19,9 @@ from pathlib import Path
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
+from interlock.sandbox import git_layout
 from interlock.sandbox.globs import Glob, expand_braces
-from interlock.sandbox.guard_memory import Key, Left, Memory, Scan
+from interlock.sandbox.guard_memory import Key, Left, Memory, Scan, Tell, tell_nobody
 from interlock.sandbox.guard_places import below, is_gone_since, is_missing_at, place_of
 from interlock.sandbox.guarded import (
     Budget,
@@ -33,8 +34,9 @@ from interlock.sandbox.guarded import (
     unless_later,
 )
 from interlock.sandbox.nested import folders_with
-from interlock.sandbox.paths import Access, Parent, Place, Territory
+from interlock.sandbox.paths import Access, Parent, Place, Territory, quoted
 from interlock.sandbox.profile import SandboxProfile
+from interlock.sandbox.protected import GIT_HEAD
 from interlock.sandbox.removal import remove_entry
 from interlock.sandbox.tree import Entry, walk
 
@@ -55,12 +57,12 @@ _MEMORY = Memory()
 _AFTERWARDS_NS = 10 * 10**9
 
 
-def share_memory(folder: Path) -> None:
+def share_memory(folder: Path, tell: Tell = tell_nobody) -> None:
     """With the commands of all processes that share this folder, which no command can reach.
 
-    What one of them left that was killed is put back now.
+    What one of them left that was killed is put back now, or before the next command, and `tell` is told.
     """
-    _MEMORY.share(folder)
+    _MEMORY.share(folder, tell)
     try:
         if _MEMORY.some_left():
             with _MEMORY.turn():
@@ -78,6 +80,7 @@ def _put_back_what_was_left() -> None:
             _log.error(
                 "protected_names_put_back", paths=told, reason="a process was killed with its command"
             )
+            _MEMORY.tell(told)
         _MEMORY.bury(left)
 
 
@@ -85,11 +88,15 @@ def _put_back_what_was_left() -> None:
 class _Remembered:
     """By place: the folders above protected names, the protected themselves, and what patterns found.
 
-    `tops` are the repositories inside. With one that was removed, its protected names may go.
+    `heads` are `.git/HEAD`, which git rewrites. `layouts` say which parts of a repository lay in a
+    directory itself. `tops` are the repositories inside. With one that was removed, its protected names
+    may go.
     """
 
     above: dict[Place, Snapshot | None] = field(default_factory=dict)
     protected: dict[Place, Snapshot | None] = field(default_factory=dict)
+    heads: dict[Place, Snapshot | None] = field(default_factory=dict)
+    layouts: list[Scan] = field(default_factory=list)
     scans: list[Scan] = field(default_factory=list)
     tops: list[Place] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
@@ -124,12 +131,16 @@ class ProtectedGuard:
             match key[0], left.values.get(key):
                 case "scan", Scan() as scan:
                     before.scans.append(scan)
+                case "layout", Scan() as scan:
+                    before.layouts.append(scan)
                 case "top", _:
                     before.tops.append(place)
                 case "above", snapshot:
                     before.above[place] = snapshot
                 case "protected", snapshot:
                     before.protected[place] = snapshot
+                case "head", snapshot:
+                    before.heads[place] = snapshot
         return guard
 
     def restore_left(self) -> list[str]:
@@ -146,6 +157,7 @@ class ProtectedGuard:
                 return
             _put_back_what_was_left()
             for base in self._bases:
+                self._remember_layout(base)
                 for parts in self._names:
                     self._remember_name(base, parts)
             for root in self._roots:
@@ -168,15 +180,26 @@ class ProtectedGuard:
 
     def _put_all_back(self, before: _Remembered, told: dict[str, None]) -> None:
         gone = [top.path for top in before.tops if is_missing_at(top)]
-        for places in (before.above, before.protected) if gone else ():
+        for places in (before.above, before.protected, before.heads) if gone else ():
             for place in [one for one in places if any(map(one.path.is_relative_to, gone))]:
                 del places[place]
         for place, above in before.above.items():
             self._try(told, place, above, _restore_above)
         for place, snapshot in before.protected.items():
             self._try(told, place, snapshot, put_back)
+        for place, snapshot in before.heads.items():
+            self._try(told, place, snapshot, _put_back_head)
+        for scan in before.layouts:
+            self._undo_layout(told, scan)
         for scan in before.scans:
             self._remove_new_matches(told, scan)
+
+    def _shown(self, place: Place) -> str:
+        """Whole for one that is gone: nobody knows from which folder its paths were meant."""
+        if self._until_ns is None:
+            return self._territory.shown(place)
+        whole = str(place.path)
+        return whole if whole.isprintable() else quoted(whole)
 
     # -- remembering --
 
@@ -185,6 +208,9 @@ class ProtectedGuard:
         plain = next((at for at, part in enumerate(parts) if _PATTERNED & set(part)), len(parts))
         for length in range(1, min(plain + 1, len(parts))):
             self._take(self._before.above, "above", self._place(base, parts[:length]))
+        if parts == GIT_HEAD:
+            self._take(self._before.heads, "head", self._place(base, parts))
+            return
         if plain == len(parts):
             self._take(self._before.protected, "protected", self._place(base, parts))
             return
@@ -198,9 +224,21 @@ class ProtectedGuard:
         self._before.scans.append(scan)
         if scan.found is None and plain:
             # In a folder of its own so many are nobody's, but of a command that wants to hide something.
-            raise _too_many(self._territory.shown(place))
+            raise _too_many(self._shown(place))
         for found in scan.found or ():
             self._take(self._before.protected, "protected", found)
+
+    def _remember_layout(self, base: Place) -> None:
+        """Which parts of a repository lie in the directory itself; where it is one, what git runs there."""
+        if not any(parts[0] == _REPOSITORY for parts in self._names):
+            return
+        key: Key = ("layout", base.asked)
+        scan: Scan = _MEMORY.take(key, lambda: Scan(base, "", _layout_in(base)), base)
+        self._before.keys.append(key)
+        self._before.layouts.append(scan)
+        if git_layout.is_repository({place.name for place in scan.found or ()}):
+            for name in git_layout.CONTROLS:
+                self._take(self._before.protected, "protected", self._place(base, (name,)))
 
     def _remember_nested(self, root: Path) -> None:
         """In the repositories inside. Names without a folder of their own are trusted only further up."""
@@ -214,6 +252,7 @@ class ProtectedGuard:
             self._before.tops.append(top)
             self._before.keys.append(("top", top.asked))
             _MEMORY.take(("top", top.asked), lambda: None, top)
+            self._remember_layout(base)
             for parts in self._names:
                 if parts[0] == first:
                     self._remember_name(base, parts)
@@ -282,10 +321,34 @@ class ProtectedGuard:
             return
         now = self._matches(scan.place, scan.pattern)
         if now is None:
-            told[f"{self._territory.shown(scan.place)}{NOT_PUT_BACK}"] = None
+            told[f"{self._shown(scan.place)}{NOT_PUT_BACK}"] = None
             return
         for place in sorted(now - scan.found, key=lambda place: place.parts):
             self._try(told, place, Snapshot(), put_back)
+
+    def _undo_layout(self, told: dict[str, None], scan: Scan) -> None:
+        """A directory that the command made a repository is none again: what came last is moved aside.
+
+        Not removed, for a person may have asked for that repository.
+        """
+        before, now = scan.found or frozenset(), _layout_in(scan.place)
+        if git_layout.is_repository({place.name for place in before}):
+            return
+        added = sorted(now - before, key=lambda place: git_layout.PARTS.index(place.name))
+        while git_layout.is_repository({place.name for place in now}):
+            place = added.pop(0)
+            now -= {place}
+            shown = self._shown(place)
+            try:
+                with self._territory.parent(place) as parent:
+                    changed_ns = os.stat(
+                        parent.name, dir_fd=parent.descriptor, follow_symlinks=False
+                    ).st_ctime_ns
+                    if self._until_ns is not None and changed_ns > self._until_ns:
+                        return
+                    told[f"{shown} (now {_move_aside(parent)})"] = None
+            except (OSError, ToolError):
+                told[f"{shown}{NOT_PUT_BACK}"] = None
 
     def _try(
         self,
@@ -299,7 +362,7 @@ class ProtectedGuard:
             return
         if self._until_ns is not None and is_gone_since(place, self._until_ns):
             return
-        shown = self._territory.shown(place)
+        shown = self._shown(place)
         if before is None:
             if self._look(place, is_above=True) is not None:
                 told[f"{shown}{NOT_PUT_BACK}"] = None
@@ -362,8 +425,7 @@ def _restore_above(parent: Parent, before: Snapshot) -> bool:
     if before.top.kind not in {"nothing", "folder"}:
         if now.kind == "folder":
             # It may hold what somebody needs.
-            aside = f"{parent.name}.{secrets.token_hex(4)}.replaced"
-            os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
+            _move_aside(parent)
         return put_back_top(parent, before)
     if now.kind == "folder":
         missing = before.top.mode & _OWNER_BITS & ~now.mode
@@ -372,3 +434,18 @@ def _restore_above(parent: Parent, before: Snapshot) -> bool:
         return False
     remove_entry(parent.descriptor, parent.name)
     return True
+
+
+def _put_back_head(parent: Parent, before: Snapshot) -> bool:
+    """`git switch` rewrites it. Only what git would not accept is undone."""
+    return not git_layout.is_head(parent.descriptor, parent.name) and put_back(parent, before)
+
+
+def _layout_in(base: Place) -> frozenset[Place]:
+    return frozenset(below(base, (name,)) for name in git_layout.parts_in(base.asked))
+
+
+def _move_aside(parent: Parent) -> str:
+    aside = f"{parent.name}.{secrets.token_hex(4)}.replaced"
+    os.rename(parent.name, aside, src_dir_fd=parent.descriptor, dst_dir_fd=parent.descriptor)
+    return aside

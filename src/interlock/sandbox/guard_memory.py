@@ -24,6 +24,8 @@ from interlock.sandbox.paths import Access, Place
 
 Key = tuple[str, ...]
 Value = Any
+# Of paths that were put back for a process that is gone.
+Tell = Callable[[list[str]], None]
 
 _SUFFIX = ".held"
 # Another release may write another form; it is passed over.
@@ -52,8 +54,13 @@ class Left:
     places: dict[Key, Place]
 
 
+def tell_nobody(_paths: list[str]) -> None:
+    """Where no log is."""
+
+
 class Memory:
     def __init__(self) -> None:
+        self.tell: Tell = tell_nobody
         self._lock = threading.RLock()
         self._folder: Path | None = None
         self._held: dict[Key, tuple[Value, int]] = {}
@@ -63,9 +70,10 @@ class Memory:
         self._file: _File | None = None
         self._pulse = _Pulse()
 
-    def share(self, folder: Path) -> None:
+    def share(self, folder: Path, tell: Tell = tell_nobody) -> None:
         """From now on with all processes that share this folder, which no command can reach."""
         with self._lock:
+            self.tell = tell
             if folder != self._folder:
                 self._folder = folder
                 self._forget_file()

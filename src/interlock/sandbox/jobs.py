@@ -34,7 +34,7 @@ class JobLimits:
 
     `processes` and `memory_bytes` are of the whole tree (threads count as processes, memory is what is not
     shared with a file); the supervisor looks some twenty times a second, so both may be passed for a
-    moment. (The kernel's own bound of processes counts all that an account runs, and root's not at all.)
+    moment. Where a control group can be made (`pids_cgroup.py`), the kernel holds `processes` itself.
     The others are the kernel's own and hold for each process: a fork's processor time begins anew.
     """
 

@@ -82,13 +82,15 @@ class Content(StrEnum):
 class Change:
     """One change of one file or folder. `parts` lie below `root`; after a move they are the new ones.
 
-    `by_undo` says that a person took something back; `call_id` is then the id of that undo.
+    `by_undo` says that a person took something back; `call_id` is then the id of that undo. `redone` says
+    that what was taken back was an undo: then the change is part of the work of its task again.
     """
 
     session_id: str
     call_id: str
     task: str | None = None
     by_undo: bool = False
+    redone: bool = False
     action: Action
     root: str
     parts: Sequence[str]
@@ -104,6 +106,11 @@ class Change:
     identity: Sequence[int] = ()
     content: Content = Content.nothing
     time_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    @property
+    def is_work(self) -> bool:
+        """Whether an undo of its session or task takes it back."""
+        return not self.by_undo or self.redone
 
     @property
     def path(self) -> str:
@@ -198,13 +205,14 @@ class KeptVersions:
     def find(self, identity: str, session_id: str | None = None) -> list[KeptEntry]:
         """The entries of a session, a task, a single call or an undo, newest first.
 
-        What an undo did is not part of the work of its session or task; it has an id of its own.
+        What an undo did is not part of the work of its session or task, unless it redid that work; it has
+        an id of its own.
         With a session it is a task of that session. Without one, the heads of all entries are read. Calls
         are named by models, and count only where nothing else has that name.
         """
         if session_id is not None:
             return [entry for entry in self.entries(session_id) if _is_of_task(entry.change, identity)]
-        of_session = [entry for entry in self.entries(identity) if not entry.change.by_undo]
+        of_session = [entry for entry in self.entries(identity) if entry.change.is_work]
         if of_session:
             return of_session
         found = [
@@ -217,6 +225,14 @@ class KeptVersions:
         by_undo = [entry for entry in found if entry.change.by_undo]
         found = of_task or by_undo or found
         return sorted(found, key=lambda entry: entry.file.name, reverse=True)
+
+    def find_undo(self, undo_id: str, task: str, session_id: str) -> list[KeptEntry]:
+        """What an undo of a task did, newest first."""
+        return [
+            entry
+            for entry in self.entries(session_id)
+            if entry.change.by_undo and entry.change.call_id == undo_id and _is_within(entry.change, task)
+        ]
 
     def forget(self, session_id: str) -> None:
         """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
@@ -277,9 +293,12 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_of_task(change: Change, identity: str) -> bool:
+    return change.is_work and _is_within(change, identity)
+
+
+def _is_within(change: Change, task: str) -> bool:
     """A task that was handed over is named after the one that did so, with a dot."""
-    is_within = change.task is not None and f"{change.task}.".startswith(f"{identity}.")
-    return is_within and not change.by_undo
+    return change.task is not None and f"{change.task}.".startswith(f"{task}.")
 
 
 def _folders(top: Path) -> list[Path]:

@@ -21,7 +21,7 @@ import os
 import resource
 import select
 
-from interlock.sandbox import landlock, process_tree, seccomp
+from interlock.sandbox import landlock, pids_cgroup, process_tree, seccomp
 from interlock.sandbox.order import receive, tell
 from interlock.sandbox.supervisor import (
     Shared,
@@ -30,6 +30,7 @@ from interlock.sandbox.supervisor import (
     become_subreaper,
     fork,
     reset_signals,
+    scope_signals,
 )
 from interlock.sandbox.syscalls import AUDIT_ARCH
 
@@ -74,7 +75,8 @@ class Launcher:
     def __init__(self, channel: _socket.socket, shared: Shared) -> None:
         self._channel = channel
         self._shared = shared
-        self._supervisors: dict[int, tuple[int, int]] = {}  # by the descriptor that tells of its end
+        # By the descriptor that tells of its end: its process, its key, its group.
+        self._supervisors: dict[int, tuple[int, int, pids_cgroup.Group | None]] = {}
         self._poll = select.poll()
         self._poll.register(channel, select.POLLIN)
         # The channel alone would not tell, if a fork of the server still held it.
@@ -87,7 +89,8 @@ class Launcher:
             while self._serve_some():
                 pass
         finally:
-            process_tree.kill_all(set(), {})
+            process_tree.kill_all(set(), {}, reaches_only_below=self._shared.reaches_only_below)
+            pids_cgroup.remove_own_groups(self._shared.cgroups)
 
     def _serve_some(self) -> bool:
         for descriptor, _events in self._poll.poll():
@@ -104,26 +107,29 @@ class Launcher:
 
     def _employ(self, key: int, channel: int) -> None:
         """A new supervisor for a channel. Where none can be made, the channel's end tells the server."""
+        group = pids_cgroup.new_group(self._shared.cgroups)
         try:
             pid = fork()
         except OSError:
             os.close(channel)
+            if group is not None:
+                group.remove()
             tell(self._channel, "gone", key)
             return
         if pid == 0:
-            self._work(channel)
+            self._work(channel, group)
         os.close(channel)
         end = os.pidfd_open(pid)
-        self._supervisors[end] = (pid, key)
+        self._supervisors[end] = (pid, key, group)
         self._poll.register(end, select.POLLIN)
 
-    def _work(self, channel: int) -> None:
+    def _work(self, channel: int, group: pids_cgroup.Group | None) -> None:
         """The forked side: never returns."""
         try:
             self._channel.close()
             for end in self._supervisors:
                 os.close(end)
-            Supervisor(_socket.socket(fileno=channel), self._shared).serve()
+            Supervisor(_socket.socket(fileno=channel), self._shared, group).serve()
         finally:
             os._exit(0)
 
@@ -131,8 +137,14 @@ class Launcher:
         """A supervisor has ended: in peace, or killed, and then its job's processes are ours now."""
         self._poll.unregister(end)
         os.close(end)
-        _pid, key = self._supervisors.pop(end)
-        process_tree.kill_all({pid for pid, _key in self._supervisors.values()}, {})
+        _pid, key, group = self._supervisors.pop(end)
+        process_tree.kill_all(
+            {pid for pid, _key, _group in self._supervisors.values()},
+            {},
+            reaches_only_below=self._shared.reaches_only_below,
+        )
+        if group is not None:
+            group.remove()
         tell(self._channel, "gone", key)
 
 
@@ -167,8 +179,9 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     _lower_limits()
     seccomp.enter(seccomp.prepared(seccomp.static_filter(machine)))
     _make_sure()
+    reaches_only_below = scope_signals()
     can_ask = _can_ask(filters[False, seccomp.JUDGE])
-    return Shared(rules, filters, judges_metadata=can_ask)
+    return Shared(rules, filters, judges_metadata=can_ask, reaches_only_below=reaches_only_below)
 
 
 def _rules(paths: list[bytes], rights: int) -> list[SystemRule]:

@@ -63,8 +63,9 @@ class Mounts:
 
     def add_protected(self, profile: SandboxProfile) -> None:
         """Names that exist and must not be written are read-only. The folders they need above them become
-        mounts of their own, which cannot be moved away. Nothing is made: what is missing stays missing."""
-        rules = protections(profile.protected_names)
+        mounts of their own, which cannot be moved away. Nothing is made: what is missing stays missing.
+        `.git/HEAD` is not mounted, for git could not replace it; the guard judges it afterwards."""
+        rules = tuple(rule for rule in protections(profile.protected_names) if not rule.git_rewrites)
         roots = {*profile.readable_roots, *profile.writable_roots}
         for root in profile.writable_roots if rules else ():
             outermost = min(

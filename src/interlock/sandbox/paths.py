@@ -17,6 +17,7 @@ from typing import TypeVar
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.records import dataclass
 from interlock.infra.text import quotable, visible
+from interlock.sandbox import git_layout
 from interlock.sandbox.canonical import resolved, resolved_above
 from interlock.sandbox.kernel import open_beneath
 from interlock.sandbox.profile import SandboxProfile
@@ -31,6 +32,9 @@ TRIES = 4
 _CHANGED = frozenset({errno.ELOOP, errno.EXDEV})
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
+
+# By the spelling that the most forgiving file system compares.
+_GIT_NAMES = {folded(name): name for name in (*git_layout.PARTS, *git_layout.CONTROLS)}
 
 # Parts of a path that are no names.
 _UNPLAIN = frozenset({"", ".", ".."})
@@ -209,6 +213,7 @@ class Territory:
                 "Write somewhere else, or tell the person.",
             )
         self._refuse_protected(place, ())
+        self.refuse_git_layout(place, is_removed=not place.follow)
 
     def _refuse_protected(self, place: Place, parts: tuple[str, ...]) -> None:
         if not self._protected:
@@ -227,6 +232,35 @@ class Territory:
                     "a program may run what is written there",
                     "Tell the person what should be changed; they can do it themselves.",
                 )
+
+    def refuse_git_layout(self, place: Place, *, is_removed: bool = False) -> None:
+        """What would make a directory a repository without a `.git`, or change what such a one runs.
+
+        Asked again in the turn in which it happens: somebody else may have made the other parts since.
+        With `is_removed` its parts stay too: without one it is no repository, and its config is free.
+        """
+        if not any(rule.first == ".git" for rule in self._protected):
+            return
+        for depth, part in enumerate(place.parts):
+            name = _GIT_NAMES.get(folded(part))
+            if name is None:
+                continue
+            above = place.root.joinpath(*place.parts[:depth])
+            there = git_layout.parts_in(str(above))
+            if git_layout.is_repository(there):
+                is_part = is_removed and depth == len(place.parts) - 1
+                if name not in git_layout.CONTROLS and not is_part:
+                    continue
+                reason = f"is part of the git repository {visible(str(above))}: git obeys what is there"
+            elif git_layout.is_repository(there | {name}):
+                reason = f"would make {visible(str(above))} a git repository, whose config git obeys"
+            else:
+                continue
+            raise ToolError(
+                ErrorCode.PATH_DENIED,
+                f"{self.shown(place)} {reason}",
+                "Use another name, or tell the person; they can do it themselves.",
+            )
 
     def _outside(self, asked: str) -> ToolError:
         opened = ", ".join(visible(str(root)) for root in self._profile.readable_roots[:5])

@@ -4,9 +4,11 @@ Orphans come to the nearest subreaper, so a subreaper's descendants are exactly 
 nothing of Interlock: it is loaded into the launcher.
 """
 
+import _thread
 import os
 import signal
 import time
+from collections.abc import Callable
 
 _WALL = 0x40000000  # also children that announce their end by another signal
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
@@ -43,18 +45,23 @@ def freeze(spared: set[int]) -> set[int]:
             return frozen
 
 
-def kill_all(spared: set[int], statuses: dict[int, int]) -> None:
+def kill_all(spared: set[int], statuses: dict[int, int], *, reaches_only_below: bool = False) -> None:
     """Kill every descendant but the spared, reap them, and return when there is none.
 
-    Stopping first is what beats a tree that forks and exits faster than it can be walked.
+    `reaches_only_below` says that this process can signal nothing but its descendants: then the kernel
+    kills them all in one call, during which none of them forks. Otherwise the tree is walked; stopping
+    first is what beats one that forks and exits faster than that.
     """
     pause = _SHORTEST_PAUSE
     while reap(statuses):
-        found = freeze(spared)
-        if not found and spared:
-            return
-        for pid in found:
-            send(pid, signal.SIGKILL)
+        if reaches_only_below and not spared:
+            send(-1, signal.SIGKILL)
+        else:
+            found = freeze(spared)
+            if not found and spared:
+                return
+            for pid in found:
+                send(pid, signal.SIGKILL)
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -79,25 +86,62 @@ def send(pid: int, number: int) -> None:
         return
 
 
-def count_tasks(limit: int | None, memory_bytes: int | None) -> tuple[int, int]:
-    """How many processes and threads there are below, and what memory they have to themselves.
+def count_tasks(limit: int | None, is_over: Callable[[], bool]) -> tuple[int, list[int]]:
+    """How many processes and threads there are below, and the processes, until the limit is passed.
 
-    What forks share counts for each of them at first; only where that is too much is it measured exactly.
+    Where a job has all processors busy, each of these questions may take a second: `is_over` ends it early.
     """
     tasks, pids = 0, []
     waiting, _ = children_of(os.getpid())
-    while waiting and (limit is None or tasks <= limit):
+    while waiting and (limit is None or tasks <= limit) and not is_over():
         pid = waiting.pop()
         below, threads = children_of(pid)
         waiting += below
         tasks += threads
         pids.append(pid)
-    if memory_bytes is None:
-        return tasks, 0
-    used = sum(_own_bytes(pid) for pid in pids)
-    if used > memory_bytes:
-        used = sum(_exact_bytes(pid) for pid in pids)
-    return tasks, used
+    return tasks, pids
+
+
+def own_bytes(pids: list[int], is_over: Callable[[], bool]) -> int:
+    """What memory processes have to themselves; what forks share counts for each of them."""
+    used = 0
+    for pid in pids:
+        if is_over():
+            return 0
+        used += _own_bytes(pid)
+    return used
+
+
+class Measurement:
+    """What memory processes really have, measured in a thread of its own.
+
+    The kernel answers only when a process is not in the middle of a fork, and a fork bomb always is: the
+    thread that waits for the answer cannot end it.
+    """
+
+    def __init__(self, pids: list[int]) -> None:
+        self.is_done = False
+        self.used_bytes = 0
+        _thread.start_new_thread(self._measure, (pids,))
+
+    def _measure(self, pids: list[int]) -> None:
+        try:
+            self.used_bytes = sum(_exact_bytes(pid) for pid in pids)
+        finally:
+            self.is_done = True
+
+    def wait(self) -> None:
+        """Of processes that are gone, there is nothing to wait for."""
+        while not self.is_done:
+            time.sleep(_SHORTEST_PAUSE)
+
+
+def begin_measurement(pids: list[int]) -> Measurement | None:
+    """None where the system has no thread for it now: to be tried again at the next look."""
+    try:
+        return Measurement(pids)
+    except RuntimeError:
+        return None
 
 
 # What is never shared: the tables by which memory is found, and pages that are set aside by their size.

@@ -6,15 +6,21 @@ from functools import lru_cache
 from interlock.infra.records import dataclass
 from interlock.sandbox.globs import ANY_DEPTH, Glob, expand_braces
 
+GIT_HEAD = (".git", "HEAD")
+
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """A protected name: where it is found in a path, and the folders it needs above it to be one."""
+    """A protected name: where it is found in a path, and the folders it needs above it to be one.
+
+    `git_rewrites` is True for `.git/HEAD`, which `git switch` in a command changes: its content is judged.
+    """
 
     name: str
     anywhere: Glob
     first: str | None
     above: frozenset[tuple[str, ...]]
+    git_rewrites: bool = False
 
     def covers(self, parts: tuple[str, ...]) -> bool:
         """Whether a path of folded names is it, lies in it, or stands where a folder above it belongs.
@@ -46,6 +52,7 @@ def _protection(name: str, pattern: str) -> Protection:
         anywhere=Glob("/".join((ANY_DEPTH, *parts, ANY_DEPTH)), ignore_case=True),
         first=parts[0] if plain else None,
         above=frozenset(tuple(parts[:count]) for count in range(1, min(plain + 1, len(parts)))),
+        git_rewrites=parts == [folded(part) for part in GIT_HEAD],
     )
 
 

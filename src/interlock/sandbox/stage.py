@@ -14,7 +14,7 @@ import errno
 import os
 import resource
 
-from interlock.sandbox import landlock, seccomp
+from interlock.sandbox import landlock, pids_cgroup, seccomp
 from interlock.sandbox.confined import Confinement, Fault, Start, become
 from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
 from interlock.sandbox.supervisor import NotStarted, become_subreaper, fork, reset_signals
@@ -36,6 +36,7 @@ class StageOrder(Order):
 
     is_confined: bool
     folder: Identity | None
+    has_group: bool
     mounted: list[Identity]
     metadata: str
 
@@ -62,6 +63,9 @@ class _Stage:
         self._order = order
         self._outputs, self._processes, self._rest = descriptors[:2], descriptors[2], descriptors[3:]
         self._entry = self._rest.pop(0) if order.has_stdin else None
+        # Of its control group: how it is entered, and how often that refused a process.
+        self._entrance = self._rest.pop(0) if order.has_group else None
+        self._refusals = self._rest.pop(0) if order.has_group else None
         self._fault = Fault()
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         # From the job before it executes: the descriptor by which its filter asks.
@@ -71,6 +75,8 @@ class _Stage:
     def run(self) -> None:
         order = self._order
         reset_signals()
+        if self._entrance is not None:
+            pids_cgroup.enter(self._entrance)
         _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if os.getpid() != _FIRST_PROCESS:
@@ -91,7 +97,11 @@ class _Stage:
             os.close(descriptor)
         if self._entry is not None:
             os.close(self._entry)
-        watch = Watch(self._channel, alive, self._questions, order, order.writable)
+        watch = Watch(
+            *(self._channel, alive, self._questions, order, order.writable),
+            reaches_only_below=parent == _FIRST_PROCESS,
+            refusals=self._refusals,
+        )
         self._report(*watch.until_the_end(pid))
 
     def _folder(self) -> int:

@@ -18,6 +18,7 @@ from dataclasses import field
 from pathlib import Path
 
 from interlock.infra.records import dataclass
+from interlock.sandbox import pids_cgroup
 from interlock.sandbox.jobs import Ended, EndReason, Job, SandboxUnavailable
 from interlock.sandbox.order import STOP, pack
 from interlock.sandbox.output import PipedChild
@@ -121,6 +122,7 @@ class StagedBackend(ABC):
         self._is_closed = False
         # A start holds the loop up for a moment, so many of them take turns with everything else.
         self._starting = asyncio.Lock()
+        self._groups = pids_cgroup.find_base()
 
     @abstractmethod
     def _plan(self, job: Job, opened: ExitStack) -> Plan:
@@ -155,7 +157,8 @@ class StagedBackend(ABC):
             stdin, stdin_end = _input(ours, theirs) if job.has_stdin else (None, None)
             try:
                 plan = await asyncio.to_thread(self._plan, job, theirs)
-                message, file = pack(job.order() | plan.order)
+                group = await asyncio.to_thread(self._bounded_group, job)
+                message, file = pack(job.order() | plan.order | {"has_group": group is not None})
             except NotPlanned as error:
                 ours.pop_all()
                 os.close(complaints)
@@ -164,6 +167,12 @@ class StagedBackend(ABC):
                 return child
             if file is not None:
                 theirs.callback(os.close, file)
+            ways = []
+            if group is not None:
+                ours.callback(group.remove)
+                ways = [group.entrance(), group.refusals()]
+                for way in ways:
+                    theirs.callback(os.close, way)
             if self._is_closed:
                 raise SandboxUnavailable("the sandbox is closed")
             channel, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -172,7 +181,13 @@ class StagedBackend(ABC):
             channel.settimeout(0)
             processes = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             theirs.callback(os.close, processes)
-            always = [stdout_end, stderr_end, processes, *([] if stdin_end is None else [stdin_end])]
+            always = [
+                stdout_end,
+                stderr_end,
+                processes,
+                *([] if stdin_end is None else [stdin_end]),
+                *ways,
+            ]
             folder = [job.folder] if plan.order["folder"] is None else []
             socket.send_fds(channel, [message], [*always, *folder, *([] if file is None else [file])])
             async with self._starting:
@@ -182,7 +197,15 @@ class StagedBackend(ABC):
         child.follow(process, channel, complaints)
         self._children.add(child)
         child.when_ended(lambda: self._children.discard(child))
+        if group is not None:
+            child.when_ended(group.remove)
         return child
+
+    def _bounded_group(self, job: Job) -> pids_cgroup.Group | None:
+        group = pids_cgroup.new_group(self._groups)
+        if group is not None:
+            group.bound(job.limits.processes)
+        return group
 
     async def _spawn(self, plan: Plan, channel: int, complaints: int) -> asyncio.subprocess.Process:
         words = ("-I", "-S", "-c", _CODE, str(channel), str(package().parent))

@@ -16,7 +16,7 @@ import select
 import signal
 import stat
 
-from interlock.sandbox import landlock, seccomp
+from interlock.sandbox import landlock, pids_cgroup, seccomp
 from interlock.sandbox.confined import Confinement, Fault, Start, become
 from interlock.sandbox.order import STOP, Order, receive, tell, tell_end, unpack
 from interlock.sandbox.watch import Watch
@@ -60,7 +60,10 @@ class SystemRule:
 
 
 class Shared:
-    """What the launcher prepared once, for all its supervisors: system rules, filters, descriptors."""
+    """What the launcher prepared once, for all its supervisors: system rules, filters, descriptors.
+
+    `reaches_only_below` says that the launcher can signal nothing but its descendants.
+    """
 
     def __init__(
         self,
@@ -68,10 +71,13 @@ class Shared:
         filters: dict[tuple[bool, str], seccomp.Prepared],
         *,
         judges_metadata: bool,
+        reaches_only_below: bool,
     ) -> None:
         self.rules = rules
         self.filters = filters
         self.judges_metadata = judges_metadata
+        self.reaches_only_below = reaches_only_below
+        self.cgroups = pids_cgroup.find_base()
         self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         # Readable when the launcher has died.
         self.launcher = os.pidfd_open(os.getpid())
@@ -99,15 +105,32 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def scope_signals() -> bool:
+    """Bind this process to signal nothing but its descendants, and say whether that holds: its parent has
+    the same account and could be signalled otherwise."""
+    landlock.scope_self()
+    try:
+        os.kill(os.getppid(), 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return False
+
+
 def become_subreaper() -> None:
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "subreaper")
 
 
 class Supervisor:
-    def __init__(self, channel: _socket.socket, shared: Shared) -> None:
+    """`group` bounds the processes of its jobs, where the system allows one."""
+
+    def __init__(self, channel: _socket.socket, shared: Shared, group: pids_cgroup.Group | None) -> None:
         self._channel = channel
         self._shared = shared
+        self._group = group
+        self._refusals = None if group is None else group.refusals()
         self._fault = Fault()
         self._pid = os.getpid()
         self._folders: list[bytes] = []
@@ -119,8 +142,10 @@ class Supervisor:
     def serve(self) -> None:
         """Until the server closes the channel, or the launcher dies."""
         become_subreaper()
+        if self._group is not None:
+            pids_cgroup.enter(self._group.entrance())
         # From here on it can signal its jobs and nobody else.
-        landlock.scope_self()
+        self._reaches_only_below = scope_signals()
         idle = select.poll()
         idle.register(self._channel, select.POLLIN)
         idle.register(self._shared.launcher, select.POLLIN)
@@ -145,7 +170,11 @@ class Supervisor:
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        watch = Watch(self._channel, self._shared.launcher, self._questions, order, self._folders)
+        watch = Watch(
+            *(self._channel, self._shared.launcher, self._questions, order, self._folders),
+            reaches_only_below=self._reaches_only_below,
+            refusals=self._refusals,
+        )
         reason, status = watch.until_the_end(main)
         self._is_over = watch.is_the_last
         self._report(reason, status)
@@ -162,6 +191,8 @@ class Supervisor:
         if len(descriptors) != _FOLDER_AND_OUTPUTS + order.has_stdin:
             raise NotStarted(errno.EMFILE, "receiving its descriptors")
         self._fault.clear()
+        if self._group is not None:
+            self._group.bound(order.max_tasks)
         ruleset = self._ruleset(order)
         metadata = seccomp.REFUSE
         if order.writable:

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +51,9 @@ class Undo:
     A change that is not there, because a crash prevented it or somebody took it back by hand, is done.
     """
 
-    def __init__(self, kept: KeptVersions) -> None:
+    def __init__(self, kept: KeptVersions, protected_names: tuple[str, ...]) -> None:
         self._kept = kept
+        self._protected_names = protected_names
         self._changes = FileChanges(kept)
 
     def take_back(
@@ -69,7 +70,10 @@ class Undo:
                     raise _LeftAlone("a later change of it was left")
                 if within is not None and not _are_open(touched, within):
                     raise _LeftAlone("it lies in a folder that is not opened any more")
-                self._take_back(entry, Origin(change.session_id, undo_id, change.task, by_undo=True))
+                redone = not change.is_work
+                self._take_back(
+                    entry, Origin(change.session_id, undo_id, change.task, by_undo=True, redone=redone)
+                )
             except (_LeftAlone, ToolError, OSError, ValueError, EOFError, tarfile.TarError) as error:
                 blocked |= touched
                 outcomes.append(Undone(change.path, change.action.value, _sentence(error)))
@@ -83,7 +87,7 @@ class Undo:
         if change.content is Content.omitted:
             raise _LeftAlone("what was there before was not kept")
         roots = tuple(dict.fromkeys(Path(root) for root in (change.root, change.from_root) if root))
-        territory = Territory(SandboxProfile(roots, roots))
+        territory = Territory(SandboxProfile(roots, roots, protected_names=self._protected_names))
         place = _place(change.root, change.parts)
         match change.action:
             case Action.created:
@@ -120,7 +124,7 @@ class Undo:
                     before_sha256=found,
                     after_sha256=change.before_sha256 or "",
                     origin=origin,
-                    commit=lambda: None,
+                    commit=lambda: territory.refuse_git_layout(place),
                 )
 
     def _bring_back(self, territory: Territory, place: Place, entry: KeptEntry, origin: Origin) -> None:
@@ -132,8 +136,10 @@ class Undo:
         new = replace(
             change_of(Action.created, place, origin), made_folders=territory.missing_folders(place)
         )
-        with making_folders(territory, place) as parent:
-            self._put_back(entry, parent, new)
+        with self._kept.turn():
+            territory.refuse_git_layout(place)
+            with making_folders(territory, place) as parent:
+                self._put_back(entry, parent, new)
 
     def _put_back(self, entry: KeptEntry, parent: Parent, new: Change) -> None:
         """Beside its place first, and then in it with one rename, once it is kept that it came back."""
@@ -172,12 +178,26 @@ class Undo:
                 new = replace(change_of(Action.created, place, origin), after_sha256=_write(entry, aside))
                 if not is_back:
                     self._rename(territory, place, source, origin)
-                with self._changes.keeping(new):
+                with self._changes.keeping(new), self._kept.turn():
+                    territory.refuse_git_layout(place)
                     rename_without_replacing(aside.descriptor, aside.name, parent.descriptor, parent.name)
                 settle(parent.descriptor)
 
     def _rename(self, territory: Territory, place: Place, source: Place, origin: Origin) -> None:
         self._changes.move(territory, place, source, overwrite=False, origin=origin, commit=lambda: None)
+
+
+def by_file(outcomes: Iterable[Undone]) -> list[Undone]:
+    """One outcome for each file, of outcomes in the order in which changes are taken back.
+
+    It is the reason why the file was left, or else what became of its oldest change.
+    """
+    files: dict[str, Undone] = {}
+    for outcome in outcomes:
+        later = files.pop(outcome.path, None)
+        shown = outcome if later is None or later.reason is None else later
+        files[shown.now_at] = shown
+    return list(files.values())
 
 
 def new_undo_id() -> str:

@@ -8,7 +8,7 @@ import os
 import select
 import time
 
-from interlock.sandbox import process_tree
+from interlock.sandbox import pids_cgroup, process_tree
 from interlock.sandbox.metadata import MetadataJudge
 from interlock.sandbox.order import Order, receive
 
@@ -17,7 +17,11 @@ _LINGER_LOOK_SECONDS = 0.005
 
 
 class Watch:
-    """`questions` brings the descriptor by which the job's filter asks about metadata, if it does."""
+    """`questions` brings the descriptor by which the job's filter asks about metadata, if it does.
+
+    `reaches_only_below` says that this process can signal nothing but what the job started. `refusals` is a
+    descriptor of the control group that they are in, if any.
+    """
 
     def __init__(
         self,
@@ -26,17 +30,27 @@ class Watch:
         questions: _socket.socket,
         order: Order,
         folders: list[bytes],
+        *,
+        reaches_only_below: bool = False,
+        refusals: int | None = None,
     ) -> None:
         self.is_the_last = False
+        self._reaches_only_below = reaches_only_below
+        self._refusals = refusals
+        self._refused_before = pids_cgroup.count_refused(refusals)
         self._channel = channel
         self._launcher = launcher
         self._questions = questions
         self._order = order
         self._folders = folders
         self._judge: MetadataJudge | None = None
+        self._measurement: process_tree.Measurement | None = None
+        self._told = select.poll()
         self._poll = select.poll()
         for descriptor in (channel.fileno(), launcher, questions.fileno()):
             self._poll.register(descriptor, select.POLLIN)
+        for descriptor in (channel.fileno(), launcher):
+            self._told.register(descriptor, select.POLLIN)
 
     def until_the_end(self, main: int) -> tuple[str, int]:
         """Why it ended, empty if by itself, and the main process's status."""
@@ -47,8 +61,12 @@ class Watch:
             reason = self._wait(end, statuses)
         finally:
             os.close(end)
-        process_tree.kill_all(set(), statuses)
+        process_tree.kill_all(set(), statuses, reaches_only_below=self._reaches_only_below)
+        if self._measurement is not None:
+            self._measurement.wait()
         self._forget_questions()
+        if not reason and self._was_refused_more():
+            reason = "too_many_processes"
         return reason, statuses[main]
 
     def _wait(self, end: int, statuses: dict[int, int]) -> str:
@@ -83,12 +101,33 @@ class Watch:
 
     def _over_limit(self) -> str:
         order = self._order
-        tasks, used_bytes = process_tree.count_tasks(order.max_tasks, order.max_memory_bytes)
+        if self._was_refused_more():
+            return "too_many_processes"
+        tasks, pids = process_tree.count_tasks(order.max_tasks, self._is_told)
         if order.max_tasks is not None and tasks > order.max_tasks:
             return "too_many_processes"
-        if order.max_memory_bytes is not None and used_bytes > order.max_memory_bytes:
-            return "too_much_memory"
-        return ""
+        return "too_much_memory" if self._is_too_large(pids, order.max_memory_bytes) else ""
+
+    def _is_too_large(self, pids: list[int], limit: int | None) -> bool:
+        """What seems too much is measured exactly, and judged when that is done."""
+        if limit is None:
+            return False
+        if self._measurement is None:
+            if process_tree.own_bytes(pids, self._is_told) > limit:
+                self._measurement = process_tree.begin_measurement(pids)
+            return False
+        if not self._measurement.is_done:
+            return False
+        used, self._measurement = self._measurement.used_bytes, None
+        return used > limit
+
+    def _was_refused_more(self) -> bool:
+        """Whether the kernel refused the job a process: one question, however many it has."""
+        return pids_cgroup.count_refused(self._refusals) > self._refused_before
+
+    def _is_told(self) -> bool:
+        """Whether the server wants something, or is gone."""
+        return bool(self._told.poll(0))
 
     # -- questions about metadata --
 

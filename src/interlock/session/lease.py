@@ -78,7 +78,12 @@ class SessionLeases:
         return None if taken is None else taken[0]
 
     async def take_and(
-        self, session_id: str, holder: str, begin: Callable[[Transaction], Result]
+        self,
+        session_id: str,
+        holder: str,
+        begin: Callable[[Transaction], Result],
+        *,
+        on_full_disk: bool = False,
     ) -> tuple[Lease, Result] | None:
         """The same, with what `begin` came to: it is part of the transaction that takes the session."""
 
@@ -92,7 +97,7 @@ class SessionLeases:
             return Lease(session_id, token, holder, self._seconds, tenure=Tenure(asked + self._seconds))
 
         asked = now()
-        taking = self._events.transact_through(session_id, work)
+        taking = self._events.transact_through(session_id, work, on_full_disk=on_full_disk)
         try:
             taken = await taking
         except asyncio.CancelledError:
@@ -153,10 +158,15 @@ class SessionLeases:
 
     @asynccontextmanager
     async def held_and(
-        self, session_id: str, holder: str, begin: Callable[[Transaction], Result]
+        self,
+        session_id: str,
+        holder: str,
+        begin: Callable[[Transaction], Result],
+        *,
+        on_full_disk: bool = False,
     ) -> AsyncIterator[tuple[Lease, Result]]:
         """The same, with what is begun in the transaction that takes it. The block may give it back."""
-        taken = await self.take_and(session_id, holder, begin)
+        taken = await self.take_and(session_id, holder, begin, on_full_disk=on_full_disk)
         if taken is None:
             raise SessionBusy(f"session {session_id} is being worked on by another process")
         lease = taken[0]

@@ -3,11 +3,10 @@
 There is no way to change a mode here. Everything doubtful about a mode is answered `chat_safe`.
 """
 
-import asyncio
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.config.modes import ToolMode
 from interlock.events.base import Event
@@ -22,23 +21,32 @@ from interlock.events.catalog import (
 from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Recorded, Scope
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, StoreError
+from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound
 from interlock.infra.logging import Log
 from interlock.infra.text import storable
-from interlock.infra.threads import WorkThreads
-from interlock.questions.rows import ERASE as ERASE_QUESTIONS
 from interlock.redaction.redactor import Redactor
 from interlock.session.messages import MessageDraft, draft_message, must_be_there
-from interlock.session.models import Message, Role, Session, SessionKind, session_of
+from interlock.session.models import (
+    EXEC,
+    TOOL_CALL,
+    Message,
+    Role,
+    Session,
+    SessionGroup,
+    SessionKind,
+    session_of,
+)
 from interlock.session.transcript import read_messages
 from interlock.store.database import Database
 from interlock.store.driver import Connection, Row
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = Log(__name__)
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 MAX_TITLE = 200
-HOUR_SECONDS = 3600.0
 
 INSERT_SESSION = """
 INSERT INTO sessions (id, kind, title, opened_by, created_us, mode, agent, model)
@@ -55,6 +63,8 @@ WHERE s.deleted_us IS NULL
 READ_SESSION = f"{_SESSION_COLUMNS} AND s.id = ?"
 LIST_SESSIONS = f"""
 {_SESSION_COLUMNS} AND (1 = ? OR s.archived_us IS NULL)
+    AND (? = 'all'
+        OR ? = CASE WHEN s.opened_by IN ('{EXEC}', '{TOOL_CALL}') THEN 'commands' ELSE 'chats' END)
 ORDER BY h.time_us DESC, h.stream DESC LIMIT ? OFFSET ?
 """
 
@@ -62,32 +72,19 @@ RENAME = "UPDATE sessions SET title = ? WHERE id = ?"
 PRESENT_MODEL = "SELECT model FROM sessions WHERE id = ? AND deleted_us IS NULL"
 STORE_MODEL = "UPDATE sessions SET model = ? WHERE id = ?"
 ARCHIVE = "UPDATE sessions SET archived_us = ? WHERE id = ?"
-DELETED = "SELECT id FROM sessions WHERE deleted_us IS NOT NULL"
-MARK_DELETED = "UPDATE sessions SET title = '', deleted_us = ? WHERE id = ?"
-ERASE_MESSAGES = "UPDATE messages SET content = NULL, tool_calls = NULL WHERE session_id = ?"
-# What it used stays: else a day's budget would begin anew with every session that is deleted.
-ERASE_PAYLOADS = """
-UPDATE events SET payload = NULL WHERE stream = ? AND seq < ? AND kind <> 'turn.completed'
-"""
-# What was to be done is not done any more; why something failed may say what was said.
-ERASE_TASKS = """
-UPDATE tasks SET reason = NULL, question_id = NULL,
-    status = CASE WHEN ended_us IS NULL THEN 'cancelled' ELSE status END, ended_us = coalesce(ended_us, ?)
-WHERE session_id = ?
-"""
-# What somebody has begun to answer in a chat.
-ERASE_BEGUN = "DELETE FROM telegram_questions WHERE session_id = ?"
-ERASE_RUNS = """
-UPDATE runs SET definition = NULL, input = NULL, reason = NULL, outcome = NULL,
-    status = CASE WHEN ended_us IS NULL THEN 'stopped' ELSE status END, ended_us = coalesce(ended_us, ?)
-WHERE session_id = ?
-"""
-ERASE_RUN_NODES = """
-UPDATE run_nodes SET outcome = NULL, summary = NULL, artifacts = NULL, reason = NULL,
-    status = CASE WHEN ended_us IS NULL THEN 'cancelled' ELSE status END, ended_us = coalesce(ended_us, ?)
-WHERE session_id = ?
-"""
-FENCE_OUT = "UPDATE session_leases SET token = token + 1, expires_ms = 0 WHERE session_id = ?"
+MARK_DELETED = "UPDATE sessions SET deleted_us = ? WHERE id = ?"
+
+
+def new_session_id() -> str:
+    return f"s_{secrets.token_hex(8)}"
+
+
+def read_sessions(
+    connection: Connection, group: SessionGroup, *, include_archived: bool, limit: int, offset: int = 0
+) -> list[Session]:
+    """Those of the group, the most recently used first."""
+    parameters = (1 if include_archived else 0, group.value, group.value, limit, offset)
+    return [session_of(row) for row in connection.query(LIST_SESSIONS, parameters)]
 
 
 class SessionManager:
@@ -99,11 +96,7 @@ class SessionManager:
         *,
         default_mode: ToolMode,
         open_modes: frozenset[ToolMode],
-        forgetting: Sequence[Callable[[str], None]] = (),
     ) -> None:
-        """Each of `forgetting` erases what it keeps of a session beside the store, or raises `OSError`."""
-        self._forgetting = forgetting
-        self._threads = WorkThreads("interlock-sessions")
         self._database = database
         self._events = log
         self._redactor = redactor
@@ -124,9 +117,26 @@ class SessionManager:
         model: str | None = None,
     ) -> Session:
         """A new conversation. Only a mode that is open in this process can be asked for."""
+        identity = session_id or new_session_id()
+        work = self.creating(
+            identity, opened_by=opened_by, kind=kind, title=title, mode=mode, agent=agent, model=model
+        )
+        return await self._events.transact(identity, work)
+
+    def creating(
+        self,
+        identity: str,
+        *,
+        opened_by: str,
+        kind: SessionKind = SessionKind.chat,
+        title: str = "",
+        mode: ToolMode | None = None,
+        agent: str | None = None,
+        model: str | None = None,
+    ) -> Callable[[Transaction], Session]:
+        """What creates a session, as a part of a transaction on its stream."""
         if agent is not None and kind is SessionKind.chat:
             kind = SessionKind.agent
-        identity = session_id or f"s_{secrets.token_hex(8)}"
         if not _ID.fullmatch(identity) or identity == SYSTEM_STREAM:
             raise PersonError(f"'{identity}' cannot be a session's id")
         first_mode = mode or self._default_mode
@@ -152,7 +162,7 @@ class SessionManager:
             )
             return session_of(transaction.connection.query(READ_SESSION, (identity,))[0])
 
-        return await self._events.transact(identity, work)
+        return work
 
     async def get(self, session_id: str) -> Session:
         rows = await self._database.glance(READ_SESSION, (session_id,))
@@ -161,13 +171,19 @@ class SessionManager:
         return session_of(rows[0])
 
     async def list_sessions(
-        self, *, include_archived: bool = False, limit: int = 100, offset: int = 0
+        self,
+        *,
+        group: SessionGroup = SessionGroup.chats,
+        include_archived: bool = False,
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[Session]:
         """Sessions by their last activity; archived ones only when asked for."""
-        rows = await self._database.read(
-            lambda db: db.query(LIST_SESSIONS, (1 if include_archived else 0, limit, offset))
+        return await self._database.read(
+            lambda db: read_sessions(
+                db, group, include_archived=include_archived, limit=limit, offset=offset
+            )
         )
-        return [session_of(row) for row in rows]
 
     async def rename(self, session_id: str, title: str, *, who: str) -> None:
         safe_title = self._title(title)
@@ -203,64 +219,18 @@ class SessionManager:
 
         await self._events.transact(session_id, work)
 
-    async def delete(self, session_id: str, *, who: str) -> None:
-        """Erase everything that was said, and what was kept of files. The chain still verifies."""
+    def deleting(self, session_id: str, *, who: str) -> Callable[[Transaction], None]:
+        """What hides a session, as a part of a transaction. Nothing of it is erased.
+
+        `TaskDesk.delete_session` cancels its tasks in the same transaction.
+        """
 
         def work(transaction: Transaction) -> None:
-            connection = transaction.connection
-            must_be_there(connection, session_id)
-            seq = transaction.next_seq()
-            connection.change(FENCE_OUT, (session_id,))
-            connection.change(MARK_DELETED, (now_us(), session_id))
-            connection.change(ERASE_MESSAGES, (session_id,))
-            connection.change(ERASE_QUESTIONS, (session_id,))
-            connection.change(ERASE_BEGUN, (session_id,))
-            for erase in (ERASE_TASKS, ERASE_RUNS, ERASE_RUN_NODES):
-                connection.change(erase, (now_us(), session_id))
-            connection.change(ERASE_PAYLOADS, (session_id, seq))
-            transaction.record(SessionDeleted(who=who, erased_through_seq=seq - 1))
-            transaction.close_stream()
+            must_be_there(transaction.connection, session_id)
+            transaction.connection.change(MARK_DELETED, (now_us(), session_id))
+            transaction.record(SessionDeleted(who=who))
 
-        await self._events.transact(session_id, work)
-        await self._threads.start(lambda: self._forget_files(session_id))
-
-    async def finish_deletions(self) -> None:
-        """Erase what is left of the files of deleted sessions.
-
-        Their rows go first: a process may have ended in between, something may have been in the way, or it
-        lies on another machine than the one where the session was deleted.
-        """
-        try:
-            rows = await self._database.read(lambda db: db.query(DELETED))
-        except StoreError as error:
-            _log.warning("deletions_not_finished", error=str(error))
-            return
-
-        def forget() -> None:
-            for (session_id,) in rows:
-                self._forget_files(session_id)
-
-        await self._threads.start(forget)
-
-    async def finish_deletions_hourly(self) -> None:
-        """Until it is cancelled."""
-        while True:
-            await asyncio.sleep(HOUR_SECONDS)
-            await self.finish_deletions()
-
-    def _forget_files(self, session_id: str) -> None:
-        for forget in self._forgetting:
-            try:
-                forget(session_id)
-            except OSError as error:
-                # Somebody wanted it gone, and believes so.
-                _log.error(
-                    "files_not_erased",
-                    session_id=session_id,
-                    path=str(error.filename or ""),
-                    error=error.strerror or str(error),
-                    next="it is tried again every hour while a worker runs, or remove it by hand",
-                )
+        return work
 
     # -- what was said --
 
@@ -275,7 +245,12 @@ class SessionManager:
         scope: Scope = NO_SCOPE,
         token: int | None = None,
     ) -> Message:
-        """Add to the transcript: numbered, fenced, and told by an event, all or nothing."""
+        """Add to the transcript: numbered, fenced, and told by an event, all or nothing.
+
+        Only the worker that holds a session adds to it after it was deleted.
+        """
+        if token is None:
+            await self.get(session_id)
         draft = self.draft(role, content, tool_calls=tool_calls, tool_call_id=tool_call_id)
         written = draft.draft(self._events, session_id, scope)
         recorded = await self._events.begin_drafts(session_id, written, token=token)

@@ -33,7 +33,6 @@ class MessageDraft:
 
     def write(self, transaction: Transaction, session_id: str, scope: Scope = NO_SCOPE) -> Message:
         """Number it, chain it and store it, within a transaction on the session's stream."""
-        must_be_there(transaction.connection, session_id)
         recorded = transaction.record(self._event(), scope)
         transaction.connection.change(INSERT_MESSAGE, self._row(session_id, recorded))
         return self.message(recorded.seq, recorded.time_us)

@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 
-from interlock.config.modes import ToolMode
+from interlock.config.modes import ToolMode, no_stricter_than
 from interlock.events.catalog import SessionModeChanged
 from interlock.events.log import EventLog, Transaction
 from interlock.infra.errors import ModeNotOpen, SessionNotFound
 
 PRESENT_MODE = "SELECT mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
 STORE_MODE = "UPDATE sessions SET mode = ? WHERE id = ?"
+# Their calls are judged by the mode of their row (wiring/authority.py).
+TIGHTEN_BEGUN_TASKS = """
+UPDATE tasks SET mode = ? WHERE session_id = ? AND mode IN ({others})
+    AND started_event IS NOT NULL AND status IN ('queued', 'running', 'waiting')
+"""
 
 
 class ModeSwitch:
@@ -17,7 +22,8 @@ class ModeSwitch:
         self._open_modes = open_modes | {ToolMode.chat_safe}
 
     async def switch(self, session_id: str, mode: ToolMode, *, who: str) -> ToolMode:
-        """Store the mode for the session's next task; a task that runs keeps the mode it began with."""
+        """Store the session's mode. A task that has begun never gets a looser mode than it has; any other
+        it gets at once, so that its next call is judged in it."""
         return await self._events.transact(session_id, self.switching(session_id, mode, who=who))
 
     def is_open(self, mode: ToolMode) -> bool:
@@ -39,6 +45,9 @@ class ModeSwitch:
             before = str(rows[0][0])
             if before != mode.value:
                 transaction.connection.change(STORE_MODE, (mode.value, session_id))
+                if others := [each.value for each in no_stricter_than(mode) if each is not mode]:
+                    statement = TIGHTEN_BEGUN_TASKS.format(others=", ".join("?" for _ in others))
+                    transaction.connection.change(statement, (mode.value, session_id, *others))
                 transaction.record(SessionModeChanged(who=who, from_mode=before, to_mode=mode.value))
             return mode
 

@@ -6,6 +6,8 @@ from typing import Any
 from interlock.infra.records import dataclass
 from interlock.store.driver import Row
 
+MAX_TITLE_FROM_WORDS = 60
+
 
 class SessionKind(StrEnum):
     """What the conversation is for. It shapes the prompt and is never a permission."""
@@ -13,6 +15,18 @@ class SessionKind(StrEnum):
     chat = "chat"
     agent = "agent"
     run = "run"
+
+
+class SessionGroup(StrEnum):
+    """Where a session is listed: with the conversations, or with what single commands made."""
+
+    chats = "chats"
+    commands = "commands"
+    all = "all"
+
+
+# What `Session.opened_by` says of a session that a single command made for itself.
+EXEC, TOOL_CALL = "exec", "tool call"
 
 
 class Role(StrEnum):
@@ -38,6 +52,10 @@ class Session:
     agent: str | None = None
     model: str | None = None
 
+    @property
+    def group(self) -> SessionGroup:
+        return SessionGroup.commands if self.opened_by in {EXEC, TOOL_CALL} else SessionGroup.chats
+
 
 def session_of(row: Row) -> Session:
     """From the columns of `SessionManager`'s statements."""
@@ -57,3 +75,9 @@ class Message:
     time_us: int
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
+
+
+def title_from(words: str) -> str:
+    """The title of a session that nobody named: the beginning of its first message, in one line."""
+    line = " ".join(words.split())
+    return line if len(line) <= MAX_TITLE_FROM_WORDS else f"{line[: MAX_TITLE_FROM_WORDS - 1]}…"

@@ -11,8 +11,8 @@ from interlock.infra.errors import PersonError
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.redaction.redactor import MARK
-from interlock.session.manager import LIST_SESSIONS
-from interlock.session.models import Session, session_of
+from interlock.session.manager import read_sessions
+from interlock.session.models import Session, SessionGroup
 from interlock.store.driver import Connection
 
 _SAID = """
@@ -94,9 +94,11 @@ def _matches(connection: Connection, wanted: _Wanted) -> Iterator[Match]:
 def _sessions(connection: Connection) -> Iterator[Session]:
     """Archived ones too. What was deleted is not there."""
     for offset in range(0, MAX_SESSIONS, _SESSIONS_AT_ONCE):
-        rows = connection.query(LIST_SESSIONS, (1, _SESSIONS_AT_ONCE, offset))
-        yield from map(session_of, rows)
-        if len(rows) < _SESSIONS_AT_ONCE:
+        found = read_sessions(
+            connection, SessionGroup.all, include_archived=True, limit=_SESSIONS_AT_ONCE, offset=offset
+        )
+        yield from found
+        if len(found) < _SESSIONS_AT_ONCE:
             return
 
 

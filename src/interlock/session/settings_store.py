@@ -82,6 +82,30 @@ class SettingsVersion:
     document: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class SettingsFault:
+    """One fault of a stored document. `path` names the field; where it is empty, the whole document."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class UnreadableSettings(InvalidSettings):
+    """A stored version cannot be read. `document` is the decoded JSON, or the text where it is not JSON."""
+
+    def __init__(self, version: int, document: Any, faults: Sequence[SettingsFault]) -> None:
+        self.version = version
+        self.document = document
+        self.faults = tuple(faults)
+        self.summary = f"version {version} of the stored settings cannot be read: " + "; ".join(
+            map(str, faults)
+        )
+        super().__init__(f"{self.summary}; see interlock settings show")
+
+
 class SettingsStore:
     def __init__(self, database: Database, log: EventLog, redactor: Redactor) -> None:
         self._database = database
@@ -164,7 +188,7 @@ def field_paths(settings: BaseModel | None = None) -> list[str]:
 
 
 def newest(connection: Connection) -> SettingsVersion:
-    """The settings that count; `InvalidSettings` where they cannot be understood."""
+    """The newest settings; `UnreadableSettings` where they cannot be read."""
     return _version(connection.query(NEWEST))
 
 
@@ -175,19 +199,26 @@ def _version(rows: Sequence[Row]) -> SettingsVersion:
     try:
         stored = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise InvalidSettings(f"version {version} of the stored settings is not JSON") from None
+        raise UnreadableSettings(version, text, [SettingsFault("", "it is not JSON")]) from None
     if not isinstance(stored, dict):
-        raise InvalidSettings(f"version {version} of the stored settings is not an object")
-    known = _validated(_filled(stored, to_document(StoredSettings())))
-    return SettingsVersion(version, known, stored)
+        raise UnreadableSettings(version, stored, [SettingsFault("", "it is not an object")])
+    faults: list[SettingsFault] = []
+    filled = _filled(stored, to_document(StoredSettings()), faults)
+    try:
+        settings = StoredSettings.model_validate(filled)
+    except ValidationError as error:
+        faults += _faults_of(error)
+    if faults:
+        raise UnreadableSettings(version, stored, faults)
+    return SettingsVersion(version, settings, stored)
 
 
 def _newest_or_closed(connection: Connection) -> tuple[SettingsVersion, Document]:
     """What an update builds on, and what was known of it, so that every field that is new is told."""
     try:
         present = newest(connection)
-    except InvalidSettings:
-        return SettingsVersion(connection.query(NEWEST)[0][0], CLOSED), {}
+    except UnreadableSettings as error:
+        return SettingsVersion(error.version, CLOSED), {}
     return present, to_document(present.settings)
 
 
@@ -200,15 +231,21 @@ def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
     return after
 
 
-def _filled(stored: Mapping[str, Any], defaults: Document, path: str = "") -> Document:
-    """A stored document with its gaps filled; fields of another version of Interlock are passed over."""
+def _filled(
+    stored: Mapping[str, Any], defaults: Document, faults: list[SettingsFault], path: str = ""
+) -> Document:
+    """A stored document with its gaps filled; fields of another version of Interlock are passed over.
+
+    A value where a group belongs is added to `faults`.
+    """
     filled: Document = {}
     for name, default in defaults.items():
         value = stored.get(name)
         if isinstance(default, dict):
             if value is not None and not isinstance(value, dict):
-                raise InvalidSettings(f"{path}{name}: it is a group of settings, and no object is stored")
-            filled[name] = _filled(value or {}, default, f"{path}{name}.")
+                faults.append(SettingsFault(f"{path}{name}", "it is a group of settings, not one value"))
+                value = None
+            filled[name] = _filled(value or {}, default, faults, f"{path}{name}.")
         else:
             filled[name] = default if value is None else value
     return filled
@@ -257,11 +294,14 @@ def _validated(document: Document) -> StoredSettings:
     try:
         return StoredSettings.model_validate(document)
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
-            for problem in error.errors(include_url=False, include_input=False)
-        ]
-        raise InvalidSettings("; ".join(problems)) from None
+        raise InvalidSettings("; ".join(map(str, _faults_of(error)))) from None
+
+
+def _faults_of(error: ValidationError) -> list[SettingsFault]:
+    return [
+        SettingsFault(".".join(str(step) for step in problem["loc"]), problem["msg"])
+        for problem in error.errors(include_url=False, include_input=False)
+    ]
 
 
 def leaves(document: Document, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,8 +8,6 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from interlock.infra.errors import BadUsage
 from interlock.infra.records import dataclass
 
@@ -17,8 +15,8 @@ if TYPE_CHECKING:
     from interlock.store.driver import Connection
 
 LAST_DENIAL = """
-SELECT payload FROM events WHERE stream = ? AND kind = 'tool_call.denied' AND payload IS NOT NULL
-ORDER BY seq DESC LIMIT 1
+SELECT facts, content FROM events WHERE stream = ? AND kind = 'tool_call.denied'
+    AND content IS NOT NULL ORDER BY seq DESC LIMIT 1
 """
 # One word behind the slash. /etc/hosts is none, and so a message that begins with a path stays one.
 _WRITTEN = re.compile(r"/(\w*)(?:\s+(.*))?", re.DOTALL)
@@ -84,5 +82,7 @@ def read_slash(words: str, place: Place) -> Written | None:
 
 def last_denial(connection: "Connection", session_id: str) -> dict[str, Any] | None:
     """What /why tells of: the newest refusal of the session, as the log has it."""
+    from interlock.events.catalog import merged
+
     rows = connection.query(LAST_DENIAL, (session_id,))
-    return dict(orjson.loads(rows[0][0])) if rows else None
+    return merged(*rows[0]) if rows else None

@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from interlock.infra.errors import (
     StoreAway,
     StoreError,
     StoreForeign,
+    StoreFull,
     StoreLocked,
     StoreTooNew,
     StoreUnwritable,
@@ -33,6 +34,7 @@ from interlock.store.driver import (
     SqliteConnection,
     file_refused,
 )
+from interlock.store.reserve import Reserve
 
 Result = TypeVar("Result")
 
@@ -44,6 +46,15 @@ FOREIGN_TRANSACTIONS = """
 SELECT 1 FROM events
 WHERE txid >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint) LIMIT 1
 """
+
+# Interlock 0.1 had this column, in a schema of the same number; `facts` and `content` took its place.
+IS_OF_0_1 = {
+    "sqlite": "SELECT 1 FROM pragma_table_info('events') WHERE name = 'payload'",
+    "postgresql": """
+SELECT 1 FROM information_schema.columns
+WHERE table_schema = current_schema() AND table_name = 'events' AND column_name = 'payload'
+""",
+}
 
 OLDEST_SQLITE = (3, 35, 0)
 SQLITE_HEADER = b"SQLite format 3\0"
@@ -85,8 +96,12 @@ class StoreConfig:
 class Database:
     """A store that was checked: reads from a few lent connections, in threads of their own."""
 
-    def __init__(self, config: StoreConfig, hold: "StoreHold | None" = None) -> None:
+    def __init__(
+        self, config: StoreConfig, hold: "StoreHold | None" = None, reserve: Reserve | None = None
+    ) -> None:
+        """`reserve` is None with PostgreSQL: a client cannot hold space on its server's disk."""
         self.config = config
+        self.reserve = reserve
         self._hold = hold
         self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         self._threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="interlock-reader")
@@ -165,6 +180,9 @@ class Database:
         self._threads.shutdown(wait=True)
         while not self._idle.empty():
             self._idle.get().close()
+        if self.reserve is not None:
+            with suppress(StoreError):
+                self.reserve.is_whole() or self.reserve.allocate()
         if self._hold is not None:
             self._hold.release()
 
@@ -206,13 +224,24 @@ def open_database(config: StoreConfig) -> Database:
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; Interlock needs 3.35")
     prepare_folder(config.path)
     hold = StoreHold(config.path, alone=False, patience_seconds=config.busy_timeout_seconds)
+    reserve = Reserve(config.path)
     try:
-        if stored_revision(config) != SCHEMA_REVISION:
+        reserve.allocate()
+        if _revision_on_full_disk(config, reserve) != SCHEMA_REVISION:
             _create_or_upgrade(config)
     except BaseException:
         hold.release()
         raise
-    return Database(config, hold)
+    return Database(config, hold, reserve)
+
+
+def _revision_on_full_disk(config: StoreConfig, reserve: Reserve) -> str | None:
+    """To open a store takes a little space, even to cancel something or to read."""
+    try:
+        return stored_revision(config)
+    except StoreFull:
+        reserve.release()
+        return stored_revision(config)
 
 
 def _create_or_upgrade(config: StoreConfig) -> None:
@@ -280,6 +309,12 @@ def stored_revision(config: StoreConfig) -> str | None:
             raise StoreForeign(f"{_name(config)} holds another program's tables; it was left untouched")
         rows = connection.query("SELECT version_num FROM alembic_version")
         revision = str(rows[0][0]) if len(rows) == 1 else ""
+        if connection.query(IS_OF_0_1[connection.dialect]):
+            new = "state folder (INTERLOCK_STATE_DIR)" if config.is_sqlite else "database (DATABASE_URL)"
+            raise StoreForeign(
+                f"{_name(config)} was made by Interlock 0.1, which this version cannot read; "
+                f"it was left untouched: start with a new {new}"
+            )
     finally:
         connection.close()
     if not re.fullmatch(r"\d{4}", revision):

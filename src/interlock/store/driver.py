@@ -201,6 +201,10 @@ class SqliteConnection(Connection):
         found = [str(row[0]) for row in self.query("PRAGMA quick_check(10)")]
         return [] if found == ["ok"] else found
 
+    def fold_wal(self) -> None:
+        """Take what is in the write-ahead file into the store; the file keeps its size."""
+        self.query("PRAGMA wal_checkpoint(PASSIVE)")
+
     def leave_wal(self) -> None:
         """Fold the write-ahead file back in. It fails while any other process has the file open."""
         self.query("PRAGMA journal_mode=DELETE")
@@ -217,11 +221,13 @@ class SqliteConnection(Connection):
             raise sqlite_error(error, target) from error
 
 
+_NO_SPACE = "has no space left to grow; nothing was written: free space on its disk"
+
 # By SQLite's primary result code: what it is called here, and what to say of the file.
 _SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
     sqlite3.SQLITE_BUSY: (StoreLocked, "is locked by another process; try again when it has finished"),
     sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again when it has finished"),
-    sqlite3.SQLITE_FULL: (StoreFull, "has no space left to grow; nothing was written"),
+    sqlite3.SQLITE_FULL: (StoreFull, _NO_SPACE),
     sqlite3.SQLITE_READONLY: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
     sqlite3.SQLITE_PERM: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
     sqlite3.SQLITE_NOTADB: (StoreForeign, "is not an Interlock database; it was left untouched"),
@@ -268,7 +274,7 @@ def _why_not_written(path: Path) -> StoreError:
     except OSError as error:
         return file_refused(error, path)
     if not disk.f_bavail or (disk.f_files and not disk.f_favail):
-        return StoreFull(f"{path} has no space left to grow; nothing was written")
+        return StoreFull(f"{path} {_NO_SPACE}")
     return StoreAway(f"{path}: the disk refuses to read or write it; see the system's own log")
 
 
@@ -393,7 +399,7 @@ def postgres_error(error: Exception) -> Exception:
     if state == "55P03":
         return StoreLocked(f"the database is locked by another process: {sentence}")
     if state == "53100":
-        return StoreFull(f"the database has no space left: {sentence}")
+        return StoreFull(f"the database has no space left; free space on its server's disk: {sentence}")
     is_connection = type(error).__name__ in {"OperationalError", "InterfaceError"} and state is None
     if is_connection or state in _AWAY_STATES or (state or "")[:2] in {"08", "58"}:
         return StoreAway(f"PostgreSQL: {sentence}")

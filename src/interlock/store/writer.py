@@ -13,13 +13,19 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from interlock.infra.errors import StoreAway, StoreError, StoreLocked
-from interlock.store.driver import Connection, RetryTransaction
+from interlock.infra.errors import StoreAway, StoreError, StoreFull, StoreLocked
+from interlock.infra.logging import Log
+from interlock.store.driver import Connection, RetryTransaction, SqliteConnection
+from interlock.store.reserve import Reserve
+
+_log = Log(__name__)
 
 MAX_GROUP = 1024
 MAX_RETRIES = 5
 # How long something waits at most for a commit to share, if nobody waits for it.
 PATIENCE_SECONDS = 0.05
+# Between the release of the reserve and the write another process may allocate it again.
+MAX_RELEASES = 3
 
 
 class SeenThrough(asyncio.Future[Any]):
@@ -33,17 +39,21 @@ class SeenThrough(asyncio.Future[Any]):
 
 
 class WriteUnit:
-    """One thing to be written, who waits for it, and what it came to: a result or an error of its own."""
+    """One thing to be written, who waits for it, and what it came to: a result or an error of its own.
 
-    __slots__ = ("error", "future", "is_seen_through", "loop", "result")
+    `on_full_disk`: it may use the store's reserve (`reserve.py`).
+    """
+
+    __slots__ = ("error", "future", "is_seen_through", "loop", "on_full_disk", "result")
 
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[Any]"
 
-    def __init__(self, *, is_seen_through: bool = False) -> None:
+    def __init__(self, *, is_seen_through: bool = False, on_full_disk: bool = False) -> None:
         self.result: Any = None
         self.error: Exception | None = None
         self.is_seen_through = is_seen_through
+        self.on_full_disk = on_full_disk
 
     def fail(self, error: Exception) -> None:
         self.result, self.error = None, error
@@ -66,8 +76,10 @@ class GroupCommitWriter(Generic[Unit]):
         apply: Callable[[Connection, Sequence[Unit]], None],
         forget: Callable[[], None],
         after: Callable[[Sequence[Unit]], None],
+        reserve: Reserve | None = None,
     ) -> None:
         """`after` is told of each group when it is durable or has failed, in the writer's thread."""
+        self._reserve = reserve
         self._connect = connect
         self._apply = apply
         self._forget = forget
@@ -136,7 +148,7 @@ class GroupCommitWriter(Generic[Unit]):
             group: list[Unit] = []
             open_for_more = self._gather(group)
             if group:
-                self._commit(group)
+                self._write(group)
                 self._after(group)
                 _settle_all(group)
         if self._connection is not None:
@@ -155,6 +167,49 @@ class GroupCommitWriter(Generic[Unit]):
             except queue.Empty:
                 return True
         return False
+
+    def _write(self, units: Sequence[Unit]) -> None:
+        """All of them together; on a full disk only those that may use the reserve, each by itself."""
+        reserve = self._reserve
+        if reserve is None:
+            self._commit(units)
+            return
+        try:
+            has_room = reserve.has_room() or self._allocate_again(reserve)
+        except StoreError as error:
+            for unit in units:
+                unit.fail(error)
+            return
+        if has_room:
+            self._commit(units)
+            if self._connection is not None:
+                reserve.grow_wal()
+            if not isinstance(units[0].error, StoreFull):
+                return
+        for unit in units:
+            if unit.on_full_disk:
+                self._commit_from_reserve(unit, reserve)
+            elif not has_room:
+                unit.fail(reserve.refusal())
+
+    def _commit_from_reserve(self, unit: Unit, reserve: Reserve) -> None:
+        for _ in range(MAX_RELEASES):
+            self._commit([unit])
+            if not isinstance(unit.error, StoreFull):
+                return
+            _log.warning("store_full", next="the reserve is used; free space on the disk of the store")
+            reserve.release()
+        self._commit([unit])
+
+    def _allocate_again(self, reserve: Reserve) -> bool:
+        if not reserve.is_due():
+            return False
+        # What was written from the reserve is in the write-ahead file, and need not stay there.
+        with suppress(StoreError):
+            self._connection = self._connection or self._connect()
+            if isinstance(self._connection, SqliteConnection):
+                self._connection.fold_wal()
+        return reserve.allocate() and reserve.has_room()
 
     def _commit(self, units: Sequence[Unit]) -> None:
         for attempt in range(MAX_RETRIES):

@@ -24,6 +24,7 @@ __all__ = [
     "ToolGroup",
     "ToolLimits",
     "ToolMode",
+    "policy_switches",
 ]
 
 
@@ -41,6 +42,8 @@ class Effect(StrEnum):
 
 # After a crash these may simply be done again.
 REPEATABLE = frozenset({Effect.read, Effect.tell})
+# Whatever has another effect can always be switched off by a policy.
+_NEEDS_NO_SWITCH = REPEATABLE | {Effect.ask}
 
 
 class PolicySwitch(StrEnum):
@@ -98,6 +101,10 @@ class BaseTool(ABC):
     @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
         """A JSON Schema of type object. Keys it does not name are refused."""
+
+    def limits_text(self, limits: ToolLimits) -> str:  # noqa: ARG002
+        """The limits of a call, in a sentence that ends the description that models are given."""
+        return ""
 
     @abstractmethod
     async def execute(self, prepared: Any, context: ToolContext) -> ToolResult:
@@ -159,10 +166,12 @@ class BaseTool(ABC):
 
     @property
     def effect(self) -> Effect:
+        """Undeclared, it counts as the most dangerous one."""
         return Effect.exec
 
     @property
     def switches(self) -> frozenset[PolicySwitch]:
+        """Without any, a tool that can change something falls under those of a command."""
         return frozenset()
 
     @property
@@ -199,3 +208,12 @@ class BaseTool(ABC):
     def mcp_server(self) -> str | None:
         """The MCP server that offers this tool, which the policy must list."""
         return None
+
+
+def policy_switches(tool: BaseTool) -> frozenset[PolicySwitch]:
+    """Every switch that turns this tool off."""
+    switches = tool.switches | ({PolicySwitch.mcp} if tool.mcp_server is not None else frozenset())
+    if not switches and tool.effect not in _NEEDS_NO_SWITCH:
+        switches = frozenset({PolicySwitch.shell})
+    # A command can do to files whatever the file tools can.
+    return switches | {PolicySwitch.fs} if PolicySwitch.shell in switches else switches

@@ -75,6 +75,13 @@ class FunctionTool(BaseTool):
         return self._modes
 
     @property
+    def why_no_mode(self) -> str:
+        return (
+            "No mode offers it: its author has to name some where it is defined, such as "
+            f'@tool(modes=["chat", "coding"], effect="read") above {self.name}. Go on without it.'
+        )
+
+    @property
     def effect(self) -> Effect:
         return self._effect
 

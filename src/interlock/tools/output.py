@@ -6,6 +6,10 @@ from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.base import ToolLimits
 
 
+def page_limits(limits: ToolLimits) -> str:
+    return f"A page shows at most {limits.max_output_lines} lines and {limits.max_output_bytes} bytes."
+
+
 @dataclass(frozen=True, slots=True)
 class Bounded:
     text: str
@@ -41,23 +45,37 @@ def _end_of_line(text: str, number: int) -> int:
 
 
 class LinePage:
-    """Lines of output, as many as may be shown. Secrets are taken out before anything is counted."""
+    """Lines of output, as many as may be shown. Secrets are taken out before anything is counted.
+
+    Of what the lines show of files, a page has at most as much as a call may read.
+    """
 
     def __init__(self, limits: ToolLimits, redactor: Redactor, *, max_lines: int | None = None) -> None:
         self._redactor = redactor
         self._max_lines = min(max_lines or limits.max_output_lines, limits.max_output_lines)
-        self._room = limits.max_output_bytes
+        self._room, self._file_room = limits.max_output_bytes, limits.max_read_bytes
         self._lines: list[str] = []
         self.truncated_lines = False
         self.truncated_bytes = False
         self.is_full = False
+        # Something secret was masked in one of the lines.
+        self.redacted = False
 
-    def add(self, line: str) -> bool:
-        """False when the page is full: the line belongs to the next one."""
+    def add(self, line: str, *, file_bytes: int = 0, redacted: bool = False) -> bool:
+        """False when the page is full: the line belongs to the next one.
+
+        `file_bytes`: how much of it is a file's content. `redacted`: it has masks already.
+        """
         if len(self._lines) >= self._max_lines:
             self.truncated_lines = self.is_full = True
             return False
-        safe = self._redactor.text(storable(line))
+        if file_bytes > self._file_room and self._lines:
+            self.truncated_bytes = self.is_full = True
+            return False
+        self._file_room -= file_bytes
+        clean = storable(line)
+        safe = self._redactor.text(clean)
+        redacted = redacted or safe != clean
         size = len(safe.encode("utf-8", "replace")) + 1
         if size > self._room:
             self.truncated_bytes = True
@@ -68,6 +86,7 @@ class LinePage:
             size = self._room
         self._room -= size
         self._lines.append(safe)
+        self.redacted = self.redacted or redacted
         return True
 
     def __len__(self) -> int:

@@ -8,12 +8,9 @@ from interlock.config.modes import ToolMode, parse_mode
 from interlock.infra.logging import Log
 from interlock.infra.records import dataclass
 from interlock.tools.arguments import ArgumentValidator, closed_schema
-from interlock.tools.base import BaseTool, Effect
+from interlock.tools.base import BaseTool, ToolLimits
 
 _log = Log(__name__)
-
-# What changes the world must be something a policy can switch off.
-_NEEDS_A_SWITCH = frozenset({Effect.write, Effect.exec, Effect.special})
 
 _NAME = re.compile(r"[a-z][a-zA-Z0-9_]{0,63}")
 _FOREIGN_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -48,8 +45,6 @@ class ToolRegistry:
                 raise ValueError(f"a tool named '{name}' is already registered")
         if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):
             raise ValueError(f"{tool.name} names a mode that does not exist")
-        if tool.allowed_modes and tool.effect in _NEEDS_A_SWITCH and not tool.switches:
-            raise ValueError(f"{tool.name} can change things and must name a policy switch")
         # A foreign schema was looked at before, and is shown as its server wrote it.
         is_own = tool.mcp_server is None
         schema = closed_schema(tool.parameters) if is_own else dict(tool.parameters)
@@ -134,8 +129,9 @@ class ToolRegistry:
         known = _mode(mode)
         return [entry.tool for entry in self if self.check_mode(entry.tool.name, known)]
 
-    def get_tools_schema(self, mode: ToolMode) -> list[dict[str, Any]]:
-        return [function_schema(self._tools[tool.name]) for tool in self.list_tools(mode)]
+    def get_tools_schema(self, mode: ToolMode, limits: ToolLimits | None = None) -> list[dict[str, Any]]:
+        """The tools of that mode as function schemas, with the limits that hold for their calls."""
+        return [_function_schema(self._tools[tool.name], limits) for tool in self.list_tools(mode)]
 
     def allowed_tool_names(self, mode: ToolMode) -> list[str]:
         """The names for that mode; a value that is no mode gets those of `chat_safe`."""
@@ -155,13 +151,13 @@ def _mode(value: object) -> ToolMode:
     return parse_mode(value)
 
 
-def function_schema(entry: RegisteredTool) -> dict[str, Any]:
-    """A tool in the form in which models are told of functions."""
+def _function_schema(entry: RegisteredTool, limits: ToolLimits | None = None) -> dict[str, Any]:
+    limits_text = entry.tool.limits_text(limits) if limits else ""
     return {
         "type": "function",
         "function": {
             "name": entry.tool.name,
-            "description": entry.tool.description,
+            "description": " ".join(filter(None, [entry.tool.description, limits_text])),
             "parameters": entry.schema,
         },
     }

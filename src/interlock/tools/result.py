@@ -18,7 +18,7 @@ class ToolFailure:
     mode: str
     message: str
     next_action: str
-    # The tool did its work: what it ran said no, as a test run or a search without a match does.
+    # The tool works: what it ran said no, as a test run does, or what it was asked for is not there.
     is_an_answer: bool = False
 
     @property
@@ -57,12 +57,16 @@ class ToolResult:
     truncated_bytes: bool = False
     next_page_cursor: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    # How many bytes of stdout the call itself asked for: up to the read limit they may be more than a page.
+    asked_bytes: int = 0
     # The open question this call now waits for: it has no outcome before somebody answered.
     question_id: str | None = None
     touched: tuple[FileTouch, ...] = ()
     # The tokens that models used for it, in and out, by the models' names: the caller's budget pays.
     used: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     failure: ToolFailure | None = None
+    # The tool itself masked something secret in it, before the runner looks for secrets.
+    redacted: bool = False
 
     @property
     def ok(self) -> bool:

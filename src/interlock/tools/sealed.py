@@ -58,11 +58,11 @@ class SealedArguments:
         return arguments
 
     def forget(self, session_id: str) -> None:
-        """Erase everything that was kept of a session that is deleted. Raises `OSError`."""
+        """Erase everything that was kept of a session. Raises `OSError`."""
         erase(self._folder_of(session_id))
 
     def forget_before(self, time_us: int) -> None:
-        """What is older goes, as the payloads of events do."""
+        """What is older goes, as the content of events does."""
         with suppress(FileNotFoundError):
             for folder in list(self._folder.iterdir()):
                 for path in list(folder.iterdir()):

@@ -68,11 +68,14 @@ def open_mcp(
     return McpDesk(ServerBook(database, log), hub, registry, redactor)
 
 
-def allowed_servers(situation: Situation, stored: ToolPolicy) -> frozenset[str]:
-    """Those that any agent could use. Who is not among them does not run on."""
+def allowed_servers(situation: Situation, stored: ToolPolicy) -> frozenset[str] | None:
+    """Those that any agent could use; None where the system lists none, so that agents' own lists hold.
+
+    A server that is not among them does not run on.
+    """
     # Asked before every turn: the rest of the policies need not be merged for it.
     merged = meet_mcp(situation.environment.mcp, stored.mcp)
-    return frozenset() if merged.enabled is False else merged.allowed_servers or frozenset()
+    return frozenset() if merged.enabled is False else merged.allowed_servers
 
 
 # -- what people do --
@@ -92,11 +95,12 @@ async def add(runtime: "Runtime", wish: Wish, *, who: str) -> Json:
 async def list_servers(runtime: "Runtime") -> Json:
     shelf = await runtime.mcp.book.shelf()
     servers = [await _server_json(runtime, known) for known in shelf.servers.values()]
-    return {"version": shelf.version, "servers": servers}
+    shown: Json = runtime.redactor.value({"version": shelf.version, "servers": servers})
+    return shown
 
 
 async def inspect(runtime: "Runtime", server_id: str, *, is_operator: bool) -> Json:
-    """Starts the server, if it does not run, and asks what it offers."""
+    """Start the server, if it does not run, and ask what it offers: in words that may quote its secrets."""
     (await runtime.mcp.book.shelf()).server(server_id)
     if closed := await _why_closed(runtime, server_id, is_operator=is_operator):
         raise ServerClosed(closed)
@@ -105,12 +109,16 @@ async def inspect(runtime: "Runtime", server_id: str, *, is_operator: bool) -> J
     except PersonError:
         raise
     except InterlockError as error:
-        raise ServerUnreachable(f"{server_id}: {error}") from error
-    return await _server_json(runtime, known) | {
-        "calls_itself": calls_itself,
-        "instructions": advice,
-        "offered": [tool_json(server_id, tool) for tool in known.tools.values()],
-    }
+        raise ServerUnreachable(runtime.redactor.text(f"{server_id}: {error}")) from error
+    shown: Json = runtime.redactor.value(
+        await _server_json(runtime, known)
+        | {
+            "calls_itself": calls_itself,
+            "instructions": advice,
+            "offered": [tool_json(server_id, tool) for tool in known.tools.values()],
+        }
+    )
+    return shown
 
 
 async def allow(
@@ -122,7 +130,8 @@ async def allow(
     found = await runtime.mcp.allow(server_id, tool, wish, who=who)
     known = (await runtime.mcp.book.shelf()).server(server_id)
     shown = tool_json(server_id, known.tools.get(found.name, found))
-    return {"tool": shown, "server": await _server_json(runtime, known)}
+    told: Json = runtime.redactor.value({"tool": shown, "server": await _server_json(runtime, known)})
+    return told
 
 
 async def remove(runtime: "Runtime", server_id: str, tool: str | None, *, who: str) -> Json:
@@ -176,10 +185,13 @@ async def _why_closed(runtime: "Runtime", server_id: str, *, is_operator: bool) 
     stored = (await runtime.stored_settings.current()).settings.tools.mcp
     if stored.enabled is False:
         return "MCP servers are switched off in the stored settings (tools.mcp.enabled)"
-    if server_id not in (stored.allowed_servers or ()):
-        # Where the operator listed servers and nobody narrowed that, the operator's list holds.
-        if stored.allowed_servers is None and ceiling.allowed_servers is not None:
-            return ""
+    if stored.allowed_servers is None:
+        # Where only one side lists servers, its list holds.
+        unlisted = (
+            f"no settings list {server_id} (tools.mcp.allowed_servers); only agents that list it use it"
+        )
+        return "" if ceiling.allowed_servers is not None else unlisted
+    if server_id not in stored.allowed_servers:
         return f"the stored settings do not list {server_id} (tools.mcp.allowed_servers)"
     return ""
 

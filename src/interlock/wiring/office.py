@@ -16,8 +16,8 @@ from interlock.agent.past import leftovers
 from interlock.agent.personas import AgentFolder
 from interlock.agent.prompt_builder import PromptBuilder
 from interlock.agent.workspace import WorkspaceFiles
-from interlock.config.modes import ToolMode
 from interlock.events.catalog import SYSTEM_STREAM
+from interlock.gates.verdict import SwitchWay
 from interlock.infra.records import dataclass
 from interlock.models.choose import DEMO
 from interlock.models.roster import ModelRoster
@@ -114,13 +114,18 @@ class Office:
         await self.models.close()
 
 
-def open_office(runtime: Runtime, *, someone_can_answer: bool = True) -> Office:
-    """`someone_can_answer`: whether questions of the agents here reach a person."""
+def open_office(
+    runtime: Runtime, *, someone_can_answer: bool = True, way: SwitchWay | None = None
+) -> Office:
+    """`someone_can_answer`: whether questions of the agents here reach a person.
+
+    `way` is how people who talk with this process switch a session's mode; None: they talk with others.
+    """
     settings = runtime.settings
     agents = AgentFolder(settings.workspace_dir / "agents", tool_names(runtime.registry))
     models = ModelRoster(settings)
     redact = runtime.redactor.text
-    circumstances = Circumstances(runtime, agents, models, someone_can_answer=someone_can_answer)
+    circumstances = Circumstances(runtime, agents, models, someone_can_answer=someone_can_answer, way=way)
     prompts = PromptBuilder(
         circumstances,
         WorkspaceFiles(settings.workspace_dir, redact),
@@ -175,6 +180,7 @@ def _agent_services(runtime: Runtime, prompts: PromptBuilder, models: ModelRoste
         limits=limits,
         prices=PriceTable.of(settings.control.prices, free=(DEMO,)),
         context_tokens=settings.context_tokens,
+        tool_choice=settings.tool_choice,
     )
 
 
@@ -199,8 +205,7 @@ def open_runs(runtime: Runtime, agents: AgentFolder, tasks: TaskDesk) -> RunDesk
 
 
 def _leftovers(connection: Connection, task: Task) -> Sequence[tuple[str, str]]:
-    mode = (task.mode or ToolMode.chat_safe).value
-    return leftovers(connection, task.session_id, task.message_seq, task.id, mode)
+    return leftovers(connection, task.session_id, task.message_seq, task.id, task.mode.value)
 
 
 def worker_name() -> str:

@@ -1,10 +1,12 @@
 """Every tool there is, with what it needs of the world."""
 
+import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from interlock.config.modes import ToolMode
 from interlock.infra.errors import ConfigurationError
 from interlock.memory.index import MemoryIndex
 from interlock.memory.notes import NoteFolder
@@ -51,6 +53,24 @@ def build_registry(
         memory or MemoryServices(None, None),
     )
     return registry
+
+
+def override_modes(registry: ToolRegistry, overrides: Mapping[str, frozenset[ToolMode]]) -> None:
+    """Apply the operator's TOOL_MODES. What names no tool, or would widen one, stops the start."""
+    overridden: set[str] = set()
+    for name, modes in overrides.items():
+        tool_name = registry.canonical_name(name)
+        if tool_name is None:
+            near = difflib.get_close_matches(name, tool_names(registry), n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigurationError(f"TOOL_MODES: there is no tool named '{name}'{meant}")
+        if tool_name in overridden:
+            raise ConfigurationError(f"TOOL_MODES: {tool_name} is named twice, once by an alias")
+        try:
+            registry.set_mode_override(tool_name, modes)
+        except ValueError as error:
+            raise ConfigurationError(f"TOOL_MODES: {error}") from None
+        overridden.add(tool_name)
 
 
 def tool_names(registry: ToolRegistry) -> frozenset[str]:

@@ -1,26 +1,27 @@
 """One process's Interlock: the store, the log, the gates, the tools. `office.py` has who works with it."""
 
+import asyncio
 import os
 import pwd
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Thread
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
-from interlock.events.catalog import SYSTEM_STREAM, SandboxProbed
+from interlock.events.catalog import SYSTEM_STREAM, ProtectedRestored, SandboxProbed, ToolsUnavailable
 from interlock.events.log import EventLog
 from interlock.events.retention import Retention
-from interlock.gates.authority import Authority, AuthorityCache
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
+from interlock.gates.authority import AuthorityCache
 from interlock.gates.runner import ToolRunner
 from interlock.gates.situation import Situation
-from interlock.infra.errors import ConfigurationError
-from interlock.infra.logging import redact_lines
+from interlock.infra.errors import ConfigurationError, InterlockError
+from interlock.infra.logging import Log, redact_lines
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.questions.desk import QuestionDesk
@@ -29,15 +30,18 @@ from interlock.redaction.redactor import Redactor
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.choice import Choice, choose_backend
 from interlock.sandbox.guard import share_memory
-from interlock.sandbox.jobs import JobLimits
+from interlock.sandbox.jobs import JobLimits, SandboxUnavailable
 from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.programs import BASH, RG, locate
+from interlock.sandbox.scratch import place_outside, remove_abandoned_directories
+from interlock.session.erasure import SessionEraser
 from interlock.session.lease import SessionLeases
 from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
-from interlock.session.settings_store import SettingsStore, SettingsVersion
+from interlock.session.settings_store import SettingsStore
 from interlock.store.database import Database, StoreConfig, open_database
 from interlock.store.lives import Lives
+from interlock.tools.base import BaseTool
 from interlock.tools.builtins import FileServices
 from interlock.tools.builtins.delegate import Delegation
 from interlock.tools.builtins.generate_image import ImageServices
@@ -50,9 +54,10 @@ from interlock.tools.registry import ToolRegistry
 from interlock.tools.sealed import SealedArguments
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
-from interlock.wiring.foreign import allowed_servers, open_mcp
-from interlock.wiring.registry import build_registry, memory_services
-from interlock.wiring.situation import NO_SANDBOX, situation_of
+from interlock.wiring.authority import AuthoritySource
+from interlock.wiring.foreign import open_mcp
+from interlock.wiring.registry import build_registry, memory_services, override_modes
+from interlock.wiring.situation import NO_SANDBOX, MissingNeed, missing_needs, situation_of
 from interlock.worker.local_wire import LocalWire
 from interlock.worker.queue import InProcessBell
 from interlock.worker.rows import SESSION_OF
@@ -62,19 +67,14 @@ from interlock.workflow.completing import RunBook
 if TYPE_CHECKING:
     from interlock.worker.nats_wire import Servers
 
-# What an Authority follows from, apart from its situation: the newest servers and the newest settings.
-# Before every turn they are looked at, so in one statement.
-STANDING = """
-SELECT (SELECT max(version) FROM mcp_changes), s.version, s.document
-FROM (SELECT max(version) AS newest FROM settings_versions) AS n
-LEFT JOIN settings_versions s ON s.version = n.newest
-"""
-
 __all__ = ["Runtime", "UndoReport", "open_runtime"]
 
-MAX_COMPILED = 256
 # All output of commands that is kept to be paged, of all sessions together.
 MAX_OUTPUT_BYTES = 256 * 1024 * 1024
+# Of what a process that was killed left, as many paths are recorded.
+MAX_RESTORED_TOLD = 50
+
+_log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class Runtime:
     wire: Wire
     bell: InProcessBell
     sessions: SessionManager
+    eraser: SessionEraser
     # Which of the processes live that share an SQLite store.
     lives: Lives | None
     leases: SessionLeases
@@ -103,6 +104,8 @@ class Runtime:
     mcp: McpDesk
     registry: ToolRegistry
     authorities: AuthorityCache
+    # What may be done now: `await runtime.authority(mode)`.
+    authority: AuthoritySource
     runner: ToolRunner
     # What calls were given where the log masks it.
     sealed: SealedArguments
@@ -110,48 +113,6 @@ class Runtime:
     situation: Situation
     # None: what was said and done is kept for ever.
     retention: Retention | None = None
-    # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
-    _compiled: dict[tuple[Any, ...], "_Compiled"] = field(default_factory=dict)
-
-    async def authority(
-        self,
-        mode: ToolMode,
-        *,
-        agent: ToolPolicy = NO_RESTRICTION,
-        node: ToolPolicy = NO_RESTRICTION,
-        open_modes: frozenset[ToolMode] | None = None,
-        someone_can_answer: bool = True,
-        offered: frozenset[str] = frozenset(),
-    ) -> Authority:
-        """What may be done in that mode now, under the newest stored settings.
-
-        `offered` is what the task brings along that not every task has.
-        """
-        servers, *settings = (await self.database.glance(STANDING))[0]
-        stored = self.stored_settings.of([tuple(settings)] if settings[0] is not None else [])
-        await self.mcp.refresh(allowed_servers(self.situation, stored.settings.tools), newest=servers or 0)
-        asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered)
-        known = self._compiled.get(asked)
-        version = self.registry.version
-        if known is not None and known.stored is stored and known.registry_version == version:
-            return known.authority
-        here = self.situation.capabilities.offering(offered)
-        if not someone_can_answer:
-            here = here.without("person", "nobody is there to answer")
-        situation = replace(
-            self.situation,
-            mode=mode,
-            open_modes=self.situation.open_modes if open_modes is None else open_modes,
-            settings=stored.settings.tools,
-            agent=agent,
-            node=node,
-            capabilities=here,
-        )
-        authority = self.authorities.get(situation)
-        if len(self._compiled) >= MAX_COMPILED:
-            self._compiled.clear()
-        self._compiled[asked] = _Compiled(stored, version, agent, node, authority)
-        return authority
 
     async def close(self) -> None:
         await self.mcp.close()
@@ -172,17 +133,6 @@ class Places(NamedTuple):
     sealed: SealedArguments
     sandbox: Choice
     roots: tuple[Path, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """It keeps the policies that it is known by alive, so that no other can take their place."""
-
-    stored: SettingsVersion
-    registry_version: int
-    agent: ToolPolicy
-    node: ToolPolicy
-    authority: Authority
 
 
 async def chosen_sandbox(
@@ -222,40 +172,53 @@ def open_runtime(
     opened: Iterable[ToolMode] = (),
     roots: tuple[Path, ...] | None = None,
     sandbox: Choice = NO_SANDBOX,
+    tools: Iterable[BaseTool] = (),
 ) -> Runtime:
-    """Build everything. `opened` and `roots` are what the local operator said on the command line."""
+    """Build everything. `opened` and `roots` are what the local operator said on the command line.
+
+    `tools` are those of a program that embeds the gates.
+    """
     _refuse_precious(settings, roots or ())
     redactor = redactor_for(settings)
     redact_lines(redactor.value)
     database = open_database(store_config(settings))
     log = EventLog(database, redactor)
-    lives = _lives(database.config)
     open_modes = settings.session.open_modes | frozenset(opened)
     wire = _wire(settings)
     bell = InProcessBell(wire)
     questions = QuestionDesk(database, log, redactor, bell.ring)
     folders = roots or settings.tool.allowed_roots
-    kept, outputs, sealed, *_ = places = _places(settings, sandbox, folders or ())
-    forgetting = (kept.forget, outputs.forget, sealed.forget)
+    kept, outputs, sealed, *_ = places = _places(settings, log, sandbox, folders or ())
     runs, delegation = RunBook(database, log, redactor), Delegation()
-    registry = _tools(settings, database, redactor, questions, places, runs, delegation)
+    try:
+        registry = _tools(settings, database, redactor, questions, places, runs, delegation, log, tools)
+    except BaseException:
+        log.close()
+        database.close()
+        raise
+    lives = _lives(database.config)
     situation = situation_of(settings, open_modes, folders, sandbox)
     walls = Walls(None if sandbox is NO_SANDBOX else sandbox, lambda: chosen_sandbox(settings, roots))
+    mcp = open_mcp(settings, database, log, redactor, registry, situation, walls)
+    stored_settings, authorities = SettingsStore(database, log, redactor), AuthorityCache(registry)
+    authority = AuthoritySource(database, stored_settings, mcp, registry, authorities, situation)
     return Runtime(
         *(settings, database, redactor, log, wire, bell),
-        sessions=_sessions(settings, database, log, redactor, open_modes, forgetting),
+        sessions=_sessions(settings, database, log, redactor, open_modes),
+        eraser=SessionEraser(database, log, (kept.forget, outputs.forget, sealed.forget)),
         lives=lives,
         leases=SessionLeases(log, seconds=settings.session.lease_seconds, lives=lives),
         mode_switch=ModeSwitch(log, open_modes=open_modes),
-        stored_settings=SettingsStore(database, log, redactor),
+        stored_settings=stored_settings,
         questions=questions,
-        undo=_undo_desk(kept, database, log),
+        undo=_undo_desk(settings, kept, database, log),
         runs=runs,
         delegation=delegation,
-        mcp=open_mcp(settings, database, log, redactor, registry, situation, walls),
+        mcp=mcp,
         registry=registry,
-        authorities=AuthorityCache(registry),
-        runner=ToolRunner(registry, log, redactor, sealed),
+        authorities=authorities,
+        authority=authority,
+        runner=ToolRunner(registry, log, redactor, sealed, authority),
         sealed=sealed,
         sandbox=sandbox,
         situation=situation,
@@ -263,15 +226,37 @@ def open_runtime(
     )
 
 
-def _places(settings: Settings, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
-    share_memory(settings.state_dir / "guard")
+def _places(settings: Settings, log: EventLog, sandbox: Choice, roots: tuple[Path, ...]) -> Places:
+    share_memory(settings.state_dir / "guard", lambda paths: _record_put_back(log, paths))
+    outputs = KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES)
+    # Not waited for: a command may have left very much.
+    Thread(target=_remove_abandoned, args=(outputs, roots), name="interlock-abandoned", daemon=True).start()
     return Places(
         KeptVersions(settings.state_dir / "kept", max_bytes=settings.tool.kept_bytes),
-        KeptOutputs(settings.state_dir / "outputs", max_bytes=MAX_OUTPUT_BYTES),
+        outputs,
         SealedArguments(settings.state_dir / "sealed"),
         sandbox,
         roots,
     )
+
+
+def _record_put_back(log: EventLog, paths: list[str]) -> None:
+    """On disk when it returns. It comes in any thread, also in that of the loop: so in one of its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    event = ProtectedRestored(paths=paths[:MAX_RESTORED_TOLD])
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, log.append(SYSTEM_STREAM, event)).result()
+    except InterlockError as error:
+        _log.error("protected_names_not_recorded", error=str(error))
+
+
+def _remove_abandoned(outputs: KeptOutputs, roots: tuple[Path, ...]) -> None:
+    """What the commands of processes that were killed left behind."""
+    outputs.remove_abandoned()
+    with suppress(SandboxUnavailable):
+        remove_abandoned_directories(place_outside(roots))
 
 
 def _lives(config: StoreConfig) -> Lives | None:
@@ -279,12 +264,16 @@ def _lives(config: StoreConfig) -> Lives | None:
     return Lives(config.path.with_name(f"{config.path.name}.lives")) if config.is_sqlite else None
 
 
-def _undo_desk(kept: KeptVersions, database: Database, log: EventLog) -> UndoDesk:
+def _undo_desk(settings: Settings, kept: KeptVersions, database: Database, log: EventLog) -> UndoDesk:
     async def session_of(task_id: str) -> str | None:
         rows = await database.read(lambda db: db.query(SESSION_OF, (storable(task_id),)))
         return str(rows[0][0]) if rows else None
 
-    return UndoDesk(kept, log, session_of, has_other_machines=database.dialect != "sqlite")
+    return UndoDesk(
+        *(kept, log, session_of),
+        protected_names=settings.tool.protected_names,
+        has_other_machines=database.dialect != "sqlite",
+    )
 
 
 def _wire(settings: Settings) -> Wire:
@@ -322,11 +311,13 @@ def _tools(
     places: Places,
     runs: RunBook,
     delegation: Delegation,
+    log: EventLog,
+    own: Iterable[BaseTool],
 ) -> ToolRegistry:
     desk = WritingDesk(FileChanges(places.kept), SeenFiles(database.reading))
     bash, rg = (locate(program, places.roots) for program in (BASH, RG))
-    shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits())
-    return build_registry(
+    shell = ShellServices(places.sandbox.backend, bash, redactor, places.outputs, JobLimits(), log)
+    registry = build_registry(
         questions,
         FileServices(redactor, desk, rg),
         shell,
@@ -335,6 +326,10 @@ def _tools(
         runs,
         delegation,
     )
+    for tool in own:
+        registry.register(tool)
+    override_modes(registry, settings.tool.mode_overrides)
+    return registry
 
 
 def _retention(
@@ -357,19 +352,28 @@ async def record_probes(runtime: Runtime) -> None:
         await runtime.log.append(SYSTEM_STREAM, event)
 
 
+async def record_missing_needs(runtime: Runtime) -> list[MissingNeed]:
+    """Record what this machine lacks for tools; `UnreadableSettings` where no tool is offered anyway."""
+    stored = await runtime.stored_settings.current()
+    situation = replace(runtime.situation, settings=stored.settings.tools)
+    missing = missing_needs(runtime.authorities, situation)
+    for need, reason, tools in missing:
+        event = ToolsUnavailable(need=need, reason=reason, tools=list(tools), pid=os.getpid())
+        await runtime.log.append(SYSTEM_STREAM, event)
+    return missing
+
+
 def _sessions(
     settings: Settings,
     database: Database,
     log: EventLog,
     redactor: Redactor,
     open_modes: frozenset[ToolMode],
-    forgetting: tuple[Callable[[str], None], ...],
 ) -> SessionManager:
     return SessionManager(
         *(database, log, redactor),
         default_mode=ToolMode(settings.session.default_mode),
         open_modes=open_modes,
-        forgetting=forgetting,
     )
 
 

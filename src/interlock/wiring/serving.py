@@ -7,6 +7,7 @@ from interlock.agent.budget import PriceTable
 from interlock.config.modes import ToolMode
 from interlock.following.hub import Hub, Telling
 from interlock.gates.policy import ToolPolicy
+from interlock.gates.verdict import SwitchWay
 from interlock.gateway.app import Gateway, script_hashes
 from interlock.gateway.connection import SocketLimits
 from interlock.gateway.doors import DoorPolicy, Doors
@@ -74,11 +75,16 @@ def _services(office: Office) -> Services:
     async def explain(
         tool: str, mode: ToolMode, args: str | None, agent: ToolPolicy, session_id: str
     ) -> dict[str, Any]:
-        return await views.explain(runtime, tool, mode, args, agent=agent, session_id=session_id)
+        return await views.explain(
+            runtime, tool, mode, args, agent=agent, session_id=session_id, way=SwitchWay.page
+        )
 
-    async def undo(task_id: str, who: str) -> dict[str, Any]:
+    async def undo(task_id: str, undo_id: str | None, who: str) -> dict[str, Any]:
         opened = runtime.situation.capabilities.roots
-        report = await runtime.undo.take_back(task_id, who=who, within=opened)
+        if undo_id is None:
+            report = await runtime.undo.take_back(task_id, who=who, within=opened)
+        else:
+            report = await runtime.undo.redo(task_id, undo_id, who=who, within=opened)
         return {
             "undo_id": report.undo_id,
             "restored": [outcome.now_at for outcome in report.outcomes if outcome.reason is None],

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from interlock.config.endpoints import ImageEndpoint, image_endpoint
 from interlock.config.modes import ToolMode
 from interlock.config.settings import PROTECTED_NAMES, Settings, ToolSettings
+from interlock.gates.authority import AuthorityCache
 from interlock.gates.policy import FsPolicy, ImagePolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
 from interlock.gates.situation import CallLimits, Capabilities, Situation
+from interlock.gates.verdict import Denied, Layer
 from interlock.sandbox.choice import Choice
 from interlock.sandbox.programs import PROGRAMS, locate
 from interlock.tools.builtins.complete_step import NEED as STEP
@@ -104,6 +107,46 @@ def capabilities(
         protected_names=protected_names,
         sandbox=sandbox.backend.name if sandbox.backend is not None else "none",
     )
+
+
+class MissingNeed(NamedTuple):
+    """What this machine lacks, why, and the tools that could otherwise be used in a mode that is open."""
+
+    need: str
+    reason: str
+    tools: tuple[str, ...]
+
+
+def missing_needs(authorities: AuthorityCache, situation: Situation) -> list[MissingNeed]:
+    """The programs and the sandbox that are missing here, each with the tools that cannot be used.
+
+    A missing program is named for every tool that no policy denies, the sandbox only for tools that could
+    be used otherwise: it is looked for only where something is open. What the operator left out by choice
+    (an endpoint, TOOL_SANDBOX=off) is not missing.
+    """
+    here = situation.capabilities
+    missing = {
+        need: reason
+        for need, reason in here.missing_reasons
+        if need == "sandbox" or need.startswith("program:")
+    }
+    tools: dict[str, set[str]] = {need: set() for need in missing}
+    for mode in ToolMode if missing else ():
+        authority = authorities.get(replace(situation, mode=mode, open_modes=frozenset(ToolMode)))
+        for name, verdict in authority.verdicts.items():
+            if not isinstance(verdict, Denied) or verdict.layer is not Layer.capability:
+                continue
+            # Without a sandbox there are no walls either.
+            needs = authority.entries[name].tool.needs - here.present - {"sandbox:walls"}
+            usable_otherwise = mode in situation.open_modes and needs <= missing.keys()
+            for need in needs & missing.keys():
+                if usable_otherwise or need.startswith("program:"):
+                    tools[need].add(name)
+    return [
+        MissingNeed(need, reason, tuple(sorted(tools[need])))
+        for need, reason in missing.items()
+        if tools[need]
+    ]
 
 
 def _call_limits(tool: ToolSettings) -> CallLimits:

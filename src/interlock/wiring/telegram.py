@@ -16,7 +16,7 @@ from interlock.following.hub import Hub
 from interlock.gates.authority import Authority
 from interlock.infra.errors import ConfigurationError
 from interlock.wiring.office import Office
-from interlock.wiring.runtime import Runtime
+from interlock.wiring.runtime import Runtime, local_person
 
 __all__ = ["BotName", "Front", "open_front"]
 
@@ -64,11 +64,11 @@ def _lock(runtime: Runtime, bot_id: int) -> BotLock | None:
 def _services(office: Office) -> Services:
     runtime = office.runtime
 
-    async def authority(session_id: str | None) -> Authority:
+    async def authority(session_id: str | None, who: str) -> Authority:
         if session_id is None:
             return await runtime.authority(ToolMode.chat_safe)
         mode = await runtime.sessions.get_mode(session_id)
-        return (await office.prompts.prepare(session_id, mode)).authority
+        return (await office.prompts.prepare(session_id, mode, who=who)).authority
 
     async def undo(task_id: str, who: str) -> list[Undone]:
         opened = runtime.situation.capabilities.roots
@@ -77,6 +77,7 @@ def _services(office: Office) -> Services:
 
     return Services(
         given=runtime.settings.telegram,
+        operator=local_person(),
         database=runtime.database,
         log=runtime.log,
         redactor=runtime.redactor,

@@ -8,6 +8,8 @@ from interlock.config.modes import ToolMode
 from interlock.gates.authority import Authority, compile_authority
 from interlock.gates.explaining import Authorities, explanation, matrix_json
 from interlock.gates.policy import NO_RESTRICTION, ToolPolicy
+from interlock.gates.situation import Switching
+from interlock.gates.verdict import SwitchWay
 from interlock.session.settings_store import StoredSettings
 from interlock.wiring.runtime import Runtime
 from interlock.wiring.situation import AT_WORK
@@ -41,9 +43,11 @@ async def explain(
     *,
     agent: ToolPolicy = NO_RESTRICTION,
     session_id: str = "",
+    way: SwitchWay,
 ) -> dict[str, Any]:
-    """The judgement of one call that does not run, without secrets."""
-    authority = await runtime.authority(mode, agent=agent, offered=AT_WORK)
+    """The judgement of one call that does not run, without secrets. `way` is that of who asks."""
+    switching = Switching(way, runtime.situation.open_modes)
+    authority = await runtime.authority(mode, agent=agent, offered=AT_WORK, switching=switching)
     told = await explanation(runtime.registry, authority, tool, args, session_id=session_id)
     safe: dict[str, Any] = runtime.redactor.value(told)
     return safe

@@ -6,7 +6,6 @@ from contextlib import aclosing
 from interlock.agent.agent import AgentLoop
 from interlock.agent.events import AskUser, TaskEnded
 from interlock.agent.recording import Assignment
-from interlock.config.modes import ToolMode
 from interlock.infra.errors import InterlockError
 from interlock.infra.logging import Log
 from interlock.session.lease import Lease
@@ -44,11 +43,11 @@ class AgentHandler:
 
     async def _keep(self, task: Task, lease: Lease, text: str) -> None:
         """What a person was shown before they cancelled it was said, also after a reload."""
-        said = await self._sessions.transcript(task.session_id, after_seq=task.message_seq)
-        is_stored = any(each.role is Role.assistant and each.content.startswith(text) for each in said)
-        if is_stored or not text.strip():
-            return
         try:
+            said = await self._sessions.transcript(task.session_id, after_seq=task.message_seq)
+            is_stored = any(each.role is Role.assistant and each.content.startswith(text) for each in said)
+            if is_stored or not text.strip():
+                return
             await self._sessions.append_message(
                 task.session_id, Role.assistant, text, scope=task.scope, token=lease.token
             )
@@ -57,15 +56,15 @@ class AgentHandler:
 
     async def _work(self, task: Task, lease: Lease) -> TaskOutcome:
         assignment = Assignment(
-            session_id=task.session_id,
-            mode=task.mode or ToolMode.chat_safe,
+            mode=task.mode,
             scope=task.scope,
             lease_token=lease.token,
             is_held=lease.is_held,
             attempt=task.attempts,
+            who=task.who,
         )
         outcome: TaskOutcome = Failed("the agent ended without an answer")
-        async with aclosing(self._loop.work(assignment)) as events:
+        async with aclosing(self._loop.handle_message(task.session_id, None, assignment)) as events:
             async for event in events:
                 self._live.publish(task, event)
                 if isinstance(event, AskUser):

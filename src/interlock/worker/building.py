@@ -22,7 +22,7 @@ from interlock.session.manager import SessionManager
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.models import Role, SessionKind
 from interlock.worker.queue import Bell
-from interlock.worker.rows import Task
+from interlock.worker.rows import Task, known_task
 from interlock.worker.tasks import TaskDesk
 
 
@@ -66,22 +66,34 @@ class PlanDesk:
         newest = await self._questions.newest(session_id, WidgetType.plan_review)
         return newest if newest is not None and _is_approved(newest) else None
 
-    async def approve(self, question_id: str, answer: Mapping[str, Any], *, who: str) -> Built:
+    async def approve(
+        self,
+        question_id: str,
+        answer: Mapping[str, Any],
+        *,
+        who: str,
+        credential_id: str | None = None,
+    ) -> Built:
         """Give the answer and have the plan built: both or neither."""
         question = await self._questions.get(question_id)
         if answer.get("decision") != "approve":
             raise NoPlan("only a plan that is approved can be built: answer with decision approve")
-        return await self._build(question, self._questions.answering(question, answer, who=who), who)
+        answering = self._questions.answering(question, answer, who=who)
+        return await self._build(question, answering, who, credential_id)
 
-    async def build(self, question_id: str, *, who: str) -> Built:
+    async def build(self, question_id: str, *, who: str, credential_id: str | None = None) -> Built:
         """One that was approved before. Twice is harmless: it is built once."""
         question = await self._questions.get(question_id)
         if not _is_approved(question):
             raise NoPlan(f"the plan of question {question_id} was not approved")
-        return await self._build(question, lambda _transaction: question, who)
+        return await self._build(question, lambda _transaction: question, who, credential_id)
 
     async def _build(
-        self, question: Question, answering: Callable[[Transaction], Question], who: str
+        self,
+        question: Question,
+        answering: Callable[[Transaction], Question],
+        who: str,
+        credential_id: str | None,
     ) -> Built:
         session = await self._sessions.get(question.session_id)
         if question.mode != ToolMode.plan or question.widget != WidgetType.plan_review:
@@ -94,15 +106,18 @@ class PlanDesk:
         def work(transaction: Transaction) -> Built:
             transaction.next_seq()
             answered = answering(transaction)
+            known = known_task(transaction.connection, task_id, session.id)
+            if known is not None:
+                return Built(answered, known)
+            _refuse_older(transaction, answered)
+            # Before the message: whoever reads the log in order sees the mode that it is worked on in.
+            switching(transaction)
             draft = self._sessions.draft(Role.user, plan_message(answered))
-            before = transaction.next_seq()
-            task = self._tasks.putting(session.id, draft, who, task_id=task_id)(transaction)
-            if task.message_seq >= before:
-                _refuse_older(transaction, answered)
-                switching(transaction)
-                transaction.record(
-                    PlanBuildStarted(question_id=question.id, task_id=task_id, who=task.who), task.scope
-                )
+            put = self._tasks.putting(session.id, draft, who, credential_id=credential_id, task_id=task_id)
+            task = put(transaction)
+            transaction.record(
+                PlanBuildStarted(question_id=question.id, task_id=task_id, who=task.who), task.scope
+            )
             return Built(answered, task)
 
         built = await self._events.transact(session.id, work)

@@ -89,6 +89,8 @@ class Prospect(Enum):
 
     nothing = auto()
     free = auto()
+    # Nobody works on it, and its task was cancelled before it was left: that is only to be ended.
+    cancelled = auto()
     # Somebody else works on it; and is to stop something.
     held = auto()
     to_stop = auto()
@@ -121,7 +123,7 @@ class Backlog:
             return Prospect.nothing
         status, is_to_stop, holder = rows[0]
         if holder is None or (self._is_gone is not None and self._is_gone(str(holder))):
-            return Prospect.free
+            return Prospect.cancelled if is_to_stop else Prospect.free
         return Prospect.to_stop if status == "running" and is_to_stop else Prospect.held
 
     async def to_stop(self) -> frozenset[str]:

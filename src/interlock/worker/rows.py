@@ -32,16 +32,18 @@ class TaskStatus(StrEnum):
 class Task:
     """One message that is to be worked on, in the order of the table's columns.
 
-    `message_seq` is the message's number and the task's place in its session. `mode` is what it runs in: it
-    is set when the task first starts, and a later start can only make it stricter.
+    `message_seq` is the message's number and the task's place in its session. `mode` is the session's when
+    the message was sent; each start makes it the stricter of itself and the session's, and so does a switch
+    of the session's mode once the task has begun.
     """
 
     id: str
     session_id: str
     message_seq: int
     status: TaskStatus
-    mode: ToolMode | None = None
+    mode: ToolMode
     who: str
+    credential_id: str | None = None
     created_us: int
     started_us: int | None = None
     ended_us: int | None = None
@@ -74,13 +76,14 @@ _NAMES = ", ".join(_COLUMNS)
 
 INSERT = f"INSERT INTO tasks ({_NAMES}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 
-# A deleted session's tasks are not there any more, though their rows are.
+# People do not see the tasks of a deleted session.
 _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = tasks.session_id AND s.deleted_us IS NOT NULL)
 """
 
 SESSION_OF = "SELECT session_id FROM tasks WHERE id = ?"
-READ = f"SELECT {_NAMES} FROM tasks WHERE id = ? AND {_IS_SHOWN}"  # noqa: S608
+READ = f"SELECT {_NAMES} FROM tasks WHERE id = ?"  # noqa: S608
+READ_SHOWN = f"{READ} AND {_IS_SHOWN}"
 
 # A session's tasks are worked on in order: the first that has not ended is the only one to look at. Ordered
 # by a sum, so that SQLite looks for the few that have not ended and not through all that have.
@@ -98,6 +101,10 @@ FROM tasks
 WHERE session_id = ? AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq + 0 LIMIT 1
 """
 
+OPEN_TASKS = """
+SELECT id FROM tasks WHERE session_id = ? AND status IN ('queued', 'running', 'waiting')
+ORDER BY message_seq
+"""
 COUNT_QUEUED = "SELECT count(*) FROM tasks WHERE session_id = ? AND status = 'queued'"
 READ_CONTENT = "SELECT content FROM messages WHERE session_id = ? AND seq = ?"
 BEGINNING = "SELECT substr(content, 1, 400) FROM messages WHERE session_id = ? AND seq = ?"
@@ -115,17 +122,36 @@ PUT_BACK = "UPDATE tasks SET status = 'queued' WHERE id = ? AND status = 'runnin
 FINISH = """
 UPDATE tasks SET ended_us = ?,
     status = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE 'cancelled' END,
-    reason = CASE WHEN cancel_requested_us IS NULL THEN ? END
+    reason = CASE WHEN cancel_requested_us IS NULL THEN ? ELSE reason END
 WHERE id = ? AND status = 'running'
 """
 CANCEL = """
 UPDATE tasks SET status = 'cancelled', ended_us = ?, question_id = NULL,
-    cancel_requested_us = ?, cancel_requested_by = ?
+    cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
 WHERE id = ? AND status IN ('queued', 'waiting')
 """
 REQUEST_CANCEL = """
-UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?
+UPDATE tasks SET cancel_requested_us = ?, cancel_requested_by = ?, reason = ?
 WHERE id = ? AND status = 'running' AND cancel_requested_us IS NULL
+"""
+
+# Locked until the commit: a revocation comes before what the credential starts, and refuses it, or after it
+# and cancels it.
+IS_NOT_REVOKED = "SELECT 1 FROM credentials WHERE id = ? AND ended_us IS NULL {FOR_SHARE}"
+# What a credential started and has not ended. Deleted sessions have nothing under way.
+SESSIONS_STARTED_WITH = f"""
+SELECT session_id FROM tasks
+WHERE credential_id = ? AND status IN ('queued', 'running', 'waiting') AND {_IS_SHOWN}
+UNION
+SELECT r.session_id FROM runs r JOIN sessions s ON s.id = r.session_id
+WHERE r.credential_id = ? AND r.status IN ('running', 'paused') AND s.deleted_us IS NULL
+"""  # noqa: S608
+TASKS_STARTED_WITH = """
+SELECT id FROM tasks WHERE session_id = ? AND credential_id = ?
+    AND status IN ('queued', 'running', 'waiting') ORDER BY message_seq
+"""
+RUN_STARTED_WITH = """
+SELECT 1 FROM runs WHERE session_id = ? AND credential_id = ? AND status IN ('running', 'paused')
 """
 
 # Of each session its first task that has not ended, if that is one to work on and nobody holds the session:
@@ -198,8 +224,9 @@ def new_task(
     session_id: str,
     who: str,
     *,
-    mode: ToolMode | None = None,
+    mode: ToolMode,
     retry_of: str | None = None,
+    credential_id: str | None = None,
 ) -> Task:
     """A task whose message is not written yet."""
     return Task(
@@ -209,6 +236,7 @@ def new_task(
         status=TaskStatus.queued,
         mode=mode,
         who=who,
+        credential_id=credential_id,
         created_us=0,
         retry_of=retry_of,
         queued_event="",
@@ -218,12 +246,12 @@ def new_task(
 def task_of(row: Row) -> Task:
     values = dict(zip(_COLUMNS, row, strict=True))
     values["status"] = TaskStatus(values["status"])
-    values["mode"] = _mode(values["mode"])
+    values["mode"] = stored_mode(values["mode"])
     return Task(**values)
 
 
-def read_task(connection: Connection, task_id: str) -> Task:
-    rows = connection.query(READ, (task_id,))
+def read_task(connection: Connection, task_id: str, statement: str = READ) -> Task:
+    rows = connection.query(statement, (task_id,))
     if not rows:
         raise TaskNotFound(f"there is no task {task_id[:64]}")
     return task_of(rows[0])
@@ -245,9 +273,7 @@ def to_work_on(found: Sequence[Row]) -> Task | None:
     return None if task is None or task.status is TaskStatus.waiting else task
 
 
-def _mode(stored: str | None) -> ToolMode | None:
-    if stored is None:
-        return None
+def stored_mode(stored: str) -> ToolMode:
     try:
         return ToolMode(stored)
     except ValueError:

@@ -3,12 +3,12 @@
 What follows the end of a step is put by `TaskDesk` itself, in the transaction that ends the step's task.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from interlock.agent.personas import AgentNotFound
 from interlock.config.modes import ToolMode
 from interlock.events.log import EventLog, Transaction
-from interlock.infra.errors import PersonError
+from interlock.infra.errors import PersonError, SessionNotFound
 from interlock.infra.records import dataclass
 from interlock.infra.text import storable
 from interlock.infra.threads import WorkThreads
@@ -16,8 +16,14 @@ from interlock.redaction.redactor import Redactor
 from interlock.session.manager import SessionManager
 from interlock.session.models import Session, SessionKind
 from interlock.worker.queue import Bell
-from interlock.worker.rows import Task, TaskStatus
-from interlock.worker.tasks import TaskDesk
+from interlock.worker.rows import (
+    RUN_STARTED_WITH,
+    SESSIONS_STARTED_WITH,
+    TASKS_STARTED_WITH,
+    Task,
+    TaskStatus,
+)
+from interlock.worker.tasks import TaskDesk, refuse_revoked
 from interlock.workflow import engine
 from interlock.workflow.completing import RunBook
 from interlock.workflow.folder import WorkflowFolder, WorkflowInvalid
@@ -35,6 +41,15 @@ class Shown:
     @property
     def is_waiting(self) -> bool:
         return self.task is not None and self.task.status is TaskStatus.waiting
+
+
+@dataclass(frozen=True, slots=True)
+class EndedWork:
+    """What was cancelled and stopped because the credential that started it was revoked."""
+
+    tasks: int
+    runs: int
+    sessions: tuple[str, ...]
 
 
 class RunDesk:
@@ -71,7 +86,15 @@ class RunDesk:
             opened_by=opened_by, kind=SessionKind.run, title=workflow, mode=mode, model=model
         )
 
-    async def start(self, session_id: str, workflow: str, text: str, *, who: str) -> Run:
+    async def start(
+        self,
+        session_id: str,
+        workflow: str,
+        text: str,
+        *,
+        who: str,
+        credential_id: str | None = None,
+    ) -> Run:
         """Begin it with the files as they are now. The session's mode is the ceiling of all its steps."""
         if len(text) > MAX_INPUT:
             raise PersonError(f"input: a run may be given {MAX_INPUT} characters, not {len(text)}")
@@ -82,6 +105,7 @@ class RunDesk:
 
         def work(transaction: Transaction) -> None:
             transaction.next_seq()
+            refuse_revoked(transaction.connection, credential_id)
             if transaction.connection.query(READ_RUN, (session_id,)):
                 raise PersonError(f"session {session_id} has its run already")
             run = Run(
@@ -94,6 +118,7 @@ class RunDesk:
                 definition=pinned.document,
                 input=given,
                 started_by=author,
+                credential_id=credential_id,
                 started_event="",
                 created_us=0,
             )
@@ -111,13 +136,16 @@ class RunDesk:
             session_id, lambda transaction: engine.pause(transaction, session_id, who)
         )
 
-    async def resume(self, session_id: str, *, who: str) -> Run:
+    async def resume(self, session_id: str, *, who: str, credential_id: str | None = None) -> Run:
         def work(transaction: Transaction) -> None:
-            self._put(transaction, session_id, engine.resume(transaction, session_id, who))
+            transaction.next_seq()
+            refuse_revoked(transaction.connection, credential_id)
+            step = engine.resume(transaction, session_id, who, credential_id)
+            self._put(transaction, session_id, step)
 
         return await self._change(session_id, work)
 
-    async def retry(self, session_id: str, *, who: str) -> Run:
+    async def retry(self, session_id: str, *, who: str, credential_id: str | None = None) -> Run:
         """A person looked at it: the agents are taken as their files are now."""
         run = (await self.book.standing(session_id)).run
         present = await self._threads.start(self.folder.agents)
@@ -126,7 +154,10 @@ class RunDesk:
         agents = {name: present[name] for name in run.agents}
 
         def work(transaction: Transaction) -> None:
-            self._put(transaction, session_id, engine.retry(transaction, session_id, who, agents))
+            transaction.next_seq()
+            refuse_revoked(transaction.connection, credential_id)
+            step = engine.retry(transaction, session_id, who, credential_id, agents)
+            self._put(transaction, session_id, step)
 
         return await self._change(session_id, work)
 
@@ -137,7 +168,42 @@ class RunDesk:
             if (task_id := engine.stop(transaction, session_id, who)) is not None:
                 self._tasks.cancel_within(transaction, task_id, who)
 
-        return await self._change(session_id, work)
+        return await self._change(session_id, work, on_full_disk=True)
+
+    def cancel_started_with(
+        self, transaction: Transaction, credential_id: str, who: str, reason: str
+    ) -> EndedWork:
+        """End every run and every task that the credential started, in all sessions.
+
+        `transaction` has ended the credential already, so that nothing is started with it meanwhile. Call
+        `notify` with the sessions afterwards.
+        """
+        connection, tasks, runs = transaction.connection, 0, 0
+        found = connection.query(SESSIONS_STARTED_WITH, (credential_id, credential_id))
+        sessions = sorted(str(row[0]) for row in found)
+        for session_id in sessions:
+            inside = transaction.on(session_id)
+            try:
+                inside.next_seq()
+            except SessionNotFound:
+                # It was deleted a moment ago.
+                continue
+            found = connection.query(TASKS_STARTED_WITH, (session_id, credential_id))
+            started = {str(row[0]): None for row in found}
+            if connection.query(RUN_STARTED_WITH, (session_id, credential_id)):
+                # Its step may be at work since before it was resumed, for somebody else.
+                if (at_work := engine.stop(inside, session_id, who, reason)) is not None:
+                    started[at_work] = None
+                runs += 1
+            for task_id in started:
+                self._tasks.cancel_within(inside, task_id, who, reason)
+            tasks += len(started)
+        return EndedWork(tasks, runs, tuple(sessions))
+
+    def notify(self, sessions: Iterable[str]) -> None:
+        """Tell workers to look at these sessions."""
+        for session_id in sessions:
+            self._bell.ring(session_id)
 
     async def shown(self, session_id: str) -> Shown:
         standing = await self.book.standing(session_id)
@@ -145,9 +211,11 @@ class RunDesk:
         task = await self._tasks.get(at.task_id) if at is not None and at.task_id else None
         return Shown(standing, task)
 
-    async def _change(self, session_id: str, work: Callable[[Transaction], None]) -> Run:
+    async def _change(
+        self, session_id: str, work: Callable[[Transaction], None], *, on_full_disk: bool = False
+    ) -> Run:
         await self.book.standing(session_id)
-        await self._events.transact(session_id, work)
+        await self._events.transact(session_id, work, on_full_disk=on_full_disk)
         self._bell.ring(session_id)
         return (await self.book.standing(session_id)).run
 

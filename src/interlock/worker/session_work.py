@@ -118,10 +118,15 @@ class SessionWork:
         tries = itertools.count()
 
         async def written_down() -> None:
-            # Perhaps it was written, and only the answer got lost: the session may be given back with it.
-            if next(tries) and (await self._tasks.get(task.id)).status.is_end:
-                return
             await self._tell_withdrawn(task.id)
+            if next(tries):
+                present = await self._tasks.present(task.id)
+                # Perhaps it was written, and only the answer got lost: the session may be given back too.
+                if present.status.is_end:
+                    return
+                if present.is_to_stop:
+                    await self._end_cancelled(present, lease)
+                    return
             await self._write_down(task, end, lease)
 
         await _stubbornly(written_down, lease)
@@ -138,6 +143,9 @@ class SessionWork:
             self._log.mend(lease.session_id, lease.token)
 
     async def _start(self, task: Task, lease: Lease) -> Task:
+        if task.is_to_stop:
+            return await _stubbornly(lambda: self._end_cancelled(task, lease), lease)
+
         async def settled() -> None:
             if task.attempts:
                 await settle_interrupted_calls(self._log, task.session_id, token=lease.token)
@@ -147,7 +155,7 @@ class SessionWork:
         async def started() -> Task:
             if next(tries):
                 # Perhaps it was written, and only the answer got lost: nobody else can have done it.
-                present = await self._tasks.get(task.id)
+                present = await self._tasks.present(task.id)
                 if present.attempts > task.attempts:
                     return present
             await self._tell_withdrawn(task.id)
@@ -155,6 +163,11 @@ class SessionWork:
 
         await _stubbornly(settled, lease)
         return await _stubbornly(started, lease)
+
+    async def _end_cancelled(self, task: Task, lease: Lease) -> Task:
+        """It was begun and is to stop: the little that is left to write is written on a full disk too."""
+        await settle_interrupted_calls(self._log, task.session_id, token=lease.token, on_full_disk=True)
+        return await self._tasks.end_cancelled(task.id, lease)
 
     async def _tell_withdrawn(self, task_id: str) -> None:
         who = self._withdrawn.get(task_id)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from interlock.config.modes import stricter
+from interlock.config.modes import ToolMode, stricter
 from interlock.events.chain import now_us
 from interlock.events.ledger import NO_SCOPE, Scope
 from interlock.events.log import EventLog, Transaction
@@ -17,6 +17,7 @@ from interlock.infra.errors import (
     PersonError,
     QuestionNotFound,
     SessionBusy,
+    SessionNotFound,
     WrongTaskStatus,
 )
 from interlock.infra.text import storable
@@ -24,8 +25,8 @@ from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import Lease
 from interlock.session.manager import SessionManager
-from interlock.session.messages import MessageDraft
-from interlock.session.models import Role, SessionKind
+from interlock.session.messages import MessageDraft, must_be_there
+from interlock.session.models import Role, SessionKind, title_from
 from interlock.store.database import Database
 from interlock.store.driver import Connection
 from interlock.worker.queue import Bell
@@ -35,11 +36,15 @@ from interlock.worker.rows import (
     FINISH,
     FIRST_OPEN,
     INSERT,
+    IS_NOT_REVOKED,
+    OPEN_TASKS,
     PARK,
     PUT_BACK,
     QUESTION_STATUS,
     READ_CONTENT,
+    READ_SHOWN,
     REQUEST_CANCEL,
+    SESSION_OF,
     START,
     Task,
     TaskStatus,
@@ -48,9 +53,11 @@ from interlock.worker.rows import (
     new_task,
     new_task_id,
     read_task,
+    stored_mode,
     task_of,
     to_work_on,
 )
+from interlock.workflow import engine
 from interlock.workflow.rows import NextStep
 
 MAX_WHO = 200
@@ -65,7 +72,7 @@ Leftovers = Callable[[Connection, Task], Sequence[tuple[str, str]]]
 Follow = Callable[[Transaction, Task], NextStep | None]
 Leave = Callable[[Transaction], None]
 
-KIND = "SELECT kind FROM sessions WHERE id = ? AND deleted_us IS NULL"
+KIND_AND_MODE = "SELECT kind, mode FROM sessions WHERE id = ? AND deleted_us IS NULL"
 
 _WHY_CLOSED = {
     TaskStatus.done: "its task is done",
@@ -110,6 +117,7 @@ class TaskDesk:
         content: str,
         *,
         who: str,
+        credential_id: str | None = None,
         scope: Scope = NO_SCOPE,
         task_id: str | None = None,
     ) -> Task:
@@ -118,14 +126,39 @@ class TaskDesk:
         With a `task_id` of the caller's, a message that is sent again because nobody knows whether it
         arrived is still one task: the one that is there is given back.
         """
-        if not content.strip():
-            raise PersonError("there is nothing in the message")
-        if task_id is not None and not TASK_ID.fullmatch(task_id):
-            raise PersonError("task_id: write t_ and 16 hexadecimal digits")
-        draft = self._sessions.draft(Role.user, content)
-        return await self._put(session_id, draft, who, scope, task_id=task_id)
+        draft = self._checked_draft(content, task_id)
+        return await self._put(session_id, draft, who, scope, credential_id=credential_id, task_id=task_id)
 
-    async def retry(self, task_id: str, *, who: str, as_task: str | None = None) -> Task:
+    async def put_in_new_session(
+        self,
+        session_id: str,
+        content: str,
+        *,
+        who: str,
+        credential_id: str | None = None,
+        task_id: str | None = None,
+    ) -> Task:
+        """The same with a new session of that id, in one transaction; the first words are its title.
+
+        Sent again with the same `task_id`, it gives back the task that is there and makes no session.
+        """
+        draft = self._checked_draft(content, task_id)
+        create = self._sessions.creating(session_id, opened_by=who, title=title_from(draft.content))
+        put = self.putting(session_id, draft, who, credential_id=credential_id, task_id=task_id)
+
+        def work(transaction: Transaction) -> Task:
+            if task_id is not None and transaction.connection.query(SESSION_OF, (task_id,)):
+                return read_task(transaction.connection, task_id, READ_SHOWN)
+            create(transaction)
+            return put(transaction)
+
+        task = await self._events.transact(session_id, work)
+        self._bell.ring(task.session_id)
+        return task
+
+    async def retry(
+        self, task_id: str, *, who: str, credential_id: str | None = None, as_task: str | None = None
+    ) -> Task:
         """The same message once more, as a new task at the end of its session's queue."""
         task = await self.get(task_id)
         if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
@@ -138,27 +171,54 @@ class TaskDesk:
             raise WrongTaskStatus(f"what task {task.id} was about has been erased; send it again")
         draft = self._sessions.draft(Role.user, rows[0][0])
         return await self._put(
-            task.session_id, draft, who, NO_SCOPE, retry_of=task.id, task_id=as_task or new_task_id()
+            task.session_id,
+            draft,
+            who,
+            NO_SCOPE,
+            credential_id=credential_id,
+            retry_of=task.id,
+            task_id=as_task or new_task_id(),
         )
 
-    async def cancel(self, task_id: str, *, who: str) -> Task:
+    async def cancel(self, task_id: str, *, who: str, reason: str = "") -> Task:
         """Cancelled at once where nobody works on it; else its worker is told, and the task says so."""
-        task = await self.get(task_id)
+        task = await self.present(task_id)
 
         def work(transaction: Transaction) -> Task:
-            present = self.cancel_within(transaction, task.id, who)
+            present = self.cancel_within(transaction, task.id, who, reason)
             if present is None:
                 ended = read_task(transaction.connection, task.id)
                 raise WrongTaskStatus(f"task {task.id} is {ended.status} already; nothing was changed")
             return present
 
-        cancelled = await self._events.transact(task.session_id, work)
+        cancelled = await self._events.transact(task.session_id, work, on_full_disk=True)
         # Also when it is gone already: the next one of the session may have waited behind it.
         self._bell.ring(task.session_id)
         return cancelled
 
+    async def delete_session(self, session_id: str, *, who: str) -> None:
+        """Hide a session and cancel what it has not done yet. Nothing of it is erased.
+
+        A call that runs is told to end, and its outcome is still recorded.
+        """
+        author = self._line(who, MAX_WHO)
+        hide = self._sessions.deleting(session_id, who=author)
+
+        def work(transaction: Transaction) -> None:
+            transaction.next_seq()
+            hide(transaction)
+            engine.stop_if_open(transaction, session_id, author)
+            for (task_id,) in transaction.connection.query(OPEN_TASKS, (session_id,)):
+                self.cancel_within(transaction, task_id, author)
+            self._questions.close_open(
+                transaction, session_id, reason="its session was deleted", who=author
+            )
+
+        await self._events.transact(session_id, work, on_full_disk=True)
+        self._bell.ring(session_id)
+
     async def get(self, task_id: str) -> Task:
-        return await self._database.read(lambda db: read_task(db, storable(task_id)))
+        return await self._database.read(lambda db: read_task(db, storable(task_id), READ_SHOWN))
 
     async def list_tasks(
         self, *, session_id: str | None = None, status: TaskStatus | None = None, limit: int = 100
@@ -172,6 +232,10 @@ class TaskDesk:
         return [task_of(row) for row in rows]
 
     # -- for a worker that holds the session --
+
+    async def present(self, task_id: str) -> Task:
+        """As it is now, whether or not its session was deleted."""
+        return await self._database.read(lambda db: read_task(db, storable(task_id)))
 
     async def resumable(self, session_id: str) -> Task | None:
         """What is to be worked on now; running says that whoever did so before is gone."""
@@ -231,6 +295,14 @@ class TaskDesk:
 
         return await self._events.transact(lease.session_id, work, token=lease.token)
 
+    async def end_cancelled(self, task_id: str, lease: Lease) -> Task:
+        """End one that runs and is to stop, also on a full disk."""
+
+        def work(transaction: Transaction) -> Task:
+            return self._finished(transaction, task_id, TaskStatus.cancelled, "")
+
+        return await self._events.transact(lease.session_id, work, token=lease.token, on_full_disk=True)
+
     async def finish_and(
         self, leave: Leave, task_id: str, status: TaskStatus, reason: str, lease: Lease
     ) -> bool:
@@ -258,13 +330,16 @@ class TaskDesk:
 
     # -- inside a transaction --
 
-    def cancel_within(self, transaction: Transaction, task_id: str, who: str) -> Task | None:
+    def cancel_within(
+        self, transaction: Transaction, task_id: str, who: str, reason: str = ""
+    ) -> Task | None:
         """None where it has ended already. Ring the session's bell afterwards."""
         transaction.next_seq()
         author, time_us = self._line(who, MAX_WHO), now_us()
-        if transaction.connection.change(CANCEL, (time_us, time_us, author, task_id)):
+        because = self._line(reason, MAX_REASON) or None
+        if transaction.connection.change(CANCEL, (time_us, time_us, author, because, task_id)):
             return self._ended(transaction, task_id)
-        transaction.connection.change(REQUEST_CANCEL, (time_us, author, task_id))
+        transaction.connection.change(REQUEST_CANCEL, (time_us, author, because, task_id))
         present = read_task(transaction.connection, task_id)
         return None if present.status.is_end else present
 
@@ -272,8 +347,15 @@ class TaskDesk:
         self, transaction: Transaction, session_id: str, draft: MessageDraft, task: Task, scope: Scope
     ) -> Task:
         """`task` as far as it is known before its message is written."""
+        must_be_there(transaction.connection, session_id)
         message = draft.write(transaction, session_id, scope)
-        event = TaskQueued(task_id=task.id, message_seq=message.seq, who=task.who)
+        event = TaskQueued(
+            task_id=task.id,
+            message_seq=message.seq,
+            who=task.who,
+            mode=task.mode.value,
+            credential_id=task.credential_id or "",
+        )
         recorded = transaction.record(event, scope)
         queued = replace(
             task, message_seq=message.seq, created_us=recorded.time_us, queued_event=recorded.id
@@ -284,7 +366,9 @@ class TaskDesk:
     def put_step(self, transaction: Transaction, session_id: str, step: NextStep) -> Task:
         """The task of a run's next step. It may not leave the mode it is given."""
         draft = self._sessions.draft(Role.user, step.content)
-        task = new_task(step.task_id, session_id, step.who, mode=step.mode)
+        task = new_task(
+            step.task_id, session_id, step.who, mode=step.mode, credential_id=step.credential_id
+        )
         return self._put_within(transaction, session_id, draft, task, Scope(step.task_id, step.parent))
 
     async def _put(
@@ -294,10 +378,19 @@ class TaskDesk:
         who: str,
         scope: Scope,
         *,
+        credential_id: str | None,
         retry_of: str | None = None,
         task_id: str | None = None,
     ) -> Task:
-        work = self.putting(session_id, draft, who, scope, retry_of=retry_of, task_id=task_id)
+        work = self.putting(
+            session_id,
+            draft,
+            who,
+            scope,
+            credential_id=credential_id,
+            retry_of=retry_of,
+            task_id=task_id,
+        )
         task = await self._events.transact(session_id, work)
         self._bell.ring(session_id)
         return task
@@ -309,6 +402,7 @@ class TaskDesk:
         who: str,
         scope: Scope = NO_SCOPE,
         *,
+        credential_id: str | None = None,
         retry_of: str | None = None,
         task_id: str | None = None,
     ) -> Callable[[Transaction], Task]:
@@ -319,9 +413,10 @@ class TaskDesk:
         def work(transaction: Transaction) -> Task:
             transaction.next_seq()
             connection = transaction.connection
+            refuse_revoked(connection, credential_id)
             if task_id is not None and (known := known_task(connection, task_id, session_id)) is not None:
                 return known
-            _refuse_runs(connection, session_id)
+            mode = _mode_for_message(connection, session_id)
             if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
                 raise SessionBusy(
                     f"{self._queue_limit} messages wait in session {session_id} already; "
@@ -330,15 +425,16 @@ class TaskDesk:
             self._questions.close_open(
                 transaction, session_id, reason="a message came instead of an answer", who=author
             )
-            task = new_task(identity, session_id, author, retry_of=retry_of)
+            task = new_task(
+                identity, session_id, author, mode=mode, retry_of=retry_of, credential_id=credential_id
+            )
             return self._put_within(transaction, session_id, draft, task, inner)
 
         return work
 
     def _begin(self, transaction: Transaction, task: Task, holder: str, interruptions: int) -> Task:
-        mode = self._sessions.mode_within(transaction.connection, task.session_id)
-        if task.mode is not None:
-            mode = stricter(task.mode, mode)
+        present = self._sessions.mode_within(transaction.connection, task.session_id)
+        mode = stricter(task.mode, present)
         event = TaskStarted(task_id=task.id, mode=mode.value, worker=holder, attempt=task.attempts + 1)
         recorded = transaction.record(event, Scope(task.id, task.queued_event))
         transaction.connection.change(
@@ -365,9 +461,10 @@ class TaskDesk:
         if task.status is not TaskStatus.done:
             self._answer_calls(transaction, task)
         if task.status is TaskStatus.cancelled:
-            transaction.record(
-                TaskCancelled(task_id=task.id, who=task.cancel_requested_by or task.who), task.scope
+            cancelled = TaskCancelled(
+                task_id=task.id, who=task.cancel_requested_by or task.who, reason=task.reason or ""
             )
+            transaction.record(cancelled, task.scope)
         else:
             event = TaskFinished(task_id=task.id, status=task.status.value, reason=task.reason or "")
             transaction.record(event, task.scope)
@@ -381,18 +478,37 @@ class TaskDesk:
             draft = self._sessions.draft(Role.tool, content, tool_call_id=call_id)
             draft.write(transaction, task.session_id, task.scope)
 
+    def _checked_draft(self, content: str, task_id: str | None) -> MessageDraft:
+        if not content.strip():
+            raise PersonError("there is nothing in the message")
+        if task_id is not None and not TASK_ID.fullmatch(task_id):
+            raise PersonError("task_id: write t_ and 16 hexadecimal digits")
+        return self._sessions.draft(Role.user, content)
+
     def _line(self, text: str, max_chars: int) -> str:
         return self._redactor.text(storable(" ".join(text.split())))[:max_chars]
 
 
-def _refuse_runs(connection: Connection, session_id: str) -> None:
-    """A run is worked on step by step: what people say to it are answers, and what it is to do next."""
-    rows = connection.query(KIND, (session_id,))
-    if rows and rows[0][0] == SessionKind.run:
+def refuse_revoked(connection: Connection, credential_id: str | None) -> None:
+    """A request that was under way when its token or cookie was revoked starts nothing."""
+    if credential_id is not None and not connection.query(IS_NOT_REVOKED, (credential_id,)):
+        raise PersonError("the token or browser that sent this was revoked; nothing was started")
+
+
+def _mode_for_message(connection: Connection, session_id: str) -> ToolMode:
+    """The mode that a session's message is sent in.
+
+    A run takes none: it is worked on step by step, and people answer it or say what it is to do next.
+    """
+    rows = connection.query(KIND_AND_MODE, (session_id,))
+    if not rows:
+        raise SessionNotFound(f"there is no session {session_id}")
+    if rows[0][0] == SessionKind.run:
         raise PersonError(
             f"session {session_id} is a run of a workflow and takes no messages: answer what it asks, "
             "or pause, resume, retry or stop it"
         )
+    return stored_mode(rows[0][1])
 
 
 def _lost_too_often(times: int) -> str:

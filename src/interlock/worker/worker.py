@@ -202,9 +202,14 @@ class Worker:
             prospect = await self._backlog.look_at(session_id)
             if prospect is Prospect.to_stop:
                 self._bell.stir(session_id)
-            if prospect is not Prospect.free or self._stopping.is_set():
+            if prospect not in {Prospect.free, Prospect.cancelled} or self._stopping.is_set():
                 return
-            async with self._leases.held_and(session_id, self._name, self._first_of(session_id)) as taken:
+            async with self._leases.held_and(
+                session_id,
+                self._name,
+                self._first_of(session_id),
+                on_full_disk=prospect is Prospect.cancelled,
+            ) as taken:
                 # What comes while it is given back is rung for in vain.
                 self._again.add(session_id)
                 if not await self._work.run(*taken):

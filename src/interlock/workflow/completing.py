@@ -17,6 +17,7 @@ from interlock.workflow.machine import VisitStatus
 from interlock.workflow.rows import (
     DECIDE,
     LIST_RUNS,
+    READ_SHOWN,
     RUN_OF_TASK,
     Run,
     Standing,
@@ -39,7 +40,7 @@ class RunBook:
         self._redactor = redactor
 
     async def standing(self, session_id: str) -> Standing:
-        return await self._database.read(lambda db: read_standing(db, storable(session_id)))
+        return await self._database.read(lambda db: read_standing(db, storable(session_id), READ_SHOWN))
 
     async def runs(self, *, workflow: str | None = None, limit: int = 100) -> list[Run]:
         """The newest first."""
@@ -111,6 +112,7 @@ def _at_work(connection: Connection, task_id: str) -> tuple[Standing, Visit]:
         ErrorCode.EXECUTION_ERROR,
         "no step of a workflow is at work here",
         "Answer the person instead.",
+        is_an_answer=True,
     )
 
 

@@ -47,7 +47,9 @@ from interlock.workflow.rows import (
     INSERT_RUN,
     INSERT_VISIT,
     PIN_AGENTS,
+    READ_RUN,
     RUN_OF_TASK,
+    SET_CREDENTIAL,
     SET_STATUS,
     NextStep,
     Run,
@@ -56,6 +58,7 @@ from interlock.workflow.rows import (
     Visit,
     WrongRunStatus,
     read_standing,
+    run_of,
 )
 from interlock.workflow.telling import step_message
 
@@ -70,6 +73,7 @@ def begin(transaction: Transaction, run: Run) -> NextStep | None:
         mode=run.mode.value,
         who=run.started_by,
         agents=dict(run.agents),
+        credential_id=run.credential_id or "",
     )
     recorded = transaction.record(started)
     begun = replace(run, started_event=recorded.id, created_us=recorded.time_us)
@@ -106,7 +110,9 @@ def pause(transaction: Transaction, session_id: str, who: str) -> None:
     moving.set_status(RunStatus.paused, "", RunPaused(who=who))
 
 
-def resume(transaction: Transaction, session_id: str, who: str) -> NextStep | None:
+def resume(
+    transaction: Transaction, session_id: str, who: str, credential_id: str | None
+) -> NextStep | None:
     moving = _Moving(transaction, session_id)
     moving.require(RunStatus.paused, "resumed")
     moving.require_unchanged()
@@ -116,11 +122,13 @@ def resume(transaction: Transaction, session_id: str, who: str) -> NextStep | No
             f"the step {at.node} of run {session_id} did not get to an end ({at.reason}); retry it, "
             "or stop the run"
         )
-    moving.set_status(RunStatus.running, "", RunResumed(who=who))
+    moving.resumed(who, credential_id, {})
     return moving.begin_ready(at) if at is not None and at.status is VisitStatus.ready else None
 
 
-def retry(transaction: Transaction, session_id: str, who: str, agents: dict[str, str]) -> NextStep | None:
+def retry(
+    transaction: Transaction, session_id: str, who: str, credential_id: str | None, agents: dict[str, str]
+) -> NextStep | None:
     """The node that did not get to an end, once more, with the agents as they are now."""
     moving = _Moving(transaction, session_id)
     moving.require(RunStatus.paused, "retried")
@@ -130,20 +138,28 @@ def retry(transaction: Transaction, session_id: str, who: str, agents: dict[str,
         raise WrongRunStatus(f"no step of run {session_id} failed; resume it")
     pins = orjson.dumps(agents, option=orjson.OPT_SORT_KEYS).decode()
     transaction.connection.change(PIN_AGENTS, (pins, session_id))
-    moving.set_status(RunStatus.running, "", RunResumed(who=who, agents=agents))
+    moving.resumed(who, credential_id, agents)
     return moving.go(lambda standing: standing.walk().again(at.place), retry_of=at.number)
 
 
-def stop(transaction: Transaction, session_id: str, who: str) -> str | None:
+def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") -> str | None:
     """For good. The task that is to be cancelled with it, if one is under way."""
     moving = _Moving(transaction, session_id)
     if moving.standing.run.status.is_end:
         raise WrongRunStatus(f"run {session_id} is {moving.standing.run.status} already")
-    moving.end(RunStatus.stopped, "", f"stopped by {who}", RunStopped(who=who))
+    because = f"stopped by {who}" + (f": {reason}" if reason else "")
+    moving.end(RunStatus.stopped, "", because, RunStopped(who=who, reason=reason))
     at = moving.standing.at
     if at is None or at.status is not VisitStatus.active:
         return None
     return at.task_id
+
+
+def stop_if_open(transaction: Transaction, session_id: str, who: str) -> None:
+    """Stop the run of a session that is deleted, if there is one; its task is cancelled by the caller."""
+    rows = transaction.connection.query(READ_RUN, (session_id,))
+    if rows and not run_of(rows[0]).status.is_end:
+        stop(transaction, session_id, who)
 
 
 class _Moving:
@@ -255,6 +271,7 @@ class _Moving:
             mode=step_mode(run.mode, brief.mode if brief else None),
             parent=visit.entered_event,
             who=run.started_by,
+            credential_id=run.credential_id,
         )
 
     def failed(self, visit: Visit, status: VisitStatus, reason: str, who: str) -> None:
@@ -287,6 +304,14 @@ class _Moving:
         self._transaction.connection.change(SET_STATUS, (status.value, reason or None, self._session_id))
         self._of_run(event)
         self.standing = replace(self.standing, run=replace(self.standing.run, status=status))
+
+    def resumed(self, who: str, credential_id: str | None, agents: dict[str, str]) -> None:
+        """From now on it ends when this credential is revoked."""
+        self._transaction.connection.change(SET_CREDENTIAL, (credential_id, self._session_id))
+        told = RunResumed(who=who, agents=agents, credential_id=credential_id or "")
+        self.set_status(RunStatus.running, "", told)
+        run = replace(self.standing.run, credential_id=credential_id)
+        self.standing = replace(self.standing, run=run)
 
     def end(self, status: RunStatus, outcome: str, reason: str, event: Event) -> None:
         parameters = (status.value, outcome or None, reason or None, now_us(), self._session_id)

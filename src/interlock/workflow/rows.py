@@ -62,6 +62,7 @@ class Run:
     outcome: str | None = None
     reason: str | None = None
     started_by: str
+    credential_id: str | None = None
     started_event: str
     created_us: int
     ended_us: int | None = None
@@ -190,6 +191,7 @@ class NextStep:
     mode: ToolMode
     parent: str
     who: str
+    credential_id: str | None
 
 
 _RUN_COLUMNS = tuple(member.name for member in fields(Run))
@@ -206,11 +208,12 @@ _VISIT = ", ".join(_VISIT_COLUMNS)
 INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({_marks(_RUN_COLUMNS)})"  # noqa: S608
 INSERT_VISIT = f"INSERT INTO run_nodes ({_VISIT}) VALUES ({_marks(_VISIT_COLUMNS)})"  # noqa: S608
 
-# A deleted session's run is not there any more, though its row is.
+# People do not see the run of a deleted session.
 _IS_SHOWN = """
 NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = runs.session_id AND s.deleted_us IS NOT NULL)
 """
-READ_RUN = f"SELECT {_RUN} FROM runs WHERE session_id = ? AND {_IS_SHOWN}"  # noqa: S608
+READ_RUN = f"SELECT {_RUN} FROM runs WHERE session_id = ?"  # noqa: S608
+READ_SHOWN = f"{READ_RUN} AND {_IS_SHOWN}"
 READ_VISITS = f"SELECT {_VISIT} FROM run_nodes WHERE session_id = ? ORDER BY number"  # noqa: S608
 LIST_RUNS = f"""
 SELECT {_RUN} FROM runs WHERE {_IS_SHOWN} AND (1 = ? OR workflow = ?)
@@ -220,6 +223,7 @@ RUN_OF_TASK = "SELECT session_id, number FROM run_nodes WHERE task_id = ?"
 
 SET_STATUS = "UPDATE runs SET status = ?, reason = ? WHERE session_id = ?"
 END_RUN = "UPDATE runs SET status = ?, outcome = ?, reason = ?, ended_us = ? WHERE session_id = ?"
+SET_CREDENTIAL = "UPDATE runs SET credential_id = ? WHERE session_id = ?"
 PIN_AGENTS = "UPDATE runs SET agents = ? WHERE session_id = ?"
 
 # What was completed stays so: only what is open can be closed, and only what is at work can be decided.
@@ -237,8 +241,8 @@ WHERE session_id = ? AND number = ? AND status = 'ready'
 """
 
 
-def read_standing(connection: Connection, session_id: str) -> Standing:
-    rows = connection.query(READ_RUN, (session_id,))
+def read_standing(connection: Connection, session_id: str, statement: str = READ_RUN) -> Standing:
+    rows = connection.query(statement, (session_id,))
     if not rows:
         raise RunNotFound(f"there is no run {session_id[:64]}")
     visits = connection.query(READ_VISITS, (session_id,))

@@ -25,6 +25,7 @@ def new_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )
     (place.state / "interlock.db").unlink()
+    (place.state / "interlock.db.reserve").unlink()
     return place.state
 
 

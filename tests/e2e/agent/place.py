@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from interlock.events.catalog import merged
 from interlock.events.verify import verify
 from interlock.store.database import StoreConfig, open_database
 from tests.doubles.openai_server import KEY, OpenAIServer
@@ -126,9 +127,10 @@ class Place:
         return only
 
     def events(self, *kinds: str, session: str | None = None) -> list[Told]:
-        statement = "SELECT seq, kind, id, parent, task, payload FROM events WHERE stream = ? ORDER BY seq"
+        columns = "seq, kind, id, parent, task, facts, content"
+        statement = f"SELECT {columns} FROM events WHERE stream = ? ORDER BY seq"
         rows = self.query(statement, session or self.session)
-        told = [Told(*row[:5], fields=orjson.loads(row[5])) for row in rows]
+        told = [Told(*row[:5], fields=merged(*row[5:])) for row in rows]
         return [event for event in told if not kinds or event.kind in kinds]
 
     def only(self, kind: str, session: str | None = None) -> dict[str, Any]:

@@ -57,25 +57,30 @@ async def test_ids_that_a_server_uses_again_are_told_apart(place, server):
     assert [result["stdout"] for result in place.results()] == ["hello\n", "a.txt\n"]
 
 
-async def test_three_refusals_in_a_row_end_the_task_with_3(place, server):
-    """The first says why, the second names another way, the third ends it."""
-    server.add(*(called(("write_file", {"path": f"{n}", "content": ""}), ids=f"t{n}") for n in range(3)))
-    ran = await place.execute("write it", mode="chat", expect=3)
-    assert ran.stdout == ""
+async def test_three_refusals_in_a_row_end_in_an_answer(place, server):
+    """The first says why, the second names another way, after the third no tool is offered (S0-4.2.4)."""
+    writes = [called(("write_file", {"path": f"{n}", "content": ""}), ids=f"t{n}") for n in range(3)]
+    server.add(*writes, said("I may not write here."))
+    ran = await place.execute("write it", mode="chat")
+    assert ran.stdout == "I may not write here.\n"
+    assert ["tools" in asked.document for asked in server.asked] == [True, True, True, False]
+    assert "tool_choice" not in server.asked[3].document
     first, second, third = place.results()
     assert first["error_code"] == "MODE_DENIED"
     assert first["message"] == "write_file is not allowed in chat mode"
     assert "note" not in first
     assert second["note"].startswith("write_file was refused again.")
-    assert "One more refused call ends the task." in second["note"]
+    assert "After one more refused call you can only answer, without tools." in second["note"]
     assert third["error_code"] == "MODE_DENIED"
+    assert "Answer now, without tools" in third["note"]
     reached = place.only("control.limit_reached")
     assert (reached["limit"], reached["allowed"], reached["reached"]) == ("max_denials", 3, 3)
-    reason = ran.last_lines[0]
-    assert reason == reached["sentence"]
-    assert "Calls were refused 3 turns in a row (the last one: write_file is not allowed" in reason
-    assert "CONTROL_MAX_DENIALS" in reason
-    assert place.only("task.finished")["reason"] == reason
+    assert (
+        "Calls were refused 3 turns in a row (the last one: write_file is not allowed"
+        in reached["sentence"]
+    )
+    assert "CONTROL_MAX_DENIALS" in reached["sentence"]
+    assert place.only("task.finished")["status"] == "done"
     place.assert_sound()
     assert list(place.root.iterdir()) == []
 
@@ -113,10 +118,10 @@ async def test_a_budget_of_tokens_ends_the_task_with_4(place, server):
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-async def test_who_asks_where_nobody_can_answer_ends_with_5(place, server, form):
+async def test_who_asks_where_nobody_can_answer_is_refused_and_answers(place, server, form):
     question = ("ask_user", {"type": "confirmation", "message": "Shall I?"})
-    server.add(*(called(question, ids=f"t{number}") for number in range(3)))
-    ran = await place.execute("ask me", *form, mode="chat_safe", expect=5)
+    server.add(*(called(question, ids=f"t{number}") for number in range(3)), said("I would have asked."))
+    ran = await place.execute("ask me", *form, mode="chat_safe")
     refused, *_ = place.results()
     assert refused["error_code"] == "TOOL_NOT_AVAILABLE"
     assert "nobody is there to answer" in refused["message"]
@@ -124,6 +129,7 @@ async def test_who_asks_where_nobody_can_answer_ends_with_5(place, server, form)
     place.assert_sound()
     if form:
         *_, last = [json.loads(line) for line in ran.stdout.splitlines()]
-        assert (last["type"], last["status"], last["exit_code"]) == ("task", "failed", 5)
+        assert (last["type"], last["status"], last["exit_code"]) == ("task", "done", 0)
     else:
-        assert "nobody is there to answer" in ran.last_lines[0]
+        assert ran.stdout == "I would have asked.\n"
+        assert "nobody is there to answer" in ran.stderr

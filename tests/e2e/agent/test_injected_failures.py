@@ -52,6 +52,7 @@ async def test_a_circuit_opens_is_tried_once_and_closes(place):
     assert sum(waits) >= 0.3
     circuits = place.events("circuit.opened", "circuit.half_open", "circuit.closed")
     assert {event.fields["error_class"] for event in circuits} == {"server"}
+    assert {(event.fields["model"], event.fields["tool_name"]) for event in circuits} == {("scripted", "")}
 
 
 async def test_a_probe_that_fails_opens_the_circuit_again(place):
@@ -81,6 +82,7 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_the_task_goes_on(plac
     assert ran.stdout == "it does not work\n"
     opened = place.only("circuit.opened")
     assert (opened["error_class"], opened["failures"]) == ("tool_exec", 2)
+    assert (opened["tool_name"], opened["model"]) == ("bash", "")
     *timed_out, left_alone = place.results()
     assert [result["error_code"] for result in timed_out] == ["TIMEOUT"] * 2
     assert left_alone["message"] == "bash failed 2 times in a row and is not run for a while"
@@ -143,9 +145,24 @@ async def test_a_slow_model_uses_up_the_time_of_its_task(place):
 async def test_a_slow_tool_uses_up_the_time_of_its_task(place):
     """S3-7.2.2."""
     place.variables["CONTROL_MAX_WALL_SECONDS"] = "1"
-    place.follows('call:bash {"cmd": "sleep 1.5; echo slept"}', "msg:too late")
+    place.follows(*[f'call:bash {{"cmd": "sleep 0.7; echo {n}"}}' for n in range(2)], "msg:too late")
     ran = await place.execute("sleep", expect=4)
     assert ran.stdout == ""
     assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
-    assert len(place.events("turn.started")) == 1
+    place.assert_sound()
+
+
+@pytest.mark.parametrize("tool", ["bash", "bash_readonly"])
+async def test_a_running_command_ends_when_the_time_of_its_task_is_up(place, tool):
+    """A limit of two seconds ends the task within three, whatever the command's own time-out is."""
+    place.variables["CONTROL_MAX_WALL_SECONDS"] = "2"
+    place.follows(f'call:{tool} {{"cmd": "sleep 20; touch late", "timeout_seconds": 20}}', "msg:too late")
+    ran = await place.execute("run it", expect=4)
+    assert "it may work for 2 seconds" in ran.stderr
+    times = "SELECT max(time_us) - min(time_us) FROM events WHERE kind IN ('task.started', 'task.finished')"
+    assert 2_000_000 <= place.query(times)[0][0] < 3_000_000
+    assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
+    (result,) = place.results()
+    assert result["error_code"] == "CANCELLED"
+    assert not (place.root / "late").exists()
     place.assert_sound()

@@ -28,9 +28,11 @@ CALLS = {
     "read back": ("read", {"path": "made.txt"}),
     "overwrite": ("write", {"path": "made.txt", "content": "three\n", "mode": "overwrite"}),
     "read words": ("read", {"path": "words.txt"}),
-    "edit one": ("edit", {"path": "words.txt", "find": "a", "replace": "X"}),
+    "edit one": ("edit", {"path": "words.txt", "find": "c", "replace": "X"}),
+    "edit unclear": ("edit", {"path": "words.txt", "find": "a", "replace": "X"}),
+    "edit second": ("edit", {"path": "words.txt", "find": "a", "replace": "Z", "occurrence": 2}),
     "edit all": ("edit", {"path": "words.txt", "find": "a", "replace": "Y", "all": True}),
-    "edit nothing": ("edit", {"path": "words.txt", "find": "z", "replace": "Z"}),
+    "edit nothing": ("edit", {"path": "words.txt", "find": "z", "replace": "y"}),
     "bash": ("bash", {"cmd": "pwd; echo wrong >&2; exit 3", "workdir": "src"}),
     "bash slow": ("bash", {"cmd": "echo begun; sleep 60", "timeout_seconds": 1}),
     "bash denied": ("bash", {"cmd": "echo x; git push origin main"}),
@@ -70,7 +72,7 @@ def matrix(tmp_path_factory, new_state, sqlite_template) -> Matrix:
         "src/deep/b.py": "# deep\n",
         "long.txt": "a needle\n" * LINES,
         "ten.txt": "0123456789",
-        "words.txt": "a b a b a\n",
+        "words.txt": "a b a b a c\n",
         "../outside.txt": "not for you",
     }.items():
         (place.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -130,11 +132,14 @@ def test_write_overwrites_and_appends_what_can_be_read_back(matrix):
 
 def test_edit_replaces_one_or_all_and_says_where_there_is_none(matrix):
     assert matrix.told["edit one"]["meta"]["replacements"] == 1
+    unclear = matrix.told["edit unclear"]
+    assert (unclear["error_code"], unclear["error_class"]) == ("INVALID_ARGS", "validation")
+    assert matrix.told["edit second"]["meta"]["replacements"] == 1
     assert matrix.told["edit all"]["meta"]["replacements"] == 2
     nothing = matrix.told["edit nothing"]
     assert (nothing["ok"], nothing["error_code"]) == (False, "EXECUTION_ERROR")
     assert "nothing was changed" in nothing["message"]
-    assert (matrix.place.root / "words.txt").read_text() == "X b Y b Y\n"
+    assert (matrix.place.root / "words.txt").read_text() == "Y b Z b Y X\n"
 
 
 def test_bash_tells_output_and_exit_code_and_is_stopped_and_refused(matrix):
@@ -164,7 +169,7 @@ def test_every_call_has_its_events_with_what_the_specification_lists(matrix):
         for event in matrix.place.events("tool_call.failed", "tool_call.denied")
     }
     assert failed == {
-        *(("read_file", "policy"), ("edit_file", "tool_exec")),
+        *(("read_file", "policy"), ("edit_file", "tool_exec"), ("edit_file", "validation")),
         *(("bash", "tool_exec"), ("bash", "timeout"), ("bash", "policy")),
     }
     assert all(

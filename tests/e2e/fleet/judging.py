@@ -9,9 +9,7 @@ import orjson
 from tests.e2e.fleet.crowd import Conversation
 from tests.e2e.fleet.fleet import Fleet
 
-ENDS = (
-    "SELECT stream, seq, task, kind, payload FROM events WHERE kind IN ('task.finished', 'task.cancelled')"
-)
+ENDS = "SELECT stream, seq, task, kind, facts FROM events WHERE kind IN ('task.finished', 'task.cancelled')"
 HEADS = "SELECT stream, seq FROM stream_heads"
 CALLS = "SELECT task, kind FROM events WHERE kind IN ('tool_call.completed', 'tool_call.interrupted')"
 TASKS = "SELECT id, session_id, message_seq, status, reason FROM tasks ORDER BY session_id, message_seq"

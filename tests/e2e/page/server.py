@@ -1,6 +1,5 @@
 """`interlock serve` as a real process, in folders of its own, that can be killed and started again."""
 
-import json
 import os
 import signal
 import sqlite3
@@ -9,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from interlock.events.catalog import merged
 
 STOP_SECONDS = 20
 
@@ -126,5 +127,5 @@ class Server:
 
     def events(self, kind: str) -> list[Any]:
         """The payloads of all events of one kind, oldest first."""
-        found = self.rows("SELECT payload FROM events WHERE kind = ? ORDER BY stream, seq", kind)
-        return [json.loads(payload) for (payload,) in found]
+        found = self.rows("SELECT facts, content FROM events WHERE kind = ? ORDER BY stream, seq", kind)
+        return [merged(*row) for row in found]

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, go, is_done, session_id, switch_mode
+from tests.e2e.page.window import begin, go, in_browser, is_done, session_id, switch_mode
 
 WHOLE = "Look around and tell me"
 
@@ -144,6 +144,9 @@ def test_the_dashboard_counts(page, looked):
     assert numbers["Tasks"] >= 2
     assert numbers["Tool calls"] >= 2
     assert numbers["Denials"] >= 1
+    # The model has no price.
+    paid = board.get_by_role("term").filter(has_text=re.compile("^Cost$")).locator("..")
+    expect(paid.get_by_role("definition")).to_have_text("unknown")
     expect(board.get_by_role("link", name="write_file")).to_be_visible()
     expect(board.get_by_role("img", name=re.compile("^Tokens of each of the last 7 days"))).to_be_visible()
     board.get_by_role("button", name="30 days").click()
@@ -152,7 +155,23 @@ def test_the_dashboard_counts(page, looked):
     expect(recent.first).to_contain_text("done")
 
 
-def test_a_refusal_whose_session_was_deleted_is_not_said_to_be_none(serve, enter, model):
+def test_the_timeline_says_that_a_price_is_unknown(server, page, looked):
+    page.goto(f"{server.origin}/#/activity/{looked}")
+    grid = page.get_by_role("treegrid")
+    expect(grid.get_by_role("columnheader", name="Cost")).to_be_visible()
+    expect(grid.get_by_role("gridcell", name="unknown", exact=True).first).to_be_visible()
+    summary = page.get_by_role("region", name="Summary")
+    paid = summary.get_by_role("term").filter(has_text=re.compile("^Cost$")).locator("..")
+    expect(paid.get_by_role("definition")).to_have_text("unknown")
+
+
+def test_a_cost_with_unknown_parts_is_a_lower_bound(page):
+    sums = [[[0.5, True], [1, True]], [[0.5, True], [0, False]], [[0, False]], [[0, True]], []]
+    told = page.evaluate(in_browser("costs"), sums)
+    assert told == ["1.5", "at least 0.5", "unknown", "0", "0"]
+
+
+def test_a_refusal_whose_session_was_deleted_is_still_counted(serve, enter, model):
     page = enter(serve(**model.variables))
     is_done(begin(page, model.plays("Read it", called(("read_file", {"path": "a.txt"})), said("No."))))
     page.get_by_role("button", name="Commands for “Read it”").first.click()
@@ -160,7 +179,7 @@ def test_a_refusal_whose_session_was_deleted_is_not_said_to_be_none(serve, enter
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     go(page, "Activity")
     board = page.get_by_role("region", name="The last 7 days")
-    expect(board.get_by_role("listitem").filter(has_text="others, or erased since")).to_contain_text("1")
+    expect(board.get_by_role("listitem").filter(has_text="read_file")).to_contain_text("1")
     expect(board).not_to_contain_text("Nothing was refused")
     expect(board).to_contain_text("Nothing failed")
 
@@ -174,7 +193,7 @@ def test_a_changed_log_is_reported(serve, enter, model):
     own.stop()
     with sqlite3.connect(own.store) as connection:
         changed = connection.execute(
-            "UPDATE events SET payload = replace(payload, 'local:', 'other:') WHERE kind = 'task.queued'"
+            "UPDATE events SET facts = replace(facts, 'local:', 'other:') WHERE kind = 'task.queued'"
         )
         assert changed.rowcount == 1
     connection.close()

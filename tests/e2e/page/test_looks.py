@@ -7,13 +7,14 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.furniture import addresses, visit
 from tests.e2e.page.judges import PHONE, sticks_out
-from tests.e2e.page.model import Gate, held, said
-from tests.e2e.page.window import composer, in_browser, is_done, say, task
+from tests.e2e.page.model import Gate, called, held, said
+from tests.e2e.page.window import composer, in_browser, is_done, say, task, texts
 
 # Everything that is read or read out.
-SHOWN = """() => {
+SHOWN = """(root) => {
   const found = new Set();
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  const what = NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT;
+  const walk = document.createTreeWalker(root ?? document.body, what);
   for (let node = walk.currentNode; node; node = walk.nextNode()) {
     if (node.nodeType === Node.TEXT_NODE) found.add(node.data.trim());
     else for (const name of ['aria-label', 'title', 'placeholder', 'alt', 'label'])
@@ -129,3 +130,62 @@ def test_a_chat_in_chinese(server, chinese, lived_in, model):
     chinese.reload()
     expect(composer(chinese)).to_be_visible()
     assert chinese.evaluate("document.documentElement.lang") == "en"
+
+
+def _english_sentences(locator):
+    """What is read there, or read out, and has three English words in a row and no Chinese."""
+    found = locator.evaluate(SHOWN)
+    return [text for text in found if re.search(r"[A-Za-z]+ [a-z]+ [a-z]+", text) and text.isascii()]
+
+
+def test_a_refusal_is_explained_in_chinese(server, chinese, lived_in, model):
+    calls = called(("read_file", {"path": "notes.txt"}), ("bash", {"cmd": "ls"}))
+    box = chinese.get_by_role("textbox", name="你的消息")
+    box.fill(model.plays("读一下笔记", calls, said("不行。")))
+    box.press("Enter")
+    expect(chinese.get_by_text("完成", exact=True).first).to_be_visible()
+    card = chinese.get_by_role("article", name="已拒绝: read_file")
+    facts = dict(zip(texts(card.get_by_role("term")), texts(card.get_by_role("definition")), strict=True))
+    assert facts["原因"] == "read_file 不能在 chat_safe 模式下使用 MODE_DENIED"
+    assert "read_file 需要 chat、plan 或 coding 模式" in facts["下一步"]
+    assert "/mode chat" in facts["下一步"]
+    for article in chinese.get_by_role("article").all():
+        assert _english_sentences(article) == []
+    for command in ("/why", "/tools"):
+        box.fill(command)
+        box.press("Enter")
+        expect(chinese.get_by_role("dialog")).to_contain_text("chat_safe 模式下使用")
+        assert _english_sentences(chinese.get_by_role("dialog")) == []
+        chinese.keyboard.press("Escape")
+
+
+def test_the_matrix_and_an_explained_call_are_in_chinese(server, chinese, lived_in):
+    visit(chinese, server, "#/authority")
+    main = chinese.get_by_role("main")
+    described = main.locator("tr", has=chinese.get_by_text("read_file", exact=True))
+    expect(described).to_contain_text("读取文本文件")
+    main.get_by_role("button", name=re.compile("^write_file.*plan")).click()
+    expect(main.locator(".v-verdict")).to_contain_text("write_file 不能在 plan 模式下使用")
+    expect(main.get_by_role("tooltip")).to_contain_text("write_file 不能在 plan 模式下使用")
+    # Above them sessions are offered, by the titles that people gave them.
+    for part in ("il-matrix", "il-explain"):
+        assert _english_sentences(main.locator(part)) == []
+    chinese.get_by_role("combobox", name="模式").select_option("coding")
+    for tool, arguments, why in (
+        ("read_file", '{"path": "/etc/passwd"}', "/etc/passwd 在开放的文件夹之外"),
+        ("bash", '{"cmd": "rm -rf /"}', "它会删除系统文件夹或主目录及其中的一切"),
+    ):
+        chinese.get_by_role("combobox", name="工具").fill(tool)
+        chinese.get_by_role("textbox", name="参数（JSON）").fill(arguments)
+        chinese.get_by_role("button", name="解释", exact=True).click()
+        expect(main.locator(".v-verdict")).to_contain_text(why)
+        assert _english_sentences(main.locator("il-explain")) == []
+
+
+def test_what_a_setting_takes_away_is_told_in_chinese(server, chinese, lived_in):
+    visit(chinese, server, "#/settings")
+    chinese.get_by_role("checkbox", name=re.compile("^启用文件系统工具")).uncheck()
+    lost = chinese.get_by_role("complementary").get_by_role("link", name="read_file", exact=True)
+    expect(lost).to_have_attribute("title", "read_file 不可用：按已保存的设置，文件工具已关闭")
+    assert _english_sentences(chinese.get_by_role("main")) == []
+    chinese.get_by_role("button", name="放弃改动").click()

@@ -73,6 +73,11 @@ def test_a_task_whose_message_was_not_read_comes_before_those_with_one(page):
     assert _reducer(page, "order") == ["a", "b"]
 
 
+def test_a_task_that_runs_is_shown_in_the_strictest_mode_since_it_began(page):
+    assert _reducer(page, "modes", ["plan"]) == ["coding", "plan"]
+    assert _reducer(page, "modes", ["chat_safe", "coding"]) == ["coding", "chat_safe"]
+
+
 def test_any_split_of_a_text_gives_the_same(page):
     text = "Words, 汉字, 🎈🎉 and e\u0301 to the end."
     assert _reducer(page, "splits", text) == [text]
@@ -211,6 +216,14 @@ def test_both_languages_have_the_same_texts(words):
         assert other, key
         assert _fields(other) - {"n"} == _fields(text) - {"n"}, key
     assert words["count"] == len(words["en"]), "a key stands in two files"
+
+
+def test_chinese_has_one_word_for_the_operator(words):
+    for key, text in words["en"].items():
+        if re.search(r"\boperator", str(text), re.IGNORECASE):
+            assert "管理员" in str(words["zh"][key]), key
+    sources = "\n".join(path.read_text() for path in SOURCES)
+    assert not re.search("操作者|操作员|运营者|运维", sources)
 
 
 def test_every_text_that_is_asked_for_is_there(words):

@@ -30,6 +30,9 @@ def _asked(page, model, name, mode="plan"):
     return say(page, message).get_by_role("article", name=TITLE)
 
 
+FOLLOWED_BY = "(first, second) => (first.compareDocumentPosition(second) & 4) > 0"
+
+
 def test_a_plan_is_approved_and_built_in_one_go(server, page, model):
     question = _asked(page, model, "one.txt")
     expect(question.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
@@ -38,13 +41,17 @@ def test_a_plan_is_approved_and_built_in_one_go(server, page, model):
     is_done(building)
     expect(building.get_by_text("It is built.", exact=True)).to_be_visible()
     expect(chip(page, "coding")).to_be_visible()
-    expect(page.get_by_text(re.compile("plan.*coding")).first).to_be_visible()
+    switched = page.get_by_text("You switched the mode from plan to coding.")
+    expect(switched).to_have_count(1)
+    assert switched.evaluate(FOLLOWED_BY, building.element_handle())
     assert (server.root / "one.txt").read_text() == "built"
     expect(question.get_by_text("Approved", exact=True)).to_be_visible()
     expect(question.get_by_role("button")).to_have_count(0)
     page.reload()
     expect(question.get_by_text("Approved", exact=True)).to_be_visible()
     expect(question.get_by_role("button")).to_have_count(0)
+    is_done(building)
+    assert switched.evaluate(FOLLOWED_BY, building.element_handle())
     assert [event["who"] for event in server.events("plan.build_started")] != []
 
 

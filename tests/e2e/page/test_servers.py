@@ -179,3 +179,82 @@ def test_a_server_is_removed(served, page):
     expect(page.get_by_role("heading", level=1, name="Servers")).to_be_visible()
     expect(page.get_by_role("link", name="unlisted")).to_have_count(0)
     assert [each["server"] for each in served.events("mcp.server_removed")] == ["unlisted"]
+
+
+def _stored_servers(server):
+    sql = "SELECT document FROM settings_versions ORDER BY version DESC LIMIT 1"
+    return json.loads(server.rows(sql)[0][0])["tools"]["mcp"]
+
+
+def _save(page, changes="Save 1 change"):
+    page.get_by_role("button", name=changes, exact=True).click()
+    expect(page.get_by_text(re.compile(r"Saved as version \d+"))).to_be_visible()
+
+
+def test_the_list_of_allowed_servers_is_edited_where_mcp_is_switched_on(serve, enter, model):
+    """By keyboard: known servers are offered, others can be written, and an empty list allows none."""
+    own = serve(**model.variables)
+    for name in ("files", "notes"):
+        words = ("mcp", "add", name, "--url", "https://mcp.example.org/")
+        program = [sys.executable, "-m", "interlock", *words]
+        subprocess.run(program, env=own.environment, cwd=own.home, check=True, capture_output=True)
+    page = enter(own)
+    go(page, "Settings")
+    servers = page.get_by_role("group", name="Allowed MCP servers")
+    expect(page.get_by_role("checkbox", name="Enable MCP tools")).not_to_be_checked()
+    expect(servers).to_have_count(0)
+    page.get_by_role("checkbox", name="Enable MCP tools").check()
+    expect(servers.get_by_role("status")).to_have_text("No list is set: no server is allowed.")
+    assert serious(page) == []
+
+    files = servers.get_by_role("button", name="files", exact=True)
+    expect(files).to_have_attribute("aria-pressed", "false")
+    files.focus()
+    page.keyboard.press("Space")
+    expect(files).to_have_attribute("aria-pressed", "true")
+    for key in ("Tab", "Tab"):
+        page.keyboard.press(key)
+    written = servers.get_by_role("textbox", name="Id of a server")
+    expect(written).to_be_focused()
+    page.keyboard.type("Not An Id")
+    page.keyboard.press("Enter")
+    wrong = "At most 20 lower-case letters, digits and hyphens."
+    assert written.evaluate("(input) => input.validationMessage") == wrong
+    written.fill("later")
+    page.keyboard.press("Enter")
+    expect(written).to_have_value("")
+    changed = page.get_by_role("complementary", name="What this changes").get_by_role("listitem")
+    expect(changed.filter(has_text="Allowed MCP servers")).to_contain_text("files and later")
+    _save(page, "Save 2 changes")
+    assert _stored_servers(own) == {"enabled": True, "allowed_servers": ["files", "later"]}
+
+    for name in ("files", "later"):
+        servers.get_by_role("button", name=name, exact=True).click()
+    expect(servers.get_by_role("status")).to_have_text("The list is empty: no server is allowed.")
+    _save(page)
+    assert _stored_servers(own)["allowed_servers"] == []
+    page.reload()
+    expect(servers.get_by_role("status")).to_have_text("The list is empty: no server is allowed.")
+    servers.get_by_role("button", name="Remove the list").click()
+    expect(servers.get_by_role("status")).to_have_text("No list is set: no server is allowed.")
+    _save(page)
+    assert _stored_servers(own)["allowed_servers"] is None
+    assert serious(page) == []
+
+
+def test_the_list_is_in_both_languages_and_says_what_the_operator_allows(serve, enter, model):
+    narrow = serve(TOOL_MCP_SERVERS="files", **model.variables)
+    page = enter(narrow)
+    go(page, "Settings")
+    page.get_by_role("checkbox", name="Enable MCP tools").check()
+    servers = page.get_by_role("group", name="Allowed MCP servers")
+    expect(servers).to_contain_text("The operator allows these servers: files.")
+    expect(servers.get_by_role("status")).to_have_text("No list is set here.")
+    servers.get_by_role("textbox", name="Id of a server").fill("other")
+    servers.get_by_role("button", name="Add server").click()
+    expect(servers).to_contain_text("Others have no effect.")
+    chinese = enter(narrow, "#/settings", locale="zh-CN")
+    chinese.get_by_role("checkbox", name="启用 MCP 工具").check()
+    expect(chinese.get_by_role("group", name="允许的 MCP 服务器")).to_contain_text(
+        "管理员允许以下服务器：files。"
+    )

@@ -5,7 +5,9 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from websockets.sync.client import connect
 
+from interlock.gateway.auth import REASONS, Kind
 from tests.e2e.page.model import Gate, held, refused, said
 from tests.e2e.page.window import begin, composer, is_done, new_chat, say, session_id, task
 
@@ -78,6 +80,19 @@ def test_search_finds_titles_and_what_was_said(page, model):
     is_done(task(page, "The lighthouse keeper is called Odilon."))
 
 
+def test_what_single_commands_made_is_folded_away_from_the_chats(server, page, model):
+    is_done(begin(page, model.plays("A real chat", said("Yes."))))
+    server.interlock("tool", "call", "current_time")
+    toggle = _sidebar(page).get_by_role("button", name="From the command line (1)")
+    page.reload()
+    expect(_link(page, "A real chat")).to_be_visible()
+    expect(_link(page, "tool call current_time")).to_have_count(0)
+    toggle.click()
+    expect(toggle).to_have_attribute("aria-expanded", "true")
+    _link(page, "tool call current_time").click()
+    expect(page.get_by_role("heading", level=1, name="tool call current_time")).to_be_visible()
+
+
 def test_archive_and_bring_back(server, page, model):
     is_done(begin(page, model.plays("Put me away", said("Good night."))))
     _command(page, "Put me away", "Archive")
@@ -98,7 +113,7 @@ def test_delete_asks_first_and_erases(server, page, enter, model):
     is_done(task(other, "heliotrope"))
     _command(page, "Forget the word heliotrope", "Delete")
     dialog = page.get_by_role("dialog", name="Delete “Forget the word heliotrope”?")
-    expect(dialog).to_contain_text("This cannot be taken back")
+    expect(dialog).to_contain_text("Nothing is erased")
     dialog.get_by_role("button", name="Cancel").click()
     assert server.rows("SELECT deleted_us FROM sessions WHERE id = ?", gone) == [(None,)]
     _command(page, "Forget the word heliotrope", "Delete")
@@ -106,8 +121,11 @@ def test_delete_asks_first_and_erases(server, page, enter, model):
     expect(_link(page, "Forget the word heliotrope")).to_have_count(0)
     expect(page.get_by_role("heading", name="New chat")).to_be_visible()
     expect(other.get_by_role("heading", name="This session is not there")).to_be_visible()
-    assert server.rows("SELECT 1 FROM messages WHERE session_id = ? AND content <> ''", gone) == []
-    assert "heliotrope" not in json.dumps(server.rows("SELECT payload FROM events WHERE stream = ?", gone))
+    assert server.rows("SELECT count(*) FROM messages WHERE session_id = ? AND content <> ''", gone) == [
+        (2,)
+    ]
+    (deleted,) = server.events("session.deleted")
+    assert list(deleted) == ["who"]
 
 
 def test_export_gives_the_session_as_json_lines(page, model):
@@ -121,6 +139,22 @@ def test_export_gives_the_session_as_json_lines(page, model):
 
 
 # -- tasks -------------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_that_a_revoked_token_had_started_it(server, page, model):
+    is_done(begin(page, model.plays("Hold a place", said("Held."))))
+    gate = Gate()
+    message = model.plays("Work for a script", [held("On and on and on. ", gate, "End.")])
+    token = server.interlock("token", "add", "ci").strip()
+    params = {"session_id": session_id(page), "content": message}
+    request = {"type": "request", "id": "1", "method": "chat.send", "params": params}
+    headers = {"Authorization": f"Bearer {token}"}
+    with connect(f"{server.origin.replace('http', 'ws', 1)}/ws", additional_headers=headers) as socket:
+        socket.send(json.dumps(request))
+        running = task(page, message)
+        expect(running.get_by_text("On and on")).to_be_visible()
+        server.interlock("token", "revoke", "ci")
+    expect(running).to_contain_text(f"Cancelled by you: {REASONS[Kind.token]}")
 
 
 def test_stop_cancels_what_runs(server, page, model):

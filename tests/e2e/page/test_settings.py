@@ -60,6 +60,22 @@ def test_a_new_installation_shows_the_defaults_and_what_switching_off_means(page
     expect(page.get_by_role("group", name=re.compile("server", re.IGNORECASE))).to_have_count(0)
 
 
+@pytest.mark.parametrize(
+    ("locale", "lines", "asked"),
+    [("en-US", "2,000 lines", "limit_bytes asks"), ("zh-CN", "2,000 行", "limit_bytes 指定")],
+)
+def test_both_limits_of_a_read_are_stated(server, enter, locale, lines, asked):
+    """S4 AC4: what a call may read, and what a result shows of it."""
+    page = enter(server, "#/settings", locale=locale)
+    field = page.locator("#setting-fs-max-read-bytes-hint")
+    for text in (lines, "50 KiB", asked):
+        expect(field).to_contain_text(text)
+    page.goto(page.url.replace("#/settings", "#/authority"))
+    said = page.locator("il-matrix")
+    for text in ("512 KiB", "2 MiB", lines, "50 KiB", asked):
+        expect(said).to_contain_text(text)
+
+
 def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, model, watch):
     is_done(begin(page, model.plays("Begin to read", said("Begun."))))
     switch_mode(page, "chat_safe", "chat")

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from interlock.events.catalog import merged
 from tests.doubles.telegram_server import TOKEN, TelegramServer
 
 ADA, BOB, EVE = 501, 502, 666
@@ -149,8 +150,8 @@ class BotProcess:
         return done.stdout
 
     def events(self, kind: str) -> list[dict[str, Any]]:
-        rows = self._query("SELECT payload FROM events WHERE kind = ? ORDER BY position", kind)
-        return [json.loads(row[0]) for row in rows]
+        rows = self._query("SELECT facts, content FROM events WHERE kind = ? ORDER BY position", kind)
+        return [merged(*row) for row in rows]
 
     def _query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         store = sqlite3.connect(self.folder / "state" / "interlock.db")

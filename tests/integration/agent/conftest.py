@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 
 from interlock.agent.agent import AgentLoop, AgentServices
@@ -15,6 +16,7 @@ from interlock.agent.prompt_builder import Earlier, PromptBuilder, PromptInputs
 from interlock.agent.workspace import WorkspaceFiles
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
+from interlock.events.catalog import merged
 from interlock.models.provider import Provider
 from interlock.models.script import parse_script
 from interlock.models.scripted import Scripted
@@ -33,6 +35,7 @@ class Desk:
         self.limits = ControlLimits(retry_seconds=0.001)
         self.prices = PriceTable({})
         self.context_tokens = 100_000
+        self.tool_choice = "default"
 
     def loop(self, model: str | Provider) -> AgentLoop:
         """`model` is a script, or whatever else is to answer."""
@@ -57,6 +60,7 @@ class Desk:
                 limits=self.limits,
                 prices=self.prices,
                 context_tokens=self.context_tokens,
+                tool_choice=self.tool_choice,
             )
         )
 
@@ -67,10 +71,16 @@ class Desk:
         return [event async for event in self.loop(model).handle_message(session_id, text)]
 
     def events(self, session_id: str, *kinds: str) -> list[tuple]:
-        statement = "SELECT seq, kind, task, parent, payload, id FROM events WHERE stream = ? ORDER BY seq"
+        statement = (
+            "SELECT seq, kind, task, parent, facts, content, id FROM events WHERE stream = ? ORDER BY seq"
+        )
         with self.runtime.database.reading() as connection:
             rows = connection.query(statement, (session_id,))
-        return [row for row in rows if not kinds or row[1] in kinds]
+        return [
+            (*row[:4], orjson.dumps(merged(row[4], row[5])).decode(), row[6])
+            for row in rows
+            if not kinds or row[1] in kinds
+        ]
 
 
 @pytest.fixture

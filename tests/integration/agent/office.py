@@ -1,17 +1,21 @@
 """An office with everything in it, and a person who talks with its agents."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from interlock.channels.talk import Talk
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
+from interlock.events.catalog import merged
 from interlock.models.provider import Reply
+from interlock.sandbox.choice import Choice
 from interlock.session.models import Message, Role
+from interlock.tools.base import BaseTool
 from interlock.wiring import open_runtime
 from interlock.wiring.office import Office, open_office, worker_name
+from interlock.wiring.situation import NO_SANDBOX
 from interlock.worker.rows import Task
 
 
@@ -55,9 +59,9 @@ class Person:
         return await self.office.runtime.sessions.transcript(session_id)
 
     def payloads(self, session_id: str, kind: str) -> list[dict]:
-        statement = "SELECT payload FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
+        statement = "SELECT facts, content FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
         with self.office.runtime.database.reading() as connection:
-            return [json.loads(row[0]) for row in connection.query(statement, (session_id, kind))]
+            return [merged(*row) for row in connection.query(statement, (session_id, kind))]
 
 
 class Recorded:
@@ -78,7 +82,14 @@ class Recorded:
 
 
 @asynccontextmanager
-async def opened(tmp_path: Path, monkeypatch, variables: Mapping[str, str]):
+async def opened(
+    tmp_path: Path,
+    monkeypatch,
+    variables: Mapping[str, str],
+    *,
+    tools: Sequence[BaseTool] = (),
+    sandbox: Choice = NO_SANDBOX,
+):
     root = tmp_path / "root"
     root.mkdir(exist_ok=True)
     own = {
@@ -88,7 +99,7 @@ async def opened(tmp_path: Path, monkeypatch, variables: Mapping[str, str]):
     }
     for name, value in (own | dict(variables)).items():
         monkeypatch.setenv(name, value)
-    runtime = open_runtime(Settings(), opened=list(ToolMode))
+    runtime = open_runtime(Settings(), opened=list(ToolMode), tools=tools, sandbox=sandbox)
     office = open_office(runtime)
     try:
         yield Person(office)

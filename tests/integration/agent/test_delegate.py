@@ -104,6 +104,19 @@ async def test_a_child_is_refused_what_its_own_file_denies(person, tmp_path):
     assert not (tmp_path / "root" / "a.txt").exists()
 
 
+async def test_a_refused_call_of_a_child_keeps_its_arguments_and_a_masked_answer_is_told(person):
+    secret = "sk-known-secret-value"
+    refused = turn(call("read", path=5, note=secret))
+    ada = await person([hand(), "ok"], [refused, f"msg:The key is {secret}."], OPENAI_API_KEY=secret)
+    session = await ada.session()
+    assert (await ada.say(session)).status == "done"
+    (failed,) = ada.payloads(session, "tool_call.failed")
+    assert (failed["tool_name"], failed["requested_name"]) == ("read_file", "read")
+    assert (failed["arguments"], failed["redacted"]) == ({"path": 5, "note": "***REDACTED***"}, True)
+    (handed,) = ada.payloads(session, "tool_call.completed")
+    assert (handed["tool_name"], handed["redacted"]) == ("delegate", True)
+
+
 async def test_a_child_cannot_ask_and_is_told_so(person):
     ask = call("ask_user", type="confirmation", message="Shall I?")
     ada = await person([hand(), "ok"], [turn(ask), "msg:I cannot ask."])

@@ -1,14 +1,20 @@
 """What a mode refuses, as the model meets it: not offered, not run, told, and told again (S0-3, S0-4)."""
 
+import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
-from interlock.agent.events import ToolDenied, ToolResultInfo, TurnCompleted
+from interlock.agent.events import ToolCallInfo, ToolDenied, ToolResultInfo, TurnCompleted
 from interlock.config.modes import ToolMode
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.session.mode_switch import ModeSwitch
+from interlock.session.models import Role
+from interlock.tools.base import Effect
+from interlock.tools.result import ToolResult
+from tests.doubles import DeclaredTool
 from tests.integration.agent.test_loop import call, of
 from tests.integration.agent.test_offers import Listening
 
@@ -89,3 +95,28 @@ async def test_a_task_keeps_the_mode_it_began_with(desk):
     assert model.offered[0] == model.offered[1]
     await desk.say(session, "now", model)
     assert [path.name for path in desk.root.iterdir()] == ["c.txt"]
+
+
+async def test_an_alias_is_told_by_the_tool_s_own_name(desk):
+    session = await desk.session(ToolMode.chat_safe)
+    events = await desk.say(session, "go", "\n".join([call("read", path="a"), "msg:no"]))
+    [asked], [denied] = of(ToolCallInfo, events), of(ToolDenied, events)
+    assert (asked.tool_name, asked.called_as) == ("read_file", "read")
+    assert denied.tool_name == "read_file"
+    [payload] = [json.loads(row[4]) for row in desk.events(session, "tool_call.denied")]
+    assert (payload["tool_name"], payload["requested_name"]) == ("read_file", "read")
+    assert payload["arguments"] == {"path": "a"}
+
+
+async def test_a_call_that_is_not_run_is_told_by_the_tool_s_own_name(desk):
+    async def crawl(_arguments, context):
+        await asyncio.sleep(0.6)
+        return ToolResult()
+
+    desk.runtime.registry.register(DeclaredTool("slow", aliases=("crawl",), effect=Effect.exec, run=crawl))
+    desk.limits = replace(desk.limits, max_wall_seconds=0.5)
+    session = await desk.session(ToolMode.chat_safe)
+    await desk.say(session, "go", json.dumps({"tool_calls": [{"name": "crawl", "arguments": {}}] * 2}))
+    messages = await desk.runtime.sessions.transcript(session)
+    answers = [json.loads(message.content) for message in messages if message.role is Role.tool]
+    assert (answers[-1]["error_code"], answers[-1]["tool_name"]) == ("CANCELLED", "slow")

@@ -3,7 +3,13 @@
 import pytest
 
 from interlock.cli.conversing import opened_desk, wanted
-from tests.integration.agent.office import script
+from interlock.config.modes import ToolMode
+from interlock.config.settings import load_settings
+from interlock.gates.explaining import next_action_now
+from interlock.gates.verdict import SwitchWay
+from interlock.wiring import open_runtime
+from interlock.wiring.office import open_office
+from tests.integration.agent.office import Person, call, script
 from tests.integration.agent.test_office import agent_file
 
 
@@ -25,7 +31,7 @@ def surroundings(tmp_path, monkeypatch):
 async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroundings):
     own, roots = surroundings
     given = wanted("coding", roots, None, "reader", None)
-    async with opened_desk(given, lambda _event: None, someone_can_answer=True) as desk:
+    async with opened_desk(given, lambda _event: None) as desk:
         assert await desk.model() == own
         before = await desk.authority()
         assert "read_file" not in before.exposed
@@ -37,7 +43,40 @@ async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroun
 async def test_a_person_s_choice_comes_before_the_agent_s(surroundings):
     _, roots = surroundings
     given = wanted("coding", roots, None, "reader", "demo")
-    async with opened_desk(given, lambda _event: None, someone_can_answer=True) as desk:
+    async with opened_desk(given, lambda _event: None) as desk:
         assert await desk.model() == "demo"
         await desk.talk("hello")
         assert await desk.model() == "demo"
+
+
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        # `serve` opened the modes for itself alone; a worker of another process knows nothing of that.
+        (SwitchWay.page, "(/mode chat)"),
+        (None, "which is not open on this deployment"),
+    ],
+)
+async def test_a_refusal_suggests_what_works_where_it_is_read(
+    tmp_path, surroundings, monkeypatch, way, told
+):
+    _, roots = surroundings
+    monkeypatch.setenv("MODEL", script(tmp_path, {"tool_calls": [call("read_file", path="x")]}, "msg:No."))
+    monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(roots[0]))
+    runtime = open_runtime(load_settings(), opened=list(ToolMode))
+    office = open_office(runtime, way=way)
+    ada = Person(office)
+    session = await ada.session(ToolMode.chat_safe)
+    await ada.say(session, "read x")
+    (denied,) = ada.payloads(session, "tool_call.denied")
+    await office.close()
+    await runtime.close()
+    assert told in denied["next_action"]
+    assert "sessions mode" not in denied["next_action"]
+    # In a chat that another process opens, that mode is closed, and `/why` says how it is opened.
+    async with opened_desk(wanted(None, (), session, None, None), lambda _event: None) as desk:
+        now = next_action_now(await desk.last_denial(), await desk.authority())
+        assert now.endswith("(a chat that is started with --mode chat); go on without it.")
+    async with opened_desk(wanted("chat", (), session, None, None), lambda _event: None) as desk:
+        now = next_action_now(await desk.last_denial(), await desk.authority())
+        assert now == "read_file can be used now: this session is in chat mode."

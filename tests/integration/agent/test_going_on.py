@@ -20,8 +20,8 @@ ASK = call("ask_user", type="confirmation", message="Shall I?")
 
 
 async def go_on(desk, session: str, model: str, mode: ToolMode = ToolMode.coding) -> list:
-    assignment = Assignment(session, mode, attempt=2)
-    return [event async for event in desk.loop(model).work(assignment)]
+    assignment = Assignment(mode, attempt=2)
+    return [event async for event in desk.loop(model).handle_message(session, None, assignment)]
 
 
 async def answers_of(desk, session: str) -> list[dict]:

@@ -108,25 +108,6 @@ async def test_agent_yields_tool_denied_event(desk):
     assert json.loads(message.content)["error_code"] == "MODE_DENIED"
 
 
-async def test_the_third_refusal_in_a_row_ends_the_task(desk):
-    session = await desk.session(ToolMode.chat_safe)
-    script = "\n".join([call("read_file", path=name) for name in "abc"] + ["msg:never"])
-    events = await desk.say(session, "read", script)
-    assert len(of(ToolDenied, events)) == 3
-    ended = events[-1]
-    assert ended.status == "failed"
-    assert "CONTROL_MAX_DENIALS" in ended.sentence
-    (limit,) = desk.events(session, "control.limit_reached")
-    assert json.loads(limit[4])["limit"] == "max_denials"
-    notes = [
-        json.loads(message.content).get("note")
-        for message in await desk.runtime.sessions.transcript(session)
-        if message.role is Role.tool
-    ]
-    assert notes[0] is None
-    assert notes[1]
-
-
 async def test_a_limit_of_turns_ends_it_with_a_sentence(desk):
     desk.limits = ControlLimits(max_turns=3)
     session = await desk.session()
@@ -187,6 +168,33 @@ async def test_bad_arguments_and_unknown_tools_go_back_to_the_model(desk):
     codes = [result.result["error_code"] for result in of(ToolResultInfo, events)]
     assert codes == ["INVALID_ARGS", "TOOL_NOT_FOUND"]
     assert events[-1] == TaskEnded("done")
+
+
+MISTAKES = {
+    "a missing file": [call("read_file", path=f"missing{n}.txt") for n in range(6)],
+    "a folder": [call("edit_file", path="folder", find=f"no {n}", replace="x") for n in range(6)],
+    "no folder": [call("list_files", path="a.txt", limit=n + 1) for n in range(6)],
+    "no text": [call("read_file", path="a.bin", offset=n + 1) for n in range(6)],
+    "a part that is no folder": [call("read_file", path=f"a.txt/{n}") for n in range(6)],
+    "a bad pattern": [call("search_files", pattern=f"({n}") for n in range(6)],
+    "nothing to replace": [call("edit_file", path="a.txt", find=f"no {n}", replace="x") for n in range(6)],
+    "in the way": [call("move_file", source="a.txt", destination="a.bin", overwrite=False)] * 6,
+}
+
+
+@pytest.mark.parametrize("mistakes", MISTAKES.values(), ids=list(MISTAKES))
+async def test_what_a_model_asks_for_wrongly_opens_no_circuit(desk, mistakes):
+    desk.limits = ControlLimits(max_repeats=99)
+    (desk.root / "folder").mkdir()
+    (desk.root / "a.txt").write_text("the content\n")
+    (desk.root / "a.bin").write_bytes(bytes(range(256)))
+    session = await desk.session()
+    events = await desk.say(
+        session, "go", "\n".join([call("read_file", path="a.txt"), *mistakes, "msg:sorry"])
+    )
+    assert [each.result["ok"] for each in of(ToolResultInfo, events)] == [True] + [False] * 6
+    assert not desk.events(session, "circuit.opened")
+    assert not any("is not run for a while" in repr(event) for event in events)
 
 
 async def test_every_call_has_one_answer_when_the_task_is_cancelled(desk):

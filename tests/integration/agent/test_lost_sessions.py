@@ -8,13 +8,14 @@ import pytest
 
 from interlock.infra.errors import SessionNotFound
 from interlock.models.provider import ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
+from interlock.wiring.office import open_office
 from tests.integration.agent.conftest import Desk
 
 
-class DeletesItsSession:
-    """A model in the middle of whose answer somebody deletes the session."""
+class ErasesItsSession:
+    """A model in the middle of whose answer an operator erases the session; no worker holds it."""
 
-    name = "deleting"
+    name = "erasing"
 
     def __init__(self, desk: Desk, session_id: str, *calls: RequestedCall) -> None:
         self._desk = desk
@@ -23,7 +24,9 @@ class DeletesItsSession:
 
     async def stream(self, _request: ModelRequest) -> AsyncGenerator[ModelItem]:
         yield TextPiece("Let ")
-        await self._desk.runtime.sessions.delete(self._session_id, who="test")
+        runtime = self._desk.runtime
+        await open_office(runtime).tasks.delete_session(self._session_id, who="test")
+        await runtime.eraser.erase(self._session_id, who="test")
         yield Reply("Let me see.", self._calls)
 
     async def close(self) -> None:
@@ -31,12 +34,12 @@ class DeletesItsSession:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-async def test_a_session_that_is_deleted_ends_the_work_with_one_error(desk, count):
+async def test_a_session_that_is_erased_ends_the_work_with_one_error(desk, count):
     unheard = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
     session = await desk.session()
     calls = [RequestedCall(f"c{number}", "list_files", "{}") for number in range(count)]
     with pytest.raises(SessionNotFound):
-        await desk.say(session, "go", DeletesItsSession(desk, session, *calls))
+        await desk.say(session, "go", ErasesItsSession(desk, session, *calls))
     gc.collect()
     assert unheard == []

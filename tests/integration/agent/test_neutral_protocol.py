@@ -3,7 +3,6 @@
 import json
 
 from interlock.agent.events import TaskEnded, TextDelta, ToolResultInfo
-from interlock.agent.limits import ControlLimits
 from interlock.models.json_protocol import JsonProtocol
 from interlock.session.models import Role
 from tests.integration.agent.test_loop import of
@@ -44,13 +43,24 @@ async def test_of_calls_and_an_answer_in_one_turn_the_calls_run_and_the_answer_i
 
 
 async def test_neither_calls_nor_an_answer_fail_the_task_after_one_repair(desk):
-    desk.limits = ControlLimits(max_retries=0)
+    """With the retries of every other fault: this one cannot pass."""
     session = await desk.session()
-    model = Saying(turn(), turn())
+    model = Saying(*[turn()] * 12)
     events = await desk.say(session, "go", JsonProtocol(model))
     assert events[-1].status == "failed"
     assert "tool_calls and final_answer are both empty" in events[-1].sentence
     assert len(model.requests) == 2
     (failed,) = desk.events(session, "agent.failed")
-    assert json.loads(failed[4])["error_class"] == "protocol"
+    assert json.loads(failed[4])["error_class"] == "validation"
+    assert not desk.events(session, "retry.scheduled", "retry.exhausted", "circuit.opened")
     assert not desk.events(session, "tool_call.started")
+
+
+async def test_a_model_that_refuses_and_quotes_a_call_runs_nothing(desk):
+    session = await desk.session()
+    quoted = turn(("write_file", {"path": "owned", "content": "x"}))
+    refusal = f"The ticket asks me to send this, and I refuse:\n```json\n{quoted}\n```\nIt is an attack."
+    events = await desk.say(session, "go", JsonProtocol(Saying(refusal, turn(answer="I refuse."))))
+    assert shown(events) == "I refuse."
+    assert not desk.events(session, "tool_call.started")
+    assert not (desk.root / "owned").exists()

@@ -6,13 +6,17 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from interlock.agent.agent import Assignment
-from interlock.agent.events import ToolDenied, TurnCompleted
+from interlock.agent.events import TaskEnded, ToolDenied, TurnCompleted
 from interlock.config.modes import ToolMode
 from interlock.models.provider import ModelItem, ModelRequest, ToolChoice
 from interlock.models.script import parse_script
 from interlock.models.scripted import Scripted
+from interlock.session.mode_switch import ModeSwitch
 from interlock.session.models import Role
+from tests.doubles.openai_answers import refused, said
+from tests.doubles.openai_server import OpenAIServer
 from tests.integration.agent.test_loop import call, of
+from tests.integration.models.asking import chat
 
 
 class Listening(Scripted):
@@ -39,10 +43,78 @@ class Listening(Scripted):
         ]
 
 
+REQUIRED, AUTO = ToolChoice.required, ToolChoice.auto
+
+
 async def test_a_coding_task_begins_with_a_call_and_can_end_afterwards(desk):
-    model = Listening(call("list_files"), call("list_files", limit=5), "msg:done")
-    await desk.say(await desk.session(ToolMode.coding), "go", model)
-    assert model.choices == [ToolChoice.required, ToolChoice.auto, ToolChoice.auto]
+    model = Listening(call("list_files"), call("list_files", limit=5), "msg:done", "msg:You are welcome.")
+    session = await desk.session(ToolMode.coding)
+    await desk.say(session, "go", model)
+    assert model.choices == [REQUIRED, AUTO, AUTO]
+    # A follow-up message may be answered.
+    await desk.say(session, "thanks", model)
+    assert model.choices[3:] == [AUTO]
+
+
+async def test_each_time_a_person_switches_to_coding_the_next_task_begins_with_a_call(desk):
+    switch = ModeSwitch(desk.runtime.log, open_modes=frozenset(ToolMode))
+    model = Listening(*["msg:done"] * 9)
+    session = await desk.session(ToolMode.chat)
+    await desk.say(session, "look", model)
+    for mode in (ToolMode.coding, ToolMode.plan, ToolMode.coding):
+        await switch.switch(session, mode, who="test")
+        await desk.say(session, "go", model)
+        await desk.say(session, "thanks", model)
+    assert model.choices == [AUTO, REQUIRED, AUTO, AUTO, AUTO, REQUIRED, AUTO]
+
+
+@pytest.mark.parametrize(("setting", "choices"), [("auto", [AUTO] * 3), ("required", [REQUIRED, AUTO] * 2)])
+async def test_a_setting_forces_either(desk, setting, choices):
+    desk.tool_choice = setting
+    model = Listening(*[call("list_files"), "msg:done"] * 2)
+    session = await desk.session(ToolMode.coding)
+    await desk.say(session, "go", model)
+    await desk.say(session, "again", model)
+    assert model.choices[:3] == choices[:3]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "tool_choice 'required' is not supported"),
+        (422, "tool_choice: only auto and none"),
+        (400, "bad request"),
+        (404, "No endpoints found that support the provided value."),
+    ],
+)
+async def test_a_server_that_refuses_required_is_asked_again_with_auto_and_not_asked_for_it_again(
+    desk, status, message
+):
+    async with OpenAIServer([refused(status, message), said("a"), said("b")]) as server:
+        provider = chat(server)
+        loop = desk.loop(provider)
+        first, second = [await desk.session(ToolMode.coding) for _ in range(2)]
+        for session in (first, second):
+            events = [event async for event in loop.handle_message(session, "go")]
+            assert events[-1] == TaskEnded("done")
+        await provider.close()
+    assert ["tool_choice" in asked.document for asked in server.asked] == [True, False, False]
+    (row,) = desk.events(first, "model.tool_choice_refused")
+    told = json.loads(row[4])
+    assert (told["model"], told["tool_choice"]) == (provider.name, "required")
+    assert message in told["error"]
+    assert not desk.events(second, "model.tool_choice_refused")
+    assert not desk.events(first, "retry.scheduled")
+
+
+async def test_a_request_that_is_refused_without_required_as_well_says_why(desk):
+    async with OpenAIServer([refused(400, "first"), refused(400, "the model is gone")]) as server:
+        provider = chat(server)
+        session = await desk.session(ToolMode.coding)
+        events = await desk.say(session, "go", provider)
+        await provider.close()
+    assert "the model is gone" in events[-1].sentence
+    assert not desk.events(session, "model.tool_choice_refused")
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat_safe, ToolMode.chat, ToolMode.plan])
@@ -56,8 +128,8 @@ async def test_a_task_that_is_taken_up_again_need_not_begin_with_a_call(desk):
     session = await desk.session(ToolMode.coding)
     await desk.runtime.sessions.append_message(session, Role.user, "go")
     model = Listening("msg:done")
-    assignment = Assignment(session, ToolMode.coding, attempt=2)
-    assert [event async for event in desk.loop(model).work(assignment)]
+    assignment = Assignment(ToolMode.coding, attempt=2)
+    assert [event async for event in desk.loop(model).handle_message(session, None, assignment)]
     assert model.choices == [ToolChoice.auto]
 
 

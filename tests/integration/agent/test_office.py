@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from interlock.agent.events import AskUser, TextDelta, ToolDenied
+from interlock.agent.agent import AgentLoop
+from interlock.agent.events import AskUser, TaskEnded, TextDelta, ToolDenied
 from interlock.config.modes import ToolMode
 from interlock.models import roster
+from interlock.session.models import Role
 from interlock.worker.rows import TaskStatus
 from tests.integration.agent.office import Recorded, call, opened, script
 
@@ -122,6 +124,34 @@ async def test_a_task_that_waited_goes_on_with_the_agent_it_began_with(tmp_path,
         task = await talk.say("go")
         task = await talk.answer(await talk.open_question(task), {"confirmed": True})
         assert task.status is TaskStatus.done
+
+
+async def test_a_worker_works_by_the_way_that_the_specification_names(tmp_path, monkeypatch):
+    """S0-5.6, S1-A6: what `handle_message` gives is all that a task does, and each call is executed by
+    `_execute_tool`."""
+    given, executed = [], []
+
+    class Watched(AgentLoop):
+        async def handle_message(self, session_id, content, *more):
+            async for event in super().handle_message(session_id, content, *more):
+                given.append(event)
+                yield event
+
+        async def _execute_tool(self, call, authority, context):
+            executed.append(call.name)
+            return await super()._execute_tool(call, authority, context)
+
+    monkeypatch.setattr("interlock.wiring.office.AgentLoop", Watched)
+    model = script(tmp_path, {"tool_calls": [call("current_time"), call("read_file", path="a")]}, "msg:No.")
+    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
+        task = await person.say(await person.session(ToolMode.chat_safe))
+        assert task.status is TaskStatus.done
+        assert [event.tool_name for event in given if isinstance(event, ToolDenied)] == ["read_file"]
+        assert given[-1] == TaskEnded("done")
+        assert person.told == given
+        assert executed == ["current_time", "read_file"]
+        messages = await person.transcript(task.session_id)
+        assert [message.role for message in messages].count(Role.user) == 1
 
 
 # -- what may be spent --

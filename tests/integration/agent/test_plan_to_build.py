@@ -37,7 +37,7 @@ async def planned(tmp_path, monkeypatch):
 async def test_a_person_approves_and_has_it_built(planned, tmp_path):
     ada, session, question = planned
     built = await ada.office.plans.approve(question, APPROVE, who="ada")
-    assert (built.task.status, built.task.mode) == (TaskStatus.queued, None)
+    assert (built.task.status, built.task.mode) == (TaskStatus.queued, ToolMode.coding)
     done = await ada.talk(session).go_on(built.task)
     assert done.status is TaskStatus.done
     assert done.mode is ToolMode.coding
@@ -54,6 +54,11 @@ async def test_a_person_approves_and_has_it_built(planned, tmp_path):
     # The task that asked went on in the mode it had.
     modes = [fields["mode"] for fields in ada.payloads(session, "task.started")]
     assert modes == ["plan", "plan", "coding"]
+    # The building begins with a call, though the task that asked went on in between.
+    choices = [fields["tool_choice"] for fields in ada.payloads(session, "turn.started")]
+    assert choices == ["auto", "auto", "required", "auto"]
+    await ada.say(session, "thanks")
+    assert ada.payloads(session, "turn.started")[-1]["tool_choice"] == "auto"
 
 
 async def test_an_approval_alone_changes_no_mode_and_the_model_cannot_do_it_either(planned, tmp_path):

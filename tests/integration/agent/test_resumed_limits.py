@@ -24,7 +24,8 @@ async def begun(desk, model: str, turns: int) -> str:
     """A session whose task was left after so many turns."""
     session = await desk.session()
     await desk.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
-    async with aclosing(desk.loop(model).work(Assignment(session, ToolMode.coding, Scope(TASK)))) as events:
+    assignment = Assignment(ToolMode.coding, Scope(TASK))
+    async with aclosing(desk.loop(model).handle_message(session, None, assignment)) as events:
         async for event in events:
             if isinstance(event, TurnCompleted) and event.turn == turns:
                 break
@@ -32,8 +33,8 @@ async def begun(desk, model: str, turns: int) -> str:
 
 
 async def gone_on(desk, session: str, model: str) -> list:
-    assignment = Assignment(session, ToolMode.coding, Scope(TASK), attempt=2)
-    return [event async for event in desk.loop(model).work(assignment)]
+    assignment = Assignment(ToolMode.coding, Scope(TASK), attempt=2)
+    return [event async for event in desk.loop(model).handle_message(session, None, assignment)]
 
 
 def reached(desk, session: str) -> dict:
@@ -78,11 +79,25 @@ async def test_calls_that_repeated_themselves_before_still_do(desk):
 
 
 async def test_refusals_of_before_count(desk):
-    model = "\n".join(call("read_file", path=f"/etc/{name}") for name in ("a", "b", "c", "d", "e"))
+    refused = [call("read_file", path=f"/etc/{name}") for name in ("a", "b", "c")]
+    model = "\n".join([*refused, "msg:I may not read there."])
     session = await begun(desk, model, 2)
     events = await gone_on(desk, session, model)
-    assert events[-1].limit == "max_denials"
-    assert len(of(TurnCompleted, events)) == 1
+    assert events[-1] == TaskEnded("done")
+    assert [turn.text for turn in of(TurnCompleted, events)] == ["", "I may not read there."]
+    assert reached(desk, session)["limit"] == "max_denials"
+
+
+async def test_the_tokens_of_every_attempt_are_counted_when_it_is_done(desk):
+    model = "\n".join([call("list_files", limit=1), call("list_files", limit=2), "msg:done"])
+    session = await begun(desk, model, 2)
+    assert (await gone_on(desk, session, model))[-1] == TaskEnded("done")
+    turns = [json.loads(row[4]) for row in desk.events(session, "turn.completed")]
+    (row,) = desk.events(session, "agent.completed")
+    completed = json.loads(row[4])
+    assert (len(turns), completed["turns"]) == (3, 3)
+    assert completed["input_tokens"] == sum(turn["input_tokens"] for turn in turns)
+    assert completed["output_tokens"] == sum(turn["output_tokens"] for turn in turns)
 
 
 @pytest.mark.parametrize("asks", [False, True])

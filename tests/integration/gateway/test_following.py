@@ -256,6 +256,30 @@ async def test_how_a_task_fails_is_told_by_its_code(open_house, script, environm
     assert frames[-1]["data"]["message"]
 
 
+async def test_refused_calls_end_in_an_answer(open_house):
+    """S0-4.2.4: no error, but text; the limit is told by its event."""
+    refused = [f'call:read_file {{"path": "{name}"}}' for name in "abc"]
+    house = await open_house(MODEL=f"scripted:{json.dumps([*refused, 'msg:I may not read here.'])}")
+    client = await house.connect()
+    session_id = await new_session(client)
+    frames = await client.talk(session_id, "go")
+    kinds = [frame["type"] for frame in frames]
+    assert kinds.count("tool_denied") == 3
+    assert "error" not in kinds
+    assert (frames[-1]["type"], frames[-1]["data"]["done"]) == ("stream_chunk", True)
+    assert text_of(frames[len(kinds) - 1 - kinds[::-1].index("tool_denied") :]) == "I may not read here."
+    events = [frame["data"]["kind"] for frame in frames if frame["type"] == "event"]
+    assert events.count("control.limit_reached") == 1
+
+
+async def test_a_model_that_fails_after_refused_calls_is_told_as_the_models_fault(open_house):
+    refused = [f'call:read_file {{"path": "{name}"}}' for name in "abc"]
+    house = await open_house(MODEL=f"scripted:{json.dumps([*refused, 'err:auth'])}")
+    client = await house.connect()
+    frames = await client.talk(await new_session(client), "go")
+    assert frames[-1]["data"]["code"] == "LLM_ERROR"
+
+
 async def test_a_cancelled_task_ends_with_an_error(open_house):
     house = await open_house(MODEL='scripted:["sleep:20000"]')
     client = await house.connect()

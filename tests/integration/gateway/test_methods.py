@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from interlock.events.work import TurnCompleted
 from interlock.sandbox.kept import KeptVersions
 from tests.integration.gateway.house import Refused, task_of
 
@@ -40,6 +41,21 @@ async def test_a_session_from_its_making_to_its_end(house):
     assert await client.ask("session.delete", session_id=session_id) == {}
     assert (await refused(client, "session.get", session_id=session_id)).code == "SESSION_NOT_FOUND"
     assert (await refused(client, "session.subscribe", session_id=session_id)).code == "SESSION_NOT_FOUND"
+
+
+async def test_sessions_of_single_commands_are_listed_when_asked_for(house):
+    client = await house.connect()
+    chat = await new_session(client)
+    made = await house.office.runtime.sessions.create(opened_by="tool call")
+
+    async def listed(**params):
+        found = (await client.ask("session.list", **params))["sessions"]
+        return {each["id"]: each["group"] for each in found}
+
+    assert await listed() == {chat: "chats"}
+    assert await listed(group="commands") == {made.id: "commands"}
+    assert await listed(group="all") == {chat: "chats", made.id: "commands"}
+    assert (await refused(client, "session.list", group="others")).code == "INVALID_PARAMS"
 
 
 async def test_a_deleted_session_is_told_to_who_follows_it(house):
@@ -219,6 +235,22 @@ async def test_a_tasks_changes_are_taken_back(written):
     assert (await refused(client, "tasks.undo", task_id="t_0000000000000000")).code == "TASK_NOT_FOUND"
 
 
+async def test_an_undo_of_a_task_can_be_redone(written):
+    house, client, session_id, task_id = written
+    undone = await client.ask("tasks.undo", task_id=task_id)
+    assert not (house.root / "made.txt").exists()
+    redone = await client.ask("tasks.undo", task_id=task_id, undo_id=undone["undo_id"])
+    assert (house.root / "made.txt").read_text() == "hello"
+    assert redone["restored"] == [str(house.root / "made.txt")]
+    assert redone["undo_id"] != undone["undo_id"]
+    for other in (session_id, task_id, undone["undo_id"]):
+        again = await refused(client, "tasks.undo", task_id=task_id, undo_id=other)
+        assert again.code == "NOTHING_TO_UNDO"
+    assert (house.root / "made.txt").exists()
+    await client.ask("tasks.undo", task_id=task_id)
+    assert not (house.root / "made.txt").exists()
+
+
 async def test_a_task_is_looked_for_in_its_own_session_only(written, tmp_path):
     """However much is kept of others, it is not read."""
     house, client, session_id, task_id = written
@@ -284,7 +316,7 @@ async def test_the_log_verifies_and_a_change_is_found(written):
     assert fine["streams"] >= 2
     connection = house.runtime.database.config.connect()
     connection.change(
-        "UPDATE events SET payload = '{}' WHERE stream = ? AND kind = 'tool_call.started'", (session_id,)
+        "UPDATE events SET facts = '{}' WHERE stream = ? AND kind = 'tool_call.started'", (session_id,)
     )
     connection.close()
     found = await client.ask("events.verify")
@@ -298,6 +330,31 @@ async def test_figures_count_what_was_done(written):
     assert len(stats["days"]) == 2
     today = stats["days"][-1]
     assert (today["turns"], today["tasks"], today["calls"], today["denials"]) == (2, 1, 1, 0)
+
+
+async def test_a_price_that_is_not_known_is_not_nothing(open_house):
+    """An empty day cost 0. A day with a model of unknown price cost at least what the others did."""
+    house = await open_house(MODEL="demo", CONTROL_PRICES='{"dear": [1000000, 1000000]}')
+    client = await house.connect()
+
+    async def today() -> tuple:
+        before, day = (await client.ask("stats.get", days=2))["days"]
+        assert (before["cost"], before["cost_at_least"]) == (0.0, 0.0)
+        return day["cost"], day["cost_at_least"]
+
+    async def used(model: str) -> None:
+        made = await house.runtime.sessions.create(opened_by="test")
+        numbers = {"input_tokens": 2, "output_tokens": 1, "tool_calls": 0, "latency_ms": 1.0}
+        turn = TurnCompleted(turn=1, model=model, finish_reason="stop", **numbers)
+        await house.runtime.log.append(made.id, turn)
+
+    assert await today() == (0.0, 0.0)
+    await used("demo")
+    assert await today() == (0.0, 0.0)
+    await used("nobody knows")
+    assert await today() == (None, 0.0)
+    await used("dear")
+    assert await today() == (None, 3.0)
 
 
 async def test_questions_are_listed_while_they_are_open(open_house):

@@ -106,6 +106,10 @@ async def test_an_answer_can_start_the_building(open_house, tmp_path):
     assert (await client.ask("session.get", session_id=session))["mode"] == "coding"
     ended = next(f for f in client.frames if f["data"].get("task_id") == task and f["id"] == identity)
     assert ended["session_id"] == session
+    # The mode is switched before the message that is worked on in it.
+    kinds = [f["data"]["kind"] for f in client.frames if f["type"] == "event" and f["seq"]]
+    switched = kinds.index("session.mode_changed")
+    assert kinds[switched + 1 : switched + 4] == ["message.appended", "task.queued", "plan.build_started"]
 
 
 async def test_an_approval_says_whether_it_could_be_built_and_it_can_be_later(open_house, tmp_path):

@@ -37,6 +37,8 @@ async def test_an_endpoint_that_repeats_the_key_tells_nobody(studio, status, cap
     studio.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
     result = await studio.bench.call("generate_image", prompt="x", path="picture.png")
     assert result.failure is not None
+    kind, payload = studio.bench.last_event()
+    assert (kind, payload["redacted"]) == ("tool_call.failed", "***REDACTED***" in payload["error"])
     told = repr(result) + repr(result.as_dict()) + "".join(studio.bench.progress)
     everything = (
         told.encode() + stored(studio) + "".join(capsys.readouterr()).encode() + caplog.text.encode()
@@ -48,6 +50,7 @@ async def test_a_revised_prompt_and_an_address_that_hold_the_key_are_masked(stud
     studio.endpoint.reply(made(png(), revised_prompt=f"as {KEY} wished"))
     result = await studio.make()
     assert result.meta["revised_prompt"] == "as ***REDACTED*** wished"
+    assert studio.bench.last_event()[1]["redacted"] is True
     studio.endpoint.reply({"data": [{"url": f"http://{KEY}.example/{KEY}"}]})
     _, message, _ = await studio.failure("other.png")
     assert KEY not in message

@@ -9,11 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from interlock.config.modes import ToolMode
 from interlock.config.settings import load_settings
-from interlock.events.catalog import SYSTEM_STREAM
+from interlock.events.catalog import SYSTEM_STREAM, merged
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.sandbox.choice import Choice
@@ -87,9 +85,9 @@ class Stand:
         self.runtime.log.hurry()
         # What was only noted is on disk behind the next thing that is waited for.
         await self.runtime.log.transact(SYSTEM_STREAM, lambda _transaction: None)
-        query = "SELECT payload FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
+        query = "SELECT facts, content FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
         rows = await self.runtime.database.read(lambda db: db.query(query, (stream, kind)))
-        return [orjson.loads(row[0]) for row in rows]
+        return [merged(*row) for row in rows]
 
 
 @asynccontextmanager
@@ -106,7 +104,7 @@ async def opened_stand(
     sandbox = Choice(backend or LandlockBackend(), "chosen by the test")
     runtime = open_runtime(load_settings(), opened=ToolMode, sandbox=sandbox)
     try:
-        session = await runtime.sessions.create(opened_by="test")
+        session = await runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
         yield Stand(runtime, root, session.id)
     finally:
         await runtime.close()

@@ -64,6 +64,32 @@ async def test_mcp_is_off_until_it_is_switched_on_and_lists_the_server(stand: St
     assert (await stand.call("bad__echo", text="on")).ok
 
 
+async def test_an_agents_own_list_holds_where_the_system_lists_no_servers(stand: Stand):
+    await stand.add_hostile("well")
+    await stand.inspect("bad")
+    listing = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"bad"})))
+    runtime = stand.runtime
+
+    async def called_by_the_agent():
+        authority = await runtime.authority(ToolMode.coding, agent=listing)
+        call = ToolCall("c", "bad__echo", {"text": "x"}, timeout_seconds=10)
+        return await runtime.runner.call(call, authority, CallContext(stand.session_id))
+
+    assert (await called_by_the_agent()).failure.error_code is ErrorCode.MODE_DENIED
+    await stand.allow("bad", "echo")
+    # Off by default, and a list does not switch it on.
+    assert (await called_by_the_agent()).failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+    await runtime.stored_settings.update({"tools": {"mcp": {"enabled": True}}}, who=WHO)
+    assert (await called_by_the_agent()).ok
+    # Its server runs on while others, who list none, have none.
+    alive = set(runtime.mcp._hub._alive)
+    assert await stand.exposed() == set()
+    assert (await called_by_the_agent()).ok
+    assert runtime.mcp._hub._alive == alive
+    await stand.switch_on("other")
+    assert (await called_by_the_agent()).failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+
+
 async def test_an_agent_that_lists_no_server_or_no_network_has_none(stand: Stand):
     await stand.ready("well")
     runtime = stand.runtime
@@ -137,11 +163,12 @@ async def test_a_class_that_is_taken_away_holds_no_longer_within_the_same_turn(s
     await foreign.remove(stand.runtime, "bad", "echo", who=WHO)
     call = ToolCall("late", "bad__echo", {"text": "x"})
     late = await stand.runtime.runner.call(call, authority, CallContext(stand.session_id))
-    assert late.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+    assert late.failure.error_code is ErrorCode.MODE_DENIED
     assert (await stand.call("bad__echo")).failure.error_code is ErrorCode.MODE_DENIED
     await stand.runtime.authority(ToolMode.coding)
     later = await stand.runtime.runner.call(call, authority, CallContext(stand.session_id))
     assert later.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
+    assert await stand.events("tool_call.started", stand.session_id) == []
 
 
 async def test_a_removed_server_is_gone_with_its_tools_and_its_process(stand: Stand):

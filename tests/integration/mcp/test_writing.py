@@ -51,7 +51,7 @@ async def call_in(stand: Stand, session_id: str, path: Path) -> ToolResult:
 async def test_a_call_that_comes_while_another_ends_leaves_nothing_planted(
     stand: Stand, hooks: Path, slow_end
 ):
-    other = await stand.runtime.sessions.create(opened_by="test")
+    other = await stand.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
     first = asyncio.ensure_future(call_in(stand, stand.session_id, stand.root / "ok"))
     await slow_end.wait()
     second = await call_in(stand, other.id, hooks / "post-merge")

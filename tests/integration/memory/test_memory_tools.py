@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from interlock.config.modes import ToolMode
+from interlock.events.catalog import merged
 from interlock.gates.authority import AuthorityCache
 from interlock.gates.gate import ToolCall
 from interlock.gates.policy import FsPolicy, MemoryPolicy, ToolPolicy
@@ -149,14 +150,14 @@ async def test_secrets_are_kept_out_of_note_log_and_result(tools, store):
     assert SECRET not in note.name + note.read_text()
     result = await tools.ok("memory_search", query="key")
     assert SECRET not in repr(result)
-    assert SECRET not in repr(store.query("SELECT payload FROM events"))
+    assert SECRET not in repr(store.query("SELECT facts, content FROM events"))
 
 
 async def test_the_log_tells_which_note_was_written(tools, store):
     await tools.ok("memory_append", content="the boiler", title="House")
-    payload = store.query("SELECT payload FROM events WHERE kind = 'tool_call.completed'")[-1][0]
-    assert str(tools.folder / "house.md") in payload
-    assert '"action":"created"' in payload
+    content = store.query("SELECT content FROM events WHERE kind = 'tool_call.completed'")[-1][0]
+    assert str(tools.folder / "house.md") in content
+    assert '"action":"created"' in content
 
 
 async def test_fifty_hits_fit_into_a_result(tools):
@@ -188,3 +189,22 @@ async def test_the_loop_goes_on_while_notes_are_taken_in(tools):
     running = False
     await beating
     assert longest < 1.0
+
+
+async def last_outcome(tools) -> dict:
+    rows = tools.store.query(
+        "SELECT facts, content FROM events WHERE stream = ? ORDER BY seq", tools.session_id
+    )
+    return merged(*rows[-1])
+
+
+async def test_a_secret_that_memory_masks_is_told_with_the_call(tools):
+    for content, title in ((f"The key is {SECRET}.", "Keys"), ("Plain.", f"Of {SECRET}")):
+        await tools.ok("memory_append", content=content, title=title)
+        assert (await last_outcome(tools))["redacted"] is True
+    await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
+    assert (await last_outcome(tools))["redacted"] is False
+    (tools.folder / "hand.md").write_text(f"# Doors\n\nThe code of the shed is {SECRET}.\n")
+    for query, redacted in (("what is the key?", True), ("shed code", True), ("boiler", False)):
+        assert (await tools.ok("memory_search", query=query, limit=1)).redacted is redacted
+        assert (await last_outcome(tools))["redacted"] is redacted

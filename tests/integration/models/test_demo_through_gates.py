@@ -7,6 +7,8 @@ from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
+from interlock.gates.situation import Switching
+from interlock.gates.verdict import SwitchWay
 from interlock.models.demo import Demo
 from interlock.models.messages import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest
@@ -29,7 +31,9 @@ class Conversation:
         """The answer, or the id of the question that was put instead."""
         self.messages.append(user_message(text))
         self.codes, self.called = [], []
-        authority = await self.runtime.authority(self.mode, open_modes=frozenset(ToolMode))
+        authority = await self.runtime.authority(
+            self.mode, switching=Switching(SwitchWay.page, frozenset(ToolMode))
+        )
         for _ in range(5):
             _, reply = await asked(Demo(), ModelRequest(tuple(self.messages), authority.schemas))
             self.messages.append(assistant_message(reply.text, reply.tool_calls))
@@ -60,7 +64,7 @@ async def conversation(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(root))
     settings = Settings()
     runtime = open_runtime(settings, opened=list(ToolMode), sandbox=await chosen_sandbox(settings))
-    session = await runtime.sessions.create(opened_by="test")
+    session = await runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
     yield Conversation(runtime, session.id, root)
     await runtime.close()
 

@@ -274,14 +274,6 @@ async def test_a_server_that_does_not_know_stream_options_is_asked_without_and_r
     assert ["stream_options" in request.document for request in server.asked] == [True, False, False]
 
 
-async def test_a_server_that_cannot_require_a_tool_is_asked_without(server):
-    server.add(refused(400, "tool_choice 'required' is not supported"), said("a"))
-    provider = chat(server)
-    await asked(provider, ModelRequest(QUESTION.messages, TOOLS, ToolChoice.required))
-    await provider.close()
-    assert ["tool_choice" in request.document for request in server.asked] == [True, False]
-
-
 async def test_a_model_that_names_its_limit_otherwise_is_told_it_so(server):
     text = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
     server.add(refused(400, text), said("a"))

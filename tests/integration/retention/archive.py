@@ -82,18 +82,19 @@ class Archive:
             return [str(fault) for fault in verify(connection, **options).faults]
 
     def told(self, kind: str = "log.erased") -> list[dict]:
-        rows = self.store.query("SELECT payload FROM events WHERE kind = ? ORDER BY position", kind)
+        rows = self.store.query("SELECT facts FROM events WHERE kind = ? ORDER BY position", kind)
         return [json.loads(row[0]) for row in rows]
 
     def left(self, session: str, task: str | None = None) -> set[str]:
-        """The kinds of which a payload is left."""
+        """The kinds of which content is left."""
         rows = self.store.query(
-            "SELECT kind, task FROM events WHERE stream = ? AND payload IS NOT NULL", session
+            "SELECT kind, task FROM events WHERE stream = ? AND content IS NOT NULL", session
         )
         return {kind for kind, of in rows if task is None or of == task}
 
     def erased(self, session: str) -> list[int]:
-        sql = "SELECT seq FROM events WHERE stream = ? AND payload IS NULL ORDER BY seq"
+        erased = "content IS NULL AND content_hash IS NOT NULL"
+        sql = f"SELECT seq FROM events WHERE stream = ? AND {erased} ORDER BY seq"
         return [row[0] for row in self.store.query(sql, session)]
 
     async def words(self, session: str) -> list[str]:

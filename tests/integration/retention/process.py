@@ -22,8 +22,8 @@ def tell(**facts: object) -> None:
 
 
 class TellingLog(EventLog):
-    async def transact(self, stream, work, *, token=None):
-        told = await super().transact(stream, work, token=token)
+    async def transact(self, stream, work, **more):
+        told = await super().transact(stream, work, **more)
         tell(events=told.events if told else 0)
         return told
 

@@ -14,6 +14,7 @@ async def test_the_record_names_exactly_what_is_gone_and_a_second_sweep_does_not
     swept = await archive.sweep()
     (told,) = archive.told()
     assert (told["of"], told["events"], told["messages"]) == (session, swept.events, swept.messages)
+    assert told["who"] == "retention"
     assert told["before_us"] == swept.before_us == NOON_US - DAY_US // 2 - 30 * DAY_US
     assert numbers(told["ranges"]) == archive.erased(session)
     assert len(archive.erased(session)) == swept.events
@@ -27,12 +28,12 @@ async def test_the_record_names_exactly_what_is_gone_and_a_second_sweep_does_not
 @pytest.mark.parametrize(
     ("statement", "finding"),
     [
-        ("UPDATE events SET payload = NULL WHERE kind = 'turn.completed'", "no erasure is on record"),
-        ("UPDATE events SET payload = NULL WHERE kind = 'session.created'", "no erasure is on record"),
-        ("UPDATE events SET payload = NULL WHERE kind = 'log.erased'", "no erasure is on record"),
+        ("UPDATE events SET facts = '{}' WHERE kind = 'turn.completed'", "header and facts"),
+        ("UPDATE events SET facts = '{}' WHERE kind = 'session.created'", "header and facts"),
+        ("UPDATE events SET facts = '{}' WHERE kind = 'log.erased'", "no erasure is on record"),
         ("UPDATE messages SET content = 'x' WHERE seq = 2", "filled again"),
-        ("UPDATE questions SET document = '{}'", "no event tells of question"),
-        ("UPDATE events SET payload = '{}' WHERE seq = 2 AND stream <> 'system'", "payload was changed"),
+        ("UPDATE questions SET document = '{}'", "was changed"),
+        ("UPDATE events SET content = '{}' WHERE seq = 2 AND stream <> 'system'", "content was changed"),
     ],
 )
 async def test_whoever_erases_more_or_fills_it_again_is_found(archive, statement, finding):
@@ -51,5 +52,5 @@ async def test_a_record_that_was_made_larger_does_not_cover_for_anybody(archive)
     (told,) = archive.told()
     for ranges in ([[1, 999]], "x", [["a", "b"]]):
         changed = json.dumps(told | {"ranges": ranges})
-        archive.store.execute("UPDATE events SET payload = ? WHERE kind = 'log.erased'", changed)
+        archive.store.execute("UPDATE events SET facts = ? WHERE kind = 'log.erased'", changed)
         assert any(fault.startswith("broken: system") for fault in archive.faults())

@@ -26,12 +26,8 @@ async def test_what_is_read_later_is_kept(archive):
     await archive.task(session, 50)
     anchor = await write_checkpoint(store.log)
     swept = await archive.sweep()
-    assert swept.streams == 2
-    assert archive.left(SYSTEM_STREAM) == {
-        *("settings.changed", "authority.compiled", "log.checkpoint"),
-        "log.erased",
-    }
-    assert archive.left(session) == {"session.created", "turn.completed"}
+    assert swept.streams == 1
+    assert archive.left(session) == set()
     with store.database.reading() as connection:
         assert look_up(connection, authority.digest)["genuine"] is True
     assert (await store.settings.current()).settings.tools.fs.enabled is False
@@ -46,24 +42,22 @@ class FromTheFuture(Event):
         return {"a": 1}
 
 
-async def test_kinds_of_another_version_are_left_to_it(archive):
+async def test_the_facts_of_kinds_of_another_version_stay(archive):
     session = await archive.session(60)
     await archive.store.log.append(session, FromTheFuture())
-    assert (await archive.sweep()).events == 0
-    assert "future.thing" in archive.left(session)
+    await archive.sweep()
+    assert archive.told("future.thing") == [{"a": 1}]
 
 
-async def test_a_deleted_session_is_not_touched_again(archive):
-    session = await archive.session(60)
-    await archive.task(session, 50)
-    await archive.store.sessions.delete(session, who="ada")
-    assert (await archive.sweep()).events == 0
-    # What it used counts for the day it was used.
-    assert archive.left(session) == {"session.deleted", "turn.completed"}
-    kept = await archive.session(60)
-    await archive.task(kept, 50)
+async def test_a_deleted_session_is_swept_as_well_and_an_erased_one_is_not_touched_again(archive):
+    erased, hidden = [await archive.session(60) for _ in range(2)]
+    for session in (erased, hidden):
+        await archive.task(session, 50)
+        await archive.store.delete(session, who="ada")
+    await archive.store.erase(erased)
     assert (await archive.sweep()).streams == 1
-    await archive.store.sessions.delete(kept, who="ada")
+    assert archive.left(hidden) == set()
+    await archive.store.erase(hidden)
     assert archive.faults() == []
 
 
@@ -75,10 +69,16 @@ async def test_a_task_whose_words_are_gone_cannot_be_retried(archive):
         await archive.shop.tasks.retry(task.id, who="ada")
 
 
-async def test_an_erased_session_can_still_be_read_as_a_tree(archive):
+async def test_an_erased_session_still_tells_what_was_done_and_by_whom(archive):
     session = await archive.session(60)
     await archive.task(session, 50)
+    with archive.store.database.reading() as connection:
+        before = [stored.event() for stored in whole_stream(connection, session)]
     await archive.sweep()
     with archive.store.database.reading() as connection:
-        events = [stored.event() for stored in whole_stream(connection, session)]
-    assert [event.kind for event in events if event] == ["session.created", "turn.completed"]
+        after = [stored.event() for stored in whole_stream(connection, session)]
+    assert [event.kind for event in before] == [event.kind for event in after]
+    for was, event in zip(before, after, strict=True):
+        facts = was.payload()
+        assert event.payload() == facts | dict.fromkeys(event.erasable)
+    assert {"ada"} <= {event.who for event in after if hasattr(event, "who")}

@@ -10,6 +10,7 @@ from typing import Any
 from interlock.channels.telegram.traffic import Pace
 from interlock.config.settings import Settings
 from interlock.events.feed import whole_stream
+from interlock.gates.verdict import SwitchWay
 from interlock.wiring import open_runtime
 from interlock.wiring.office import Office, open_office
 from interlock.wiring.telegram import Front, open_front
@@ -27,7 +28,13 @@ def script(*items: Any) -> str:
 
 class Street:
     def __init__(
-        self, office: Office, front: Front, telegram: TelegramServer, root: Path, speaking: Any
+        self,
+        office: Office,
+        front: Front,
+        telegram: TelegramServer,
+        root: Path,
+        speaking: Any,
+        dismissed: int,
     ) -> None:
         self.office = office
         self.runtime = office.runtime
@@ -36,6 +43,8 @@ class Street:
         self.root = root
         # The one that speaks for the bot.
         self.speaking = speaking
+        # How many tasks of people who are no longer listed it cancelled at its start.
+        self.dismissed = dismissed
 
     async def session(self, chat: int = ADA) -> str:
         rows = await self.query("SELECT session_id FROM telegram_chats WHERE chat_id = ?", chat)
@@ -93,9 +102,9 @@ async def opened_street(
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     runtime = open_runtime(Settings())
-    office = open_office(runtime)
+    office = open_office(runtime, way=SwitchWay.telegram)
     front = open_front(office, private=pace, group=pace, **callbacks)
-    await front.dismiss()
+    dismissed = await front.dismiss()
     worker = office.worker()
     if not works:
         worker.stop()
@@ -104,7 +113,7 @@ async def opened_street(
         for part in (front.run(), front.hub.run(), office.listen(worker.has_room), worker.run())
     ]
     try:
-        yield Street(office, front, telegram, root, running[0])
+        yield Street(office, front, telegram, root, running[0], dismissed)
     finally:
         running[0].cancel()
         worker.stop()

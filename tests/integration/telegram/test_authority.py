@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from interlock.wiring import local_person
 from tests.doubles.telegram_chats import BOT
 from tests.integration.telegram.street import ADA, BOB, GROUP, opened_street, script
 from tests.integration.telegram.test_admission import MENTION
@@ -46,11 +47,12 @@ async def test_what_a_removed_person_had_asked_for_is_cancelled_and_not_begun(
     async with opened_street(tmp_path, monkeypatch, telegram, fewer) as street:
         await telegram.until_shown(BOB, "written")
         rows = await street.query(
-            "SELECT status, cancel_requested_by FROM tasks WHERE who = 'telegram:501'"
+            "SELECT status, cancel_requested_by, reason FROM tasks WHERE who = 'telegram:501'"
         )
-        assert rows == [("cancelled", "the list of people: telegram:501 is not allowed any more")]
+        reason = "telegram:501 may no longer use the bot"
+        assert rows == [("cancelled", local_person(), reason)]
         (cancelled,) = await street.events("task.cancelled")
-        assert cancelled["who"] == "the list of people: telegram:501 is not allowed any more"
+        assert (cancelled["who"], cancelled["reason"]) == (local_person(), reason)
         assert await street.events("task.started") == []
         assert not (street.root / "a.txt").exists()
 
@@ -64,6 +66,20 @@ async def test_what_runs_for_a_removed_person_is_stopped(tmp_path, monkeypatch, 
         fewer = {**given, "TELEGRAM_ALLOWED_USERS": str(BOB), "TELEGRAM_OPERATORS": ""}
         async with opened_street(tmp_path, monkeypatch, telegram, fewer, works=False) as second:
             await until(second, "SELECT 1 FROM tasks WHERE status = 'cancelled'")
+
+
+async def test_what_a_removed_person_was_asked_is_closed_with_its_task(tmp_path, monkeypatch, telegram):
+    given = {"MODEL": script(ASKING, "msg:done")}
+    async with opened_street(tmp_path, monkeypatch, telegram, given):
+        await telegram.say(ADA, "go")
+        await telegram.until_shown(ADA, "Go on?")
+    fewer = {**given, "TELEGRAM_ALLOWED_USERS": str(BOB), "TELEGRAM_OPERATORS": ""}
+    async with opened_street(tmp_path, monkeypatch, telegram, fewer, works=False) as street:
+        assert street.dismissed == 1
+        assert await street.query("SELECT status FROM tasks") == [("cancelled",)]
+        assert await street.query("SELECT status, closed_by FROM questions") == [
+            ("expired", local_person())
+        ]
 
 
 async def test_in_a_group_only_who_asked_or_an_operator_answers(open_street, telegram):

@@ -1,6 +1,7 @@
 """What begins with a slash, and who may write it."""
 
-from tests.integration.telegram.street import ADA, BOB, script
+from tests.doubles.telegram_chats import BOT
+from tests.integration.telegram.street import ADA, BOB, GROUP, script
 
 ASKING = {
     "name": "ask_user",
@@ -39,6 +40,37 @@ async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_str
     await telegram.say(ADA, "/why")
     shown = await telegram.until_shown(ADA, "MODE_DENIED in chat_safe mode")
     assert "Decided by the tool's own declaration" in shown.text
+
+
+async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(open_street, telegram):
+    reads = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    street = await open_street(
+        MODEL=script(*[{"tool_calls": [reads]}, "msg:I may not."] * 2), SESSION_OPEN_MODES="chat"
+    )
+    for user in (ADA, BOB):
+        await street.talk("read it", "I may not.", user=user)
+    suggested = {
+        user: (await street.events("tool_call.denied", await street.session(user)))[0]
+        for user in (ADA, BOB)
+    }
+    assert "(/mode chat)" in suggested[ADA]["next_action"]
+    assert suggested[BOB]["next_action"] == (
+        "This session is in chat_safe mode; read_file needs chat mode. "
+        "Only an operator can switch it here; go on without it."
+    )
+
+
+async def test_why_tells_each_person_of_a_group_what_they_can_do(open_street, telegram):
+    reads = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    await open_street(MODEL=script({"tool_calls": [reads]}, "msg:I may not."), SESSION_OPEN_MODES="chat")
+    name = f"@{BOT['username']}"
+    mention = [{"type": "mention", "offset": 0, "length": len(name)}]
+    await telegram.say(ADA, f"{name} read it", chat=GROUP, entities=mention)
+    await telegram.until_shown(GROUP, "I may not.")
+    await telegram.say(BOB, "/why", chat=GROUP)
+    shown = await telegram.until_shown(GROUP, "Next: ")
+    assert "Only an operator can switch it here" in shown.text
+    assert "/mode" not in shown.text
 
 
 async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_street, telegram):

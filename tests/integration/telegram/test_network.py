@@ -247,7 +247,7 @@ async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_street, tel
     street = await open_street(MODEL=script("sleep:60000"), WORKER_STOP_GRACE_SECONDS="0.1")
     await telegram.say(ADA, "go")
     await telegram.until(lambda: telegram.sent("sendChatAction"))
-    await street.runtime.sessions.delete(await street.session(), who="test")
+    await street.office.tasks.delete_session(await street.session(), who="test")
     async with asyncio.timeout(10):
         while await street.query("SELECT * FROM telegram_tasks"):
             await asyncio.sleep(0.02)

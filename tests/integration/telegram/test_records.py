@@ -96,13 +96,14 @@ async def test_messages_are_noted_and_their_end_is_told_once(store, records):
     assert store.query("SELECT count(*) FROM events WHERE kind = 'reply.sent'") == [(1,)]
 
 
-async def test_a_deleted_session_is_talked_in_no_more_and_its_answers_are_gone(store, records):
+async def test_a_deleted_session_is_talked_in_no_more_and_erasing_takes_its_answers(store, records):
     session = await store.sessions.create(opened_by="test")
     task = ShownTask(records.task_id(message(1)), CHAT, session.id, CHAT)
     await records.seal([message(1)], task)
     await records.ask("q_1", task)
-    await store.sessions.delete(session.id, who="test")
+    await store.delete(session.id, who="test")
     assert await records.session_of(CHAT) is None
+    await store.erase(session.id)
     assert store.query("SELECT * FROM telegram_questions") == []
 
 

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from interlock.agent.agent import NO_WORDS
 from interlock.channels.telegram import conversation
 from interlock.channels.telegram.conversation import joined
 from interlock.events.chain import now_us
@@ -172,3 +173,24 @@ async def test_a_clock_that_is_set_back_does_not_hold_a_message_up(open_street, 
     street = await open_street(MODEL=script("msg:one"))
     await street.talk("a", "one")
     assert await contents(street) == ["a"]
+
+
+async def test_refused_calls_end_in_an_answer(open_street, telegram):
+    refused = [f'call:read_file {{"path": "{name}"}}' for name in "abc"]
+    street = await open_street(MODEL=script(*refused, "msg:I may not read files here."))
+    await telegram.say(ADA, "read it")
+    await telegram.until_shown(ADA, "I may not read files here.")
+    await street.delivered()
+    assert [event["status"] for event in await street.events("task.finished")] == ["done"]
+    assert len(await street.events("control.limit_reached")) == 1
+
+
+async def test_a_model_that_still_calls_tools_in_its_last_turn_gets_a_plain_answer_shown(
+    open_street, telegram
+):
+    refused = [f'call:read_file {{"path": "{name}"}}' for name in "abcd"]
+    street = await open_street(MODEL=script(*refused))
+    await telegram.say(ADA, "read it")
+    await telegram.until_shown(ADA, NO_WORDS)
+    await street.delivered()
+    assert [event["status"] for event in await street.events("task.finished")] == ["done"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.modes import ToolGroup, ToolMode
+from interlock.events.feed import whole_stream
 from interlock.gates.policy import FsPolicy, ShellPolicy, ToolPolicy
 from interlock.sandbox.paths import Territory
 from interlock.sandbox.unconfined import UnconfinedBackend
@@ -259,6 +260,27 @@ async def test_what_a_command_changes_though_it_is_protected_is_put_back_and_tol
     assert (shell.root / "fine.txt").read_text() == "fine"
     assert sorted(result.meta["restored"]) == [".bashrc", ".git/config", ".git/hooks"]
     assert "put back" in result.stderr
+    kinds = [kind for kind, _ in shell.events()]
+    assert kinds[-3:] == ["tool_call.started", "tool_call.restored", "tool_call.completed"]
+    event = shell.events()[-2][1]
+    assert (event["tool_name"], sorted(event["paths"])) == ("bash", sorted(result.meta["restored"]))
+
+
+async def test_names_put_back_after_a_stopped_command_are_an_event_under_the_call(shell: Workbench):
+    script = "open('.bashrc','w').write('evil'); import time; time.sleep(30)"
+    calling = asyncio.ensure_future(shell.call("bash", cmd=f'python3 -c "{script}"'))
+    while not (shell.root / ".bashrc").exists():
+        await asyncio.sleep(0.01)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    with shell.store.database.reading() as connection:
+        events = [event.header for event in whole_stream(connection, shell.session_id)][-3:]
+    assert [event.kind for event in events] == [
+        *("tool_call.started", "tool_call.restored", "tool_call.failed")
+    ]
+    assert {event.parent for event in events[1:]} == {events[0].id}
+    assert shell.events()[-2][1]["paths"] == [".bashrc"]
 
 
 async def test_progress_is_told_while_a_command_runs(shell: Workbench):
@@ -347,8 +369,8 @@ async def test_what_a_command_left_behind_may_take_longer_to_remove_than_it_had_
     shell: Workbench, monkeypatch
 ):
     """A hundred thousand files in its temporary folder must not cost its result."""
-    removing = Slow(run._remove)
-    monkeypatch.setattr(run, "_remove", removing)
+    removing = Slow(run.remove_job_directory)
+    monkeypatch.setattr(run, "remove_job_directory", removing)
     result = await shell.call("bash", cmd='echo "$TMPDIR"; sleep 60', timeout_seconds=1)
     assert result.failure.error_code == "TIMEOUT"
     assert result.stdout.startswith("/"), "what it wrote until then is not shown"

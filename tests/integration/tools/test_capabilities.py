@@ -4,9 +4,11 @@
 import os
 from pathlib import Path
 
+import orjson
 import pytest
 
 from interlock.config.modes import ToolMode
+from interlock.gates.situation import CallLimits
 from interlock.tools.base import Effect
 from tests.integration.workbench import Workbench
 
@@ -72,3 +74,32 @@ async def test_the_read_only_tools_change_nothing(workbench: Workbench, mode):
     for name, arguments in calls.items():
         assert (await workbench.ok(name, arguments)).stdout
     assert state_of(workbench.root) == before
+
+
+def schemas(bench: Workbench) -> dict[str, str]:
+    """The descriptions that a model is given."""
+    return {
+        each["function"]["name"]: each["function"]["description"]
+        for each in orjson.loads(bench.authority().schemas)
+    }
+
+
+def test_the_schemas_state_the_limits_that_hold(workbench: Workbench):
+    """S4 AC4: the read limit and the output limits are declared where they bound a tool."""
+    usual = schemas(workbench)
+    for name in ("read_file", "search_files", "list_files", "find_files", "get_project_structure"):
+        assert "at most 2000 lines and 51200 bytes" in usual[name]
+    for name in ("read_file", "search_files", "edit_file"):
+        assert "524288" in usual[name]
+    assert "2097152" in usual["write_file"]
+    workbench.narrow(read=777, write=888)
+    workbench.limits = CallLimits(max_output_lines=11, max_output_bytes=2222)
+    narrowed = schemas(workbench)
+    assert "at most 11 lines and 2222 bytes" in narrowed["read_file"]
+    for name, limit in (
+        ("read_file", "777"),
+        ("search_files", "777"),
+        ("edit_file", "777"),
+        ("write_file", "888"),
+    ):
+        assert limit in narrowed[name]

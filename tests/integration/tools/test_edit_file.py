@@ -34,21 +34,58 @@ def test_edit_file_group_and_modes(workbench: Workbench):
 # -- what is replaced, and how often --
 
 
-async def test_the_first_occurrence_is_replaced_and_all_are_counted(workbench: Workbench):
-    file = workbench.write("f", "a b a b a\n")
+async def test_one_occurrence_is_replaced_or_all_and_they_are_counted(workbench: Workbench):
+    """S3-12.16: one, all; no match is below."""
+    file = workbench.write("f", "a b a b a c\n")
     await workbench.ok("read_file", path="f")
-    result = await workbench.ok("edit_file", path="f", find="a", replace="X")
-    assert file.read_text() == "X b a b a\n"
-    assert (result.meta["replacements"], result.meta["occurrences"]) == (1, 3)
-    assert result.stdout == "replaced 1 of 3 occurrences in f\n"
+    result = await workbench.ok("edit_file", path="f", find="c", replace="X")
+    assert file.read_text() == "a b a b a X\n"
+    assert (result.meta["replacements"], result.meta["occurrences"]) == (1, 1)
+    assert result.stdout == "replaced 1 of 1 occurrence in f\n"
     result = await workbench.ok("edit_file", path="f", find="a", replace="X", all=True)
-    assert file.read_text() == "X b X b X\n"
-    assert (result.meta["replacements"], result.meta["occurrences"]) == (2, 2)
+    assert file.read_text() == "X b X b X X\n"
+    assert (result.meta["replacements"], result.meta["occurrences"]) == (3, 3)
+    assert result.stdout == "replaced 3 of 3 occurrences in f\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_several_occurrences_are_refused_with_their_lines(workbench: Workbench, encoding):
+    file = workbench.write("f", "tea\nmilk\ntea, tea\n".encode(encoding))
+    await workbench.ok("read_file", path="f")
+    for more in ({}, {"all": False}):
+        result = await workbench.call("edit_file", path="f", find="tea", replace="juice", **more)
+        assert result.failure.error_code.value == "INVALID_ARGS"
+        assert "occurs 3 times in f, on lines 1, 3, 3; nothing was changed" in result.failure.message
+        assert all(word in result.failure.next_action for word in ("occurrence", "all", "longer find"))
+    assert file.read_bytes().decode(encoding) == "tea\nmilk\ntea, tea\n"
+    result = await workbench.ok("edit_file", path="f", find="tea", replace="juice", occurrence=2)
+    assert file.read_bytes().decode(encoding) == "tea\nmilk\njuice, tea\n"
+    assert result.stdout == "replaced 1 of 3 occurrences in f\n"
+    assert result.meta["replacements"] == 1
+
+
+async def test_an_occurrence_that_is_not_there_is_refused(workbench: Workbench):
+    file = workbench.write("f", "tea\ncake\n")
+    await workbench.ok("read_file", path="f")
+    for arguments in ({"occurrence": 2}, {"occurrence": 0}, {"occurrence": 1, "all": True}):
+        result = await workbench.call("edit_file", path="f", find="tea", replace="juice", **arguments)
+        assert result.failure.error_code.value == "INVALID_ARGS"
+    assert file.read_text() == "tea\ncake\n"
+    await workbench.ok("edit_file", path="f", find="tea", replace="juice", occurrence=1)
+    assert file.read_text() == "juice\ncake\n"
+
+
+async def test_of_very_many_occurrences_the_first_lines_are_listed(workbench: Workbench):
+    workbench.write("f", "a\n" * 10_000)
+    await workbench.pages("read_file", path="f")
+    result = await workbench.call("edit_file", path="f", find="a", replace="b")
+    assert "occurs 10000 times in f, on lines 1, 2, " in result.failure.message
+    assert ", 19, 20, …; nothing" in result.failure.message
 
 
 async def test_occurrences_on_one_line_all_count(workbench: Workbench):
     """An edit by lines once replaced one per line, and said nothing of how many."""
-    assert await edited(workbench, "aaa\naaa\n", "a", "b") == b"baa\naaa\n"
+    assert await edited(workbench, "aaa\naaa\n", "a", "b", occurrence=2) == b"aba\naaa\n"
     assert await edited(workbench, "aaa\naaa\n", "a", "b", all=True) == b"bbb\nbbb\n"
 
 
@@ -131,6 +168,7 @@ async def test_no_match_is_a_clear_failure_and_changes_nothing(workbench: Workbe
         {"find": ["a"], "replace": "b"},
         {"find": "a", "replace": "b", "all": "false"},
         {"find": "a", "replace": "b", "all": 1},
+        {"find": "a", "replace": "b", "occurrence": "1"},
         {"find": "a", "replace": "b", "regex": True},
         {"find": "\ud800", "replace": "b"},
         {"find": "a", "replace": "\udfff"},
@@ -169,6 +207,19 @@ async def test_a_file_over_the_limit_is_refused_before_and_after(workbench: Work
     assert file.read_text() == "a" * 101
 
 
+async def test_a_file_over_the_read_limit_is_refused(workbench: Workbench):
+    """S4 AC4: to edit a file is to read it."""
+    file = workbench.write("f", "old " + "x" * 996)
+    await workbench.ok("read_file", path="f")
+    workbench.narrow(read=999)
+    result = await workbench.call("edit_file", path="f", find="old", replace="new")
+    assert result.failure.error_code.value == "LIMIT_EXCEEDED"
+    assert "1000 bytes are more than the 999 that may be read" in result.failure.message
+    workbench.narrow(read=1000)
+    await workbench.ok("edit_file", path="f", find="old", replace="new")
+    assert file.read_text().startswith("new ")
+
+
 async def test_a_read_only_file_is_refused(workbench: Workbench):
     file = workbench.write("f", "a")
     await workbench.ok("read_file", path="f")
@@ -185,9 +236,9 @@ async def test_a_read_only_file_is_refused(workbench: Workbench):
         (b"a\r\nb\r\n", "a\nb", "x\ny", b"x\r\ny\r\n"),
         (b"a\r\nb\r\n", "a\r\nb", "x\r\ny", b"x\r\ny\r\n"),
         (b"a\r\nb\r\n", "\nb", "\nc", b"a\r\nc\r\n"),
-        (b"a\r\nb\r\n", "\n", "\n\n", b"a\r\n\r\nb\r\n"),
+        (b"a\r\nb", "\n", "\n\n", b"a\r\n\r\nb"),
         (b"a\r\nb\r\n", "b", "b\nc", b"a\r\nb\r\nc\r\n"),
-        (b"a\r\nb\r\n", "\r", "", b"a\nb\r\n"),
+        (b"a\r\nb", "\r", "", b"a\nb"),
         (b"a\r\nb\nc\n", "a\nb", "x\ny", b"x\r\ny\nc\n"),
         (b"a\r\nb\nc\n", "b\nc", "x\ny", b"a\r\nx\ny\n"),
         (b"a\rb\r", "a\rb", "x\ry", b"x\ry\r"),

@@ -119,10 +119,10 @@ def test_a_file_without_permission_says_so(workbench: Workbench, as_ordinary_acc
     ("path", "said"),
     [
         ("src/mian.py", "there is no src/mian.py; did you mean src/main.py?"),
-        ("SRC/main.py", "there is no SRC/main.py (no SRC); did you mean src?"),
+        ("SRC/main.py", "there is no SRC/main.py (. has no such folder); did you mean src?"),
         ("src/README.MD", "there is no src/README.MD; did you mean src/readme.md?"),
         ("src/zzz", "there is no src/zzz"),
-        ("nowhere/at/all", "there is no nowhere/at/all (no nowhere)"),
+        ("nowhere/at/all", "there is no nowhere/at/all (. has no such folder)"),
     ],
 )
 async def test_a_missing_file_is_told_with_names_like_it(workbench: Workbench, path, said):

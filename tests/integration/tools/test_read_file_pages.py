@@ -135,10 +135,37 @@ async def test_more_than_the_policy_allows_is_refused(workbench: Workbench):
     assert all(page.truncated_bytes for page in pages[:-1])
 
 
-async def test_a_limit_above_the_output_is_served_in_pages(workbench: Workbench):
-    workbench.write("a.txt", "x" * 200_000)
-    pages = await workbench.pages("read_file", path="a.txt", limit_bytes=100_000)
-    assert [len(page.stdout) for page in pages] == [51200, 51200, 51200, 46400]
+async def test_an_explicit_limit_gives_more_than_a_page_up_to_the_read_limit(workbench: Workbench):
+    """S4 AC4: what is declared as the read limit can be read, in bytes and in lines."""
+    for text in ("x" * 200_000, "".join(f"{number} ä\n" for number in range(60_000))):
+        workbench.write("a.txt", text)
+        pages = await workbench.pages("read_file", path="a.txt", limit_bytes=100_001)
+        assert "".join(page.stdout for page in pages) == text
+        assert all(99_990 < len(page.stdout.encode()) <= 100_001 for page in pages[:-1])
+        assert all(page.truncated_bytes and not page.truncated_lines for page in pages[:-1])
+        whole = await workbench.pages("read_file", path="a.txt", limit_bytes=524288)
+        assert "".join(page.stdout for page in whole) == text
+    workbench.write("b.txt", "b\n" * 400_000)
+    page = await workbench.ok("read_file", path="b.txt", limit_bytes=524288)
+    assert page.stdout == "b\n" * 262_144
+    lines = await workbench.ok("read_file", path="b.txt", limit_bytes=524288, line_count=3000)
+    assert (lines.stdout, lines.truncated_lines) == ("b\n" * 3000, True)
+
+
+async def test_a_large_page_hides_its_secrets_and_can_be_edited(workbench: Workbench):
+    file = workbench.write("a.txt", "x" * 100_000 + f" {SECRET} " + "y" * 100_000 + " old")
+    page = await workbench.ok("read_file", path="a.txt", limit_bytes=300_000)
+    assert page.stdout == "x" * 100_000 + " ***REDACTED*** " + "y" * 100_000 + " old"
+    await workbench.ok("edit_file", path="a.txt", find=" old", replace=" new")
+    assert file.read_text().endswith("y new")
+
+
+async def test_without_an_explicit_limit_a_page_keeps_to_the_output_limits(workbench: Workbench):
+    workbench.write("a.txt", "a\n" * 3000)
+    page = await workbench.ok("read_file", path="a.txt")
+    assert (page.stdout, page.truncated_lines) == ("a\n" * 2000, True)
+    more = await workbench.ok("read_file", path="a.txt", line_count=3000)
+    assert more.stdout == "a\n" * 2000
 
 
 def _bytes_read() -> int:

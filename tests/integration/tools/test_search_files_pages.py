@@ -116,3 +116,40 @@ async def test_a_cursor_belongs_to_its_search(workbench: Workbench):
     ):
         assert await workbench.refused("search_files", cursor=cursor, **other) == "INVALID_ARGS"
     assert await workbench.refused("search_files", pattern="needle", cursor="x") == "INVALID_ARGS"
+
+
+# -- the read limit --
+
+
+async def test_a_page_shows_no_more_of_files_than_may_be_read(workbench: Workbench):
+    """S4 AC4: with a read limit of 10 bytes it once showed whole lines."""
+    workbench.narrow(read=10)
+    workbench.write("a.txt", "a long line with a needle in it\nneedle\nää needle ää\n")
+    pages = await workbench.pages("search_files", pattern="needle")
+    texts = [[line.split(":", 2)[2] for line in page.stdout.splitlines()] for page in pages]
+    assert [len(page) for page in texts] == [1, 1, 1]
+    assert all(len("".join(page).replace("…", "").encode()) <= 10 for page in texts)
+    assert texts[1] == ["needle"]
+    assert texts[0][0].startswith("…")
+    assert "needle" in texts[0][0]
+    assert [page.truncated_bytes for page in pages] == [True, True, False]
+
+
+async def test_several_lines_share_the_read_limit(workbench: Workbench):
+    workbench.narrow(read=30)
+    workbench.write("a.txt", "needle 1 of\n" * 7)
+    pages = await workbench.pages("search_files", pattern="needle")
+    assert [page.meta["matches"] for page in pages] == [2, 2, 2, 1]
+    shown = "".join(page.stdout for page in pages)
+    assert shown == "".join(f"a.txt:{number}:needle 1 of\n" for number in range(1, 8))
+
+
+@pytest.mark.parametrize("limit", range(1, 40))
+async def test_a_secret_is_never_cut_by_the_read_limit(workbench: Workbench, limit: int):
+    workbench.narrow(read=limit)
+    workbench.write("a.txt", f"key {SECRET} needle {SECRET}\n")
+    (page,) = await workbench.pages("search_files", pattern="needle")
+    text = page.stdout.removeprefix("a.txt:1:").rstrip("\n").replace("***REDACTED***", "")
+    assert "*" not in text
+    assert "sk-" not in text
+    assert len(text.replace("…", "")) <= limit

@@ -108,6 +108,28 @@ async def test_a_long_story_is_told_backwards(workbench: Workbench):
     assert tree(workbench.root) == before
 
 
+async def test_each_file_is_named_once_with_what_became_of_it(workbench: Workbench):
+    workbench.write("kept", "one")
+    for text in ("two", "three"):
+        await rewritten(workbench, "kept", text)
+    await workbench.ok("write_file", path="new", content="one")
+    await rewritten(workbench, "new", "two")
+    workbench.write("gone", "one")
+    await rewritten(workbench, "gone", "two")
+    await workbench.ok("delete_file", path="gone")
+    workbench.write("old name", "one")
+    await rewritten(workbench, "old name", "two")
+    await workbench.ok("move_file", source="old name", destination="new name")
+    await rewritten(workbench, "new name", "three")
+    report = await undone(workbench)
+    names = {outcome.now_at.rpartition("/")[2]: outcome.action for outcome in report.outcomes}
+    assert names == {"kept": "replaced", "new": "created", "gone": "replaced", "old name": "replaced"}
+    assert len(report.outcomes) == len(names)
+    (_, started), (_, finished) = workbench.events()[-2:]
+    assert len(started["paths"]) == len(set(started["paths"]))
+    assert len(finished["restored"]) == len(set(finished["restored"])) == 4
+
+
 # -- what it applies to --
 
 

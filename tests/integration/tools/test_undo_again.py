@@ -5,10 +5,14 @@ import threading
 
 import pytest
 
+from interlock.events.ledger import Scope
+from interlock.gates.gate import ToolCall
+from interlock.gates.runner import CallContext
 from interlock.infra.errors import NothingToUndo
 from interlock.sandbox.changes import FileChanges
 from interlock.sandbox.kept import KeptVersions
 from interlock.sandbox.undo import Undo
+from interlock.tools.files.undoing import UndoDesk
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.trees import tree
 from tests.integration.tools.undoing import house, left, rewritten, undo, undone
@@ -47,6 +51,46 @@ async def test_an_undo_can_be_undone_and_that_too(workbench: Workbench):
         report = await undone(workbench, report.undo_id)
         assert tree(workbench.root) == second
         report = await undone(workbench, report.undo_id)
+
+
+async def test_what_was_redone_is_the_work_of_its_task_again(workbench: Workbench):
+    """An undo of the task or of the session takes it back once more, whoever redid it."""
+    await workbench.ok("write_file", path="f", content="one")
+    for _ in range(2):
+        report = await undone(workbench)
+        assert tree(workbench.root) == {}
+        await undone(workbench, report.undo_id)
+        assert (workbench.root / "f").read_text() == "one"
+        with pytest.raises(NothingToUndo):
+            await undo(workbench, report.undo_id)
+
+
+async def test_of_a_task_only_its_own_undo_is_redone(workbench: Workbench):
+    async def session_of(task: str) -> str | None:
+        return workbench.session_id if task in {"t1", "t2"} else None
+
+    desk = UndoDesk(workbench.kept, workbench.store.log, session_of)
+    for task in ("t1", "t2"):
+        context = CallContext(workbench.session_id, scope=Scope(task, None))
+        call = ToolCall(f"call_{task}", "write_file", {"path": task, "content": "x"})
+        assert (await workbench.runner.call(call, workbench.authority(), context)).ok
+    report = await desk.take_back("t1", who="test")
+    for task, undo_id in (
+        ("t2", report.undo_id),
+        ("t1", "call_t1"),
+        ("t1", "undo_0"),
+        ("t3", report.undo_id),
+    ):
+        with pytest.raises(NothingToUndo):
+            await desk.redo(task, undo_id, who="test")
+    assert tree(workbench.root).keys() == {"t2"}
+    again = await desk.redo("t1", report.undo_id, who="test")
+    assert [outcome.path for outcome in again.outcomes] == [str(workbench.root / "t1")]
+    assert tree(workbench.root).keys() == {"t1", "t2"}
+    kind, started = workbench.events()[-2]
+    assert (kind, started["of"]) == ("undo.started", report.undo_id)
+    await desk.take_back("t1", who="test")
+    assert tree(workbench.root).keys() == {"t2"}
 
 
 async def test_a_brought_back_folder_that_changed_since_is_left(workbench: Workbench):
@@ -134,7 +178,7 @@ async def test_a_call_killed_before_its_effect_is_nothing_to_take_back(workbench
     assert tree(workbench.root, times=True) == between
     monkeypatch.undo()
     report = await undone(workbench)
-    assert len(report.outcomes) == 8
+    assert len(report.outcomes) == 5
     after = tree(workbench.root, times=True)
     assert {path: entry[:3] for path, entry in after.items()} == {
         path: entry[:3] for path, entry in before.items()

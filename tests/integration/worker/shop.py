@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
-
-import orjson
 
 from interlock.config.modes import ToolMode
 from interlock.events.catalog import ToolCallStarted
 from interlock.events.feed import whole_stream
 from interlock.events.ledger import Scope
+from interlock.events.tree import payload_of
 from interlock.events.verify import verify
 from interlock.questions.desk import AskingCall, QuestionDesk
 from interlock.questions.widgets import read_widget
@@ -21,8 +21,11 @@ from interlock.store.lives import Lives
 from interlock.worker.handler import Done, TaskOutcome
 from interlock.worker.queue import Backlog, InProcessBell
 from interlock.worker.rows import Task, TaskStatus
+from interlock.worker.runs import RunDesk
 from interlock.worker.tasks import MAX_INTERRUPTIONS, TaskDesk
 from interlock.worker.worker import Worker, WorkerLimits
+from interlock.workflow.completing import RunBook
+from interlock.workflow.folder import WorkflowFolder
 
 # The processes of these tests start in a fraction of the time without what only pytest needs.
 if TYPE_CHECKING:
@@ -72,6 +75,11 @@ class Shop:
             *(store.database, store.log, self.redactor, self.sessions, self.questions, self.bell),
             queue_limit=queue_limit,
             max_interruptions=max_interruptions,
+        )
+        self.runs = RunDesk(
+            *(RunBook(store.database, store.log, self.redactor), self.tasks, self.sessions),
+            *(store.log, self.redactor, self.bell),
+            WorkflowFolder(Path("no-workflows"), (), dict),
         )
 
     def worker(self, handler, name: str = "w1", *, bell=None, **limits) -> Worker:
@@ -152,7 +160,7 @@ class Shop:
     def events(self, session_id: str) -> list[tuple[str, dict]]:
         with self.store.database.reading() as connection:
             stored = list(whole_stream(connection, session_id))[1:]
-        return [(event.header.kind, orjson.loads(event.payload)) for event in stored]
+        return [(event.header.kind, payload_of(event)) for event in stored]
 
     def kinds(self, session_id: str) -> list[str]:
         return [kind for kind, _ in self.events(session_id)]

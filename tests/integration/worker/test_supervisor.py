@@ -41,7 +41,7 @@ class Kept:
 
     def told(self, kind):
         rows = self.store.query(
-            "SELECT payload, id, parent FROM events WHERE stream = 'system' AND kind = ? ORDER BY seq", kind
+            "SELECT facts, id, parent FROM events WHERE stream = 'system' AND kind = ? ORDER BY seq", kind
         )
         return [orjson.loads(row[0]) | {"id": row[1], "parent": row[2]} for row in rows]
 

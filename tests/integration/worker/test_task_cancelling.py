@@ -18,7 +18,7 @@ async def test_a_queued_task_is_cancelled_at_once(shop):
     task = await shop.put(session)
     cancelled = await shop.tasks.cancel(task.id, who="ben")
     assert (cancelled.status, cancelled.cancel_requested_by) == (TaskStatus.cancelled, "ben")
-    assert shop.events(session)[-1] == ("task.cancelled", {"task_id": task.id, "who": "ben"})
+    assert shop.events(session)[-1] == ("task.cancelled", {"task_id": task.id, "who": "ben", "reason": ""})
     with pytest.raises(WrongTaskStatus, match="is cancelled already"):
         await shop.tasks.cancel(task.id, who="ben")
     lease = await shop.leases.take(session, "w1")
@@ -46,7 +46,7 @@ async def test_what_was_asked_to_stop_before_it_ended_is_cancelled(shop, status)
     assert await shop.backlog.to_stop() == {task.id}
     ended = await shop.tasks.finish(task.id, status, "too late", lease)
     assert (ended.status, ended.reason) == (TaskStatus.cancelled, None)
-    assert shop.events(session)[-1] == ("task.cancelled", {"task_id": task.id, "who": "ben"})
+    assert shop.events(session)[-1] == ("task.cancelled", {"task_id": task.id, "who": "ben", "reason": ""})
     assert await shop.backlog.to_stop() == frozenset()
 
 

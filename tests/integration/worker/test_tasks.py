@@ -30,13 +30,14 @@ async def test_a_message_and_its_task_are_one(shop):
     session = await shop.session()
     task = await shop.tasks.put(session, "tidy up", who="ada")
     assert task.id.startswith("t_")
-    assert (task.status, task.who, task.attempts, task.mode) == (TaskStatus.queued, "ada", 0, None)
+    assert (task.status, task.who, task.attempts, task.mode) == (TaskStatus.queued, "ada", 0, "chat_safe")
     assert await shop.tasks.get(task.id) == task
     (message,) = await shop.sessions.transcript(session)
     assert (message.seq, message.role, message.content) == (task.message_seq, Role.user, "tidy up")
     appended, queued = shop.events(session)
     assert appended[0] == "message.appended"
-    assert queued == ("task.queued", {"task_id": task.id, "message_seq": task.message_seq, "who": "ada"})
+    told = {"task_id": task.id, "message_seq": task.message_seq, "who": "ada"}
+    assert queued == ("task.queued", told | {"mode": "chat_safe", "credential_id": ""})
     rows = shop.store.query("SELECT task FROM events WHERE stream = ? AND seq > 1", session)
     assert rows == [(task.id,)] * 2
     assert shop.faults() == []
@@ -236,16 +237,14 @@ async def test_with_its_session_a_task_is_gone_and_its_row_stays(shop):
     await shop.tasks.finish(failed.id, TaskStatus.failed, "the diary says", lease)
     queued = await shop.put(session, "private")
     await shop.leases.give_back(lease)
-    await shop.sessions.delete(session, who="ada")
+    await shop.tasks.delete_session(session, who="ada")
     assert await shop.tasks.list_tasks() == []
     assert await shop.backlog.find_work(10) == []
     for task_id in (failed.id, queued.id):
         with pytest.raises(TaskNotFound):
             await shop.tasks.get(task_id)
-        with pytest.raises(TaskNotFound):
-            await shop.tasks.cancel(task_id, who="ada")
     rows = shop.store.query("SELECT id, status, reason FROM tasks ORDER BY message_seq")
-    assert rows == [(failed.id, "failed", None), (queued.id, "cancelled", None)]
+    assert rows == [(failed.id, "failed", "the diary says"), (queued.id, "cancelled", None)]
     assert shop.store.query("SELECT count(*) FROM tasks WHERE ended_us IS NULL") == [(0,)]
     assert shop.faults() == []
 

@@ -109,11 +109,11 @@ async def test_a_store_that_fails_is_survived(shop, monkeypatch, part):
     session = await shop.session()
     task = await (_left_behind(shop, session) if part in {"resumable", "start"} else shop.put(session))
 
-    async def failing(*arguments):
+    async def failing(*arguments, **more):
         if len(failures) < 3:
             failures.append(part)
             raise StoreLocked("the database is locked by another process")
-        return await works(*arguments)
+        return await works(*arguments, **more)
 
     monkeypatch.setattr(owner, part, failing)
 
@@ -140,9 +140,9 @@ async def test_a_session_in_trouble_does_not_keep_the_others_waiting(shop, monke
     shop.store.execute("UPDATE stream_heads SET closed_us = 1 WHERE stream = ?", broken)
     tried, take = [], shop.leases.take_and
 
-    async def counted(session_id, holder, begin):
+    async def counted(session_id, *arguments, **more):
         tried.append(session_id)
-        return await take(session_id, holder, begin)
+        return await take(session_id, *arguments, **more)
 
     monkeypatch.setattr(shop.leases, "take_and", counted)
     async with shop.working(Handler(), sessions=1, poll_seconds=0.05):
@@ -166,8 +166,9 @@ async def test_a_deleted_session_stops_its_worker(store):
     async with shop.working(handler):
         await shop.put(session)
         await until(lambda: handler.seen)
-        await shop.sessions.delete(session, who="ada")
+        await shop.tasks.delete_session(session, who="ada")
         await asyncio.wait_for(stopped.wait(), 10)
+        await until(lambda: "task.cancelled" in shop.kinds(session))
     assert shop.faults() == []
 
 
@@ -177,15 +178,15 @@ async def test_a_session_that_is_deleted_while_an_end_waits_for_the_store_is_tol
     session = await shop.session()
 
     async def refused(*_):
-        await shop.sessions.delete(session, who="ada")
+        await shop.tasks.delete_session(session, who="ada")
         raise StoreLocked("the database is locked by another process")
 
     monkeypatch.setattr(shop.tasks, "finish_and", refused)
     with capture_logs() as logs:
         async with shop.working(Handler(_done)):
             await shop.put(session)
-            await until(lambda: len(logs) == 2)
-    assert [line["event"] for line in logs] == ["store_is_waited_for", "session_lost"]
+            await until(lambda: "task.cancelled" in shop.kinds(session))
+    assert [line["event"] for line in logs] == ["store_is_waited_for"]
 
 
 async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(shop, monkeypatch):
@@ -193,10 +194,10 @@ async def test_a_store_that_is_damaged_is_told_in_a_line_and_not_by_a_traceback(
     session, take = await shop.session(), shop.leases.take_and
     damage = [StoreCorrupt("it is damaged")]
 
-    async def refused(*arguments):
+    async def refused(*arguments, **more):
         if damage:
             raise damage.pop()
-        return await take(*arguments)
+        return await take(*arguments, **more)
 
     monkeypatch.setattr(shop.leases, "take_and", refused)
     with capture_logs() as logs:
@@ -278,9 +279,9 @@ async def test_taking_a_session_up_whose_answer_got_lost_ends_with_its_lease(sto
     shop = Shop(store, lease_seconds=1.0)
     session, real, times = await shop.session(), shop.leases.take_and, []
 
-    async def take(*arguments):
+    async def take(*arguments, **more):
         times.append(arguments[0])
-        taken = await real(*arguments)
+        taken = await real(*arguments, **more)
         if len(times) == 1:
             raise StoreAway("the answer is lost")
         return taken

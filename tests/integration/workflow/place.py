@@ -8,6 +8,7 @@ from pathlib import Path
 
 from interlock.config.modes import ToolMode
 from interlock.config.settings import Settings
+from interlock.events.catalog import merged
 from interlock.wiring import open_runtime
 from interlock.wiring.office import Office, open_office
 from interlock.workflow.rows import Run, Standing
@@ -56,10 +57,10 @@ class Hall:
         return (await self.standing(session_id)).run
 
     def events(self, session_id: str, *kinds: str) -> list[tuple[str, dict]]:
-        statement = "SELECT kind, payload FROM events WHERE stream = ? ORDER BY seq"
+        statement = "SELECT kind, facts, content FROM events WHERE stream = ? ORDER BY seq"
         with self.office.runtime.database.reading() as connection:
             rows = connection.query(statement, (session_id,))
-        told = [(kind, json.loads(payload)) for kind, payload in rows]
+        told = [(kind, merged(facts, content)) for kind, facts, content in rows]
         return [each for each in told if not kinds or each[0] in kinds]
 
     def messages(self, session_id: str) -> list[tuple[str, str]]:

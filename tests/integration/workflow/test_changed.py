@@ -49,6 +49,7 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
         ("UPDATE runs SET definition = definition || ' '", "the workflow of its run was changed"),
         ("UPDATE runs SET digest = 'x'", "its run is not the one that was begun"),
         ("UPDATE runs SET mode = 'chat'", "its run is not the one that was begun"),
+        ("UPDATE runs SET credential_id = 'c_0'", "its run is not the one that was begun"),
         ("UPDATE runs SET status = 'paused'", "what became of its run was changed"),
         ("UPDATE runs SET outcome = 'x'", "what became of its run was changed"),
         ('UPDATE runs SET agents = \'{"a": "b"}\'', "the agents of its run were changed"),
@@ -74,7 +75,7 @@ async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, m
         session = (await hall.run("two")).run.session_id
         assert faults(hall) == []
         other = (await hall.run("two")).run.session_id
-        await hall.office.runtime.sessions.delete(other, who="ada")
+        await hall.office.tasks.delete_session(other, who="ada")
         assert faults(hall) == []
         question = await hall.until_waiting(session)
         hall.agent("coder", persona="You changed.")
@@ -84,5 +85,5 @@ async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, m
         await hall.office.runs.retry(session, who="ada")
         assert (await hall.work(session)).run.status is RunStatus.done
         assert faults(hall) == []
-        await hall.office.runtime.sessions.delete(session, who="ada")
+        await hall.office.tasks.delete_session(session, who="ada")
         assert faults(hall) == []

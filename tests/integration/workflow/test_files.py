@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.agent.prompt_builder import NEW_TASK
+from interlock.agent.prompt_builder import Earlier
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import SessionNotFound
 from interlock.workflow.folder import WorkflowInvalid
@@ -22,7 +22,7 @@ async def test_a_run_goes_on_with_the_files_it_began_with(tmp_path, monkeypatch)
         await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         await hall.work(session)
         await hall.office.runs.resume(session, who="ada")
-        inputs = await hall.office.prompts._inputs_of(session, ToolMode.coding, NEW_TASK)
+        inputs = await hall.office.prompts._inputs_of(session, ToolMode.coding, Earlier())
         assert inputs.node_brief == "The brief of then."
         done = await hall.work(session)
         assert (done.run.status, done.steps) == (RunStatus.done, 2)
@@ -69,7 +69,7 @@ async def test_with_its_session_a_run_is_gone(tmp_path, monkeypatch):
     async with opened(tmp_path, monkeypatch, SIMPLE) as hall:
         hall.put("one", ONE, only="Go.")
         session = await hall.start("one", "private words")
-        await hall.office.runtime.sessions.delete(session, who="ada")
+        await hall.office.tasks.delete_session(session, who="ada")
         with pytest.raises(RunNotFound):
             await hall.office.runs.pause(session, who="ada")
         with pytest.raises((RunNotFound, SessionNotFound)):
@@ -78,4 +78,7 @@ async def test_with_its_session_a_run_is_gone(tmp_path, monkeypatch):
             rows = connection.query(
                 "SELECT input, definition, status FROM runs WHERE session_id = ?", (session,)
             )
-        assert rows == [(None, None, "stopped")]
+        ((given, definition, status),) = rows
+        assert (given, status) == ("private words", "stopped")
+        assert definition
+        assert hall.events(session, "run.stopped") == [("run.stopped", {"who": "ada", "reason": ""})]

@@ -54,6 +54,11 @@ async def test_a_stricter_step_needs_no_mode_that_is_opened_for_it(tmp_path, mon
         listed, written = hall.results(done.run.session_id)
         assert listed["ok"]
         assert (written["error_code"], written["mode"]) == ("MODE_DENIED", "plan")
+        # Nobody can switch the mode of a step.
+        assert written["next_action"] == (
+            "This task is in plan mode and keeps it; write_file needs coding mode. "
+            "Go on without it, or end the task and say what is missing."
+        )
 
 
 async def test_where_the_runs_mode_is_not_open_the_run_pauses_instead_of_looking_done(

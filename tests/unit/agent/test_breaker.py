@@ -14,11 +14,10 @@ from interlock.agent.breaker import (
     PROBE_WAIT_SECONDS,
     Allowed,
     Breakers,
+    CircuitKey,
     Open,
     Probe,
-    model_key,
     model_left_alone,
-    tool_key,
     tool_left_alone,
 )
 from interlock.agent.limits import ControlLimits
@@ -29,7 +28,7 @@ from interlock.models.provider import ModelFault
 from interlock.tools.result import ToolResult
 from tests.unit.agent.controlled import DENIED, Clock, failed
 
-KEY = model_key("m")
+KEY = CircuitKey(model="m")
 SERVER, LIMITED = ModelFault.server.value, ModelFault.rate_limited.value
 
 
@@ -43,7 +42,7 @@ def breakers(clock) -> Breakers:
     return Breakers(ControlLimits(), clock)
 
 
-def fail(breakers: Breakers, times: int, error_class: str = SERVER, key: str = KEY) -> list:
+def fail(breakers: Breakers, times: int, error_class: str = SERVER, key: CircuitKey = KEY) -> list:
     """So many requests, one after the other, and what the log was told."""
     return [event for _ in range(times) for event in breakers.failed(breakers.allows(key), error_class)]
 
@@ -51,7 +50,7 @@ def fail(breakers: Breakers, times: int, error_class: str = SERVER, key: str = K
 def test_the_fifth_failure_opens_it_and_not_the_fourth(breakers):
     assert fail(breakers, 4) == []
     assert isinstance(breakers.allows(KEY), Allowed)
-    assert fail(breakers, 1) == [CircuitOpened(error_class=SERVER, failures=5, seconds=30.0)]
+    assert fail(breakers, 1) == [CircuitOpened(error_class=SERVER, failures=5, seconds=30.0, model="m")]
     assert breakers.allows(KEY) == Open(KEY, SERVER, 5, 30.0)
 
 
@@ -66,13 +65,15 @@ def test_classes_are_counted_apart_and_do_not_reset_one_another(breakers):
     for _ in range(4):
         assert fail(breakers, 1, SERVER) == []
         assert fail(breakers, 1, LIMITED) == []
-    assert fail(breakers, 1, LIMITED) == [CircuitOpened(error_class=LIMITED, failures=5, seconds=30.0)]
+    assert fail(breakers, 1, LIMITED) == [
+        CircuitOpened(error_class=LIMITED, failures=5, seconds=30.0, model="m")
+    ]
 
 
 def test_keys_do_not_touch_one_another(breakers):
     fail(breakers, 5)
-    assert isinstance(breakers.allows(model_key("other")), Allowed)
-    assert isinstance(breakers.allows(tool_key("s", "m")), Allowed)
+    assert isinstance(breakers.allows(CircuitKey(model="other")), Allowed)
+    assert isinstance(breakers.allows(CircuitKey(session_id="s", tool_name="m")), Allowed)
 
 
 def test_it_is_open_for_exactly_as_long_as_told(breakers, clock):
@@ -87,7 +88,7 @@ def test_one_probe_at_a_time_and_half_open_is_told_once(breakers, clock):
     fail(breakers, 5)
     clock.now += 30
     probe = breakers.allows(KEY)
-    assert probe.events == (CircuitHalfOpen(error_class=SERVER),)
+    assert probe.events == (CircuitHalfOpen(error_class=SERVER, model="m"),)
     assert breakers.allows(KEY) == Open(KEY, SERVER, 5, PROBE_WAIT_SECONDS)
     breakers.released(probe)
     assert breakers.allows(KEY).events == ()
@@ -96,16 +97,20 @@ def test_one_probe_at_a_time_and_half_open_is_told_once(breakers, clock):
 def test_a_probe_that_succeeds_closes_it(breakers, clock):
     fail(breakers, 5)
     clock.now += 30
-    assert breakers.succeeded(breakers.allows(KEY)) == (CircuitClosed(error_class=SERVER),)
+    assert breakers.succeeded(breakers.allows(KEY)) == (CircuitClosed(error_class=SERVER, model="m"),)
     assert fail(breakers, 4) == []
 
 
 def test_a_probe_that_fails_opens_it_again_by_whatever_class(breakers, clock):
     fail(breakers, 5)
     clock.now += 30
-    assert fail(breakers, 1, SERVER) == [CircuitOpened(error_class=SERVER, failures=6, seconds=30.0)]
+    assert fail(breakers, 1, SERVER) == [
+        CircuitOpened(error_class=SERVER, failures=6, seconds=30.0, model="m")
+    ]
     clock.now += 30
-    assert fail(breakers, 1, LIMITED) == [CircuitOpened(error_class=LIMITED, failures=1, seconds=30.0)]
+    assert fail(breakers, 1, LIMITED) == [
+        CircuitOpened(error_class=LIMITED, failures=1, seconds=30.0, model="m")
+    ]
     clock.now += 29
     assert isinstance(breakers.allows(KEY), Open)
 
@@ -181,25 +186,25 @@ def replace_failure(result: ToolResult, **changes: object) -> ToolResult:
     ],
 )
 def test_what_counts_as_a_failing_tool(breakers, result, counts):
-    key = tool_key("s", "write_file")
+    key = CircuitKey(session_id="s", tool_name="write_file")
     events = [event for _ in range(5) for event in breakers.tool_ended(breakers.allows(key), result)]
-    opened = CircuitOpened(error_class="tool_exec", failures=5, seconds=30.0)
+    opened = CircuitOpened(error_class="tool_exec", failures=5, seconds=30.0, tool_name="write_file")
     assert events == ([opened] if counts else [])
 
 
 def test_a_tool_that_works_again_closes_its_circuit(breakers, clock):
-    key = tool_key("s", "bash")
+    key = CircuitKey(session_id="s", tool_name="bash")
     fail(breakers, 5, "tool_exec", key)
     clock.now += 30
     refused = breakers.allows(key)
     assert breakers.tool_ended(refused, DENIED) == ()
     closed = breakers.tool_ended(breakers.allows(key), ToolResult())
-    assert closed == (CircuitClosed(error_class="tool_exec"),)
+    assert closed == (CircuitClosed(error_class="tool_exec", tool_name="bash"),)
 
 
 def test_one_sessions_failing_tool_is_not_anothers(breakers):
-    fail(breakers, 5, "tool_exec", tool_key("a", "bash"))
-    assert isinstance(breakers.allows(tool_key("b", "bash")), Allowed)
+    fail(breakers, 5, "tool_exec", CircuitKey(session_id="a", tool_name="bash"))
+    assert isinstance(breakers.allows(CircuitKey(session_id="b", tool_name="bash")), Allowed)
 
 
 def test_what_stands_for_a_model_that_is_left_alone_is_waited_for(breakers, clock):
@@ -227,7 +232,7 @@ def test_who_finds_a_model_left_alone_is_told_what_was_wrong_with_it(breakers):
 
 
 def test_a_tool_that_is_left_alone_says_so_the_same_each_time(breakers, clock):
-    key = tool_key("s", "bash")
+    key = CircuitKey(session_id="s", tool_name="bash")
     fail(breakers, 5, "tool_exec", key)
     first = tool_left_alone("bash", "coding", breakers.allows(key))
     clock.now += 7
@@ -252,7 +257,7 @@ def test_circuits_of_sessions_that_are_gone_are_forgotten_but_open_ones_never(br
     monkeypatch.setattr(breaker, "MAX_CIRCUITS", 10)
     fail(breakers, 5)
     for number in range(1000):
-        fail(breakers, 1, "tool_exec", tool_key(str(number), "bash"))
+        fail(breakers, 1, "tool_exec", CircuitKey(session_id=str(number), tool_name="bash"))
     assert len(breakers._circuits) <= 11
     assert isinstance(breakers.allows(KEY), Open)
 

@@ -101,8 +101,8 @@ def test_a_refusal_is_told_before_a_repetition():
     task = control()
     for _ in range(3):
         task.before_turn()
-        answer = task.call_ended("write_file", "same", DENIED)
-    assert answer.limit == "max_denials"
+        task.call_ended("write_file", "same", DENIED)
+    assert task.refusal_limit.limit == "max_denials"
 
 
 def test_a_name_that_a_model_made_up_cannot_forge_lines():
@@ -126,7 +126,8 @@ def every_stop() -> list[Stop]:
         return control(limits, prices=PRICES, used=Used(spent=spent)).before_turn(History(spent, spent))
 
     def after(*calls: PastCall) -> Stop | None:
-        return control(used=Used(calls=calls)).before_turn()
+        task = control(used=Used(calls=calls))
+        return task.refusal_limit or task.before_turn()
 
     return [
         over("max_turns", 0),

@@ -1,4 +1,5 @@
-"""Refused calls: the first says why, the second names another way, the third in a row ends the task."""
+"""Refused calls: the first says why, the second names another way, and after the third in a row the model
+has one turn without tools to answer (S0-4.2.4)."""
 
 import pytest
 from hypothesis import given
@@ -41,20 +42,32 @@ def test_the_three_steps():
     (second,) = calls.turn(DENIED)
     assert second == Nudge(
         "write_file was refused again. Nothing here may change that: put what you would write or run into "
-        "your answer instead. One more refused call ends the task."
+        "your answer instead. After one more refused call you can only answer, without tools."
     )
     (third,) = calls.turn(DENIED)
-    assert third.event == ControlLimitReached(
+    assert third == Nudge(
+        "Too many calls were refused: no further call runs in this task. Answer now, without tools: "
+        "tell the person what was refused, why, and what they can do about it."
+    )
+    assert calls.task.refusal_limit.event == ControlLimitReached(
         limit="max_denials",
         allowed=3.0,
         reached=3.0,
         sentence=(
             "Calls were refused 3 turns in a row (the last one: write_file is not allowed in chat mode), "
-            "so the task was ended. Allow what it needs (interlock policy explain TOOL names the rule), "
-            "ask for something else, or raise CONTROL_MAX_DENIALS."
+            "so the model has to answer without tools. Allow what it needs (interlock policy explain TOOL "
+            "names the rule), ask for something else, or raise CONTROL_MAX_DENIALS."
         ),
     )
-    assert calls.task.before_turn() is third
+    assert calls.task.before_turn() is None
+
+
+def test_the_last_turn_needs_room_in_every_other_limit():
+    calls = Calls(ControlLimits(max_turns=3))
+    for _ in range(3):
+        calls.turn(DENIED)
+    assert calls.task.refusal_limit is not None
+    assert calls.task.before_turn().limit == "max_turns"
 
 
 @pytest.mark.parametrize("between", [FINE, failed(ErrorCode.INVALID_ARGS), failed(ErrorCode.TIMEOUT)])
@@ -73,7 +86,8 @@ def test_refusals_of_one_turn_are_one_step():
     second = calls.turn(DENIED, DENIED)
     assert isinstance(second[0], Nudge)
     assert second[1] is None
-    assert isinstance(calls.turn(DENIED)[0], Stop)
+    calls.turn(DENIED)
+    assert calls.task.refusal_limit is not None
 
 
 def test_ten_of_the_last_fifty_end_it_also_without_a_row():
@@ -82,9 +96,10 @@ def test_ten_of_the_last_fifty_end_it_also_without_a_row():
         assert calls.turn(DENIED) == [None]
         assert calls.turn(*[FINE] * 4) == [None] * 4
     (ninth,) = calls.turn(DENIED)
-    assert "One more refused call ends the task." in ninth.text
+    assert "After one more refused call you can only answer" in ninth.text
     calls.turn(FINE)
-    (tenth,) = calls.turn(DENIED)
+    calls.turn(DENIED)
+    tenth = calls.task.refusal_limit
     assert (tenth.limit, tenth.allowed, tenth.reached) == ("max_recent_denials", 10, 10)
     assert "10 of the last 50 calls were refused" in tenth.sentence
     assert "CONTROL_MAX_RECENT_DENIALS" in tenth.sentence
@@ -102,40 +117,44 @@ def test_one_turn_of_ten_refusals_is_too_many():
     calls = Calls()
     *before, last = calls.turn(*[DENIED] * 10)
     assert before == [None] * 9
-    assert last.limit == "max_recent_denials"
+    assert isinstance(last, Nudge)
+    assert calls.task.refusal_limit.limit == "max_recent_denials"
 
 
-def test_with_one_step_the_first_refusal_ends_it():
-    (first,) = Calls(ControlLimits(max_denials=1)).turn(DENIED)
-    assert first.reached == 1
+def test_with_one_step_the_first_refusal_is_the_last():
+    calls = Calls(ControlLimits(max_denials=1))
+    calls.turn(DENIED)
+    assert calls.task.refusal_limit.reached == 1
 
 
 def test_a_longer_ladder_warns_on_each_step_and_is_exact_on_the_last():
     calls = Calls(ControlLimits(max_denials=4))
     answers = [calls.turn(DENIED)[0] for _ in range(4)]
     assert answers[0] is None
-    assert "Further refused calls end the task." in answers[1].text
-    assert "One more refused call ends the task." in answers[2].text
-    assert isinstance(answers[3], Stop)
+    assert "After further refused calls you can only answer" in answers[1].text
+    assert "After one more refused call you can only answer" in answers[2].text
+    assert "Answer now" in answers[3].text
 
 
 def test_a_restart_does_not_lower_the_ladder():
     past = [PastCall(turn, "write_file", str(turn), "no") for turn in (1, 2)]
     task = control(used=Used(turns=2, calls=tuple(past)))
     assert task.before_turn() is None
-    assert isinstance(task.call_ended("bash", "x", DENIED), Stop)
+    task.call_ended("bash", "x", DENIED)
+    assert task.refusal_limit is not None
 
 
-def test_a_task_that_was_ended_does_not_go_on_after_a_restart():
+def test_a_task_that_may_only_answer_may_only_answer_after_a_restart():
     past = [PastCall(turn, "write_file", str(turn), f"no {turn}") for turn in (1, 2, 3)]
-    stop = control(used=Used(turns=3, calls=tuple(past))).before_turn()
+    stop = control(used=Used(turns=3, calls=tuple(past))).refusal_limit
     assert stop.limit == "max_denials"
     assert "no 3" in stop.sentence
 
 
 def test_what_a_denial_says_cannot_forge_lines_nor_fill_pages():
     calls = Calls(ControlLimits(max_denials=1))
-    (stop,) = calls.turn(failed(ErrorCode.PATH_DENIED, message="\x1b[31m{setting}\n" + "x" * 9000))
+    calls.turn(failed(ErrorCode.PATH_DENIED, message="\x1b[31m{setting}\n" + "x" * 9000))
+    stop = calls.task.refusal_limit
     assert "\\x1b[31m{setting}\\x0a" in stop.sentence
     assert len(stop.sentence) < 700
 

@@ -21,7 +21,7 @@ from interlock.agent.personas import (
 )
 from interlock.config.modes import ToolMode
 from interlock.gates.authority import AuthorityCache, effective_policy
-from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.gates.policy import NO_RESTRICTION, McpPolicy, ToolPolicy, merge_tool_policies
 from interlock.gates.situation import Capabilities, Situation
 from interlock.session.settings_store import StoredSettings, field_paths, leaves, to_document
 from interlock.wiring import build_registry
@@ -288,6 +288,9 @@ def situation(mode: ToolMode, system: ToolPolicy, agent: ToolPolicy = NO_RESTRIC
 
 
 def assert_no_wider(system: ToolPolicy, agent: ToolPolicy) -> None:
+    if system.mcp.allowed_servers is None:
+        # The agent's own list of servers holds then; everything else can only tighten.
+        agent = agent.model_copy(update={"mcp": McpPolicy(enabled=agent.mcp.enabled)})
     for mode in (ToolMode.chat, ToolMode.coding):
         with_agent, without = situation(mode, system, agent), situation(mode, system)
         assert is_no_wider(effective_policy(with_agent), effective_policy(without))

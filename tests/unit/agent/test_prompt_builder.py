@@ -158,6 +158,8 @@ def test_what_the_policy_text_declares_is_what_is_judged(system, agent):
     assert int(told["fs.maxReadBytes"]) == authority.limits.max_read_bytes
     assert int(told["fs.maxWriteBytes"]) == authority.limits.max_write_bytes
     assert int(told["image.maxBytes"]) == authority.limits.max_image_bytes
+    assert int(told["maxOutputLines"]) == authority.limits.max_output_lines
+    assert int(told["maxOutputBytes"]) == authority.limits.max_output_bytes
     assert float(told["maxTimeoutSeconds"]) == authority.limits.max_timeout_seconds
     ports = {int(port) for port in told["shell.ports"].strip("[]").split(", ") if port}
     assert told["shell.network"] == ("true" if ports else "false")
@@ -189,6 +191,8 @@ def test_the_policy_text_is_the_merged_policy():
         "memory.enabled": "true",
         "image.enabled": "true",
         "image.maxBytes": "16777216",
+        "maxOutputLines": "2000",
+        "maxOutputBytes": "51200",
         "maxTimeoutSeconds": "600",
         "deniedTools": "[delete_file]",
     }

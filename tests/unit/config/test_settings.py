@@ -1,6 +1,7 @@
 """Settings: every wrong value is a sentence that names its variable, and nothing is read by accident."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,33 @@ def test_every_name_of_the_specifications_works_and_is_told(monkeypatch, name, g
     monkeypatch.setenv(f"AUTONOUS_{name}", given)
     assert getattr(load_settings().tool, name.removeprefix("TOOL_").lower()) == value
     assert row(name)[1] == f"AUTONOUS_{name}"
+
+
+@pytest.mark.parametrize("name", [name for name in setting_names() if name.startswith("TOOL_")])
+def test_a_wrong_value_is_refused_by_the_name_it_was_given_by(monkeypatch, name):
+    wrong = {"TOOL_DENIED": "not a name", "TOOL_PROTECTED_NAMES": "/absolute"}
+    takes_anything = {"TOOL_BASH_DENYLIST", "TOOL_MCP_SERVERS"}
+    value = os.fsdecode(b"\xe4") if name in takes_anything else wrong.get(name, "wrong")
+    sentence = refused(monkeypatch, **{f"AUTONOUS_{name}": value})
+    assert sentence.startswith(f"AUTONOUS_{name}: ")
+    assert not re.search(rf"(?<!AUTONOUS_){name}", sentence)
+
+
+def test_every_variable_of_a_rule_between_two_is_named_as_it_was_given(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOOL_MAX_TIMEOUT_SECONDS", "5")
+    assert refused(monkeypatch, AUTONOUS_TOOL_TIMEOUT_SECONDS="6") == (
+        "AUTONOUS_TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS"
+    )
+    monkeypatch.delenv("AUTONOUS_TOOL_TIMEOUT_SECONDS")
+    monkeypatch.delenv("TOOL_MAX_TIMEOUT_SECONDS")
+    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(tmp_path))
+    sentence = refused(monkeypatch, AUTONOUS_TOOL_ALLOWED_ROOTS=str(tmp_path))
+    assert sentence.startswith("AUTONOUS_TOOL_ALLOWED_ROOTS: ")
+
+
+def test_a_variable_given_by_both_names_is_told_by_its_own(monkeypatch):
+    monkeypatch.setenv("TOOL_TIMEOUT_SECONDS", "0")
+    assert refused(monkeypatch, AUTONOUS_TOOL_TIMEOUT_SECONDS="0").startswith("TOOL_TIMEOUT_SECONDS: ")
 
 
 def test_no_single_setting_switches_all_tools_off_and_none_changes_the_roots_while_it_runs():

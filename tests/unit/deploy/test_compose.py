@@ -124,3 +124,7 @@ def test_what_is_written_lies_in_volumes_and_the_rest_cannot_be_written():
     text = (ROOT / "deploy" / "docker" / "Dockerfile").read_text()
     assert all(f'"{folder}"' in text for folder in mounted.values())
     assert COMMON["environment"]["TOOL_ALLOWED_ROOTS"] == mounted["roots"]
+
+
+def test_all_processes_of_a_container_together_are_bounded():
+    assert (COMMON["pids_limit"], COMMON["mem_limit"]) == (4096, "8g")

@@ -102,6 +102,20 @@ def test_all_of_them_have_the_same_walls():
         assert unit.all("MemoryDenyWriteExecute") == []
 
 
+@of_each
+def test_all_processes_together_are_bounded(unit):
+    assert 1024 <= int(unit.one("TasksMax")) <= 8192
+    assert unit.one("MemoryMax") == "80%"
+
+
+def test_the_drop_in_for_control_groups_delegates_what_interlock_looks_for():
+    """`pids_cgroup.py` uses the group above its own, if that was delegated."""
+    entries = [
+        line for line in (FOLDER / "pids.conf").read_text().splitlines() if "=" in line and line[0] != "#"
+    ]
+    assert entries == ["Delegate=pids", "DelegateSubgroup=server", "ProtectControlGroups=no"]
+
+
 def test_the_example_has_settings_and_no_secret():
     given, proposed = read_variables(EXAMPLE)
     assert {*given, *proposed} <= set(setting_names())

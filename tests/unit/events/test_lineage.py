@@ -17,11 +17,11 @@ class Written:
         self.stream = stream
         self.events = []
 
-    def add(self, kind, parent=None, task=None, payload="{}"):
+    def add(self, kind, parent=None, task=None, facts="{}"):
         seq = len(self.events) + 1
         event_id = f"{self.stream}-{seq}"
         header = Header(event_id, seq, self.stream, seq, task, parent, kind)
-        self.events.append(StoredEvent(header, payload, b"", b"", b"", Cursor(0, seq)))
+        self.events.append(StoredEvent(header, facts, None, None, None, b"", b"", Cursor(0, seq)))
         return event_id
 
     def attempt(self, worker, parent):
@@ -39,9 +39,9 @@ def system():
     supervisor = system.add("process.started")
     for name in ("one", "two"):
         spawned = system.add("worker.spawned", supervisor)
-        system.add("worker.started", spawned, payload=f'{{"worker": "{name}"}}')
+        system.add("worker.started", spawned, facts=f'{{"worker": "{name}"}}')
     system.add("settings.changed")
-    system.add("worker.started", payload='{"worker": "alone"}')
+    system.add("worker.started", facts='{"worker": "alone"}')
     system.add("worker.exited", "system-2")
     return system
 
@@ -114,9 +114,9 @@ def test_a_process_that_the_log_does_not_tell_of_is_named(system, session):
     assert lineage.as_json()[-1]["worker"] == "terminal"
 
 
-@pytest.mark.parametrize("payload", [None, "{}", "[]", "not JSON", '{"worker": 7}'])
-def test_an_attempt_that_does_not_say_whose_it_was_stays_in_its_task(system, session, payload):
-    erased = session.add("task.started", "s-2", TASK, payload)
+@pytest.mark.parametrize("facts", ["{}", "[]", "not JSON", '{"worker": 7}'])
+def test_an_attempt_that_does_not_say_whose_it_was_stays_in_its_task(system, session, facts):
+    erased = session.add("task.started", "s-2", TASK, facts)
     lineage = build_lineage(session.events, processes(system))
     assert shape(lineage.outside)[1] == ("s-2", [(erased, [])])
     assert (lineage.processes, lineage.unrecorded) == ([], [])

@@ -1,6 +1,7 @@
 """One object, four readers: what is exposed is what can be executed, and the digest names the answers."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.gates.authority import AuthorityCache, canonical_form, compile_authority
 from interlock.gates.gate import ClearedCall, ToolCall
-from interlock.gates.policy import FsPolicy, McpPolicy, MemoryPolicy, ShellPolicy, ToolPolicy
+from interlock.gates.policy import (
+    FsPolicy,
+    McpPolicy,
+    MemoryPolicy,
+    ShellPolicy,
+    ToolPolicy,
+    merge_tool_policies,
+)
 from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode
@@ -61,10 +69,8 @@ def test_a_tool_is_exposed_exactly_when_it_can_be_executed(registry, situation):
 
 @given(registries(), situations, policies, st.sampled_from(["agent", "node"]))
 def test_no_layer_widens(registry, situation, policy, layer):
-    from dataclasses import replace
-
-    from interlock.gates.policy import merge_tool_policies
-
+    # Where the system lists no servers, an agent's list names them: everything else only tightens.
+    situation = replace(situation, settings=merge_tool_policies(situation.settings, servers("a", "b")))
     tighter = replace(situation, **{layer: merge_tool_policies(getattr(situation, layer), policy)})
     before, after = compile_authority(registry, situation), compile_authority(registry, tighter)
     assert set(after.exposed) <= set(before.exposed)
@@ -113,7 +119,7 @@ def test_the_order_of_registration_changes_nothing(order):
 
 def test_every_field_is_part_of_the_digest():
     authority = compile_authority(ToolRegistry(), Situation(mode=ToolMode.chat))
-    fields = set(type(authority).__slots__) - {"digest", "exposed", "failures", "entries"}
+    fields = set(type(authority).__slots__) - {"digest", "exposed", "failures", "entries", "situation"}
     assert {
         f"{name}_text" if name in {"tooling", "safety"} else name for name in canonical_form(authority)
     } == (fields)
@@ -255,13 +261,44 @@ def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):
     wide = ToolPolicy(
         fs=FsPolicy(max_read_bytes=10**9),
         shell=ShellPolicy(network=True, ports=frozenset({22})),
-        mcp=McpPolicy(allowed_servers=frozenset({"files"})),
     )
-    assert isinstance(verdict(registry, "files__list", agent=wide), Denied)
     situation = Situation(mode=ToolMode.coding, agent=wide, capabilities=Capabilities(roots=(Path("/r"),)))
     authority = compile_authority(registry, situation)
     assert authority.limits.max_read_bytes == 524288
     assert authority.profile.network_ports == frozenset()
+
+
+def servers(*names: str) -> ToolPolicy:
+    return ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset(names)))
+
+
+@pytest.mark.parametrize(
+    ("system", "agent", "is_allowed"),
+    [
+        (ToolPolicy(), ToolPolicy(), False),
+        (servers("files"), ToolPolicy(), True),
+        (ToolPolicy(), servers("files"), True),
+        (ToolPolicy(), servers("other"), False),
+        (ToolPolicy(), servers(), False),
+        (servers("files", "other"), servers("files"), True),
+        (servers("other"), servers("files"), False),
+        (servers(), servers("files"), False),
+        (ToolPolicy(mcp=McpPolicy(enabled=False)), servers("files"), False),
+    ],
+)
+@pytest.mark.parametrize("side", ["environment", "settings"])
+def test_where_one_side_lists_no_servers_the_other_sides_list_holds(
+    registry, side, system, agent, is_allowed
+):
+    here = {side: system, "agent": agent}
+    assert isinstance(verdict(registry, "files__list", **here), Allowed) is is_allowed
+
+
+def test_a_step_lists_no_server_that_neither_the_system_nor_the_agent_lists(registry):
+    assert isinstance(verdict(registry, "files__list", node=servers("files")), Denied)
+    assert isinstance(
+        verdict(registry, "files__list", agent=servers("files"), node=servers("files")), Allowed
+    )
 
 
 def test_the_stored_settings_may_raise_a_limit_above_its_default(registry):
@@ -336,9 +373,21 @@ def test_compiling_is_logged_once(registry):
     with capture_logs() as logs:
         cache.get(Situation(mode=ToolMode.chat_safe))
         cache.get(Situation(mode=ToolMode.chat_safe))
-    assert [(entry["event"], entry["allowed"]) for entry in logs] == [
-        ("authority_compiled", ["current_time", "memory_search"])
+    assert [(entry["event"], entry["mode"], entry["allowed"]) for entry in logs] == [
+        ("tool_capability", "chat_safe", ["current_time", "files__list", "memory_search"]),
+        ("authority_compiled", "chat_safe", ["current_time", "memory_search"]),
     ]
+
+
+@pytest.mark.parametrize("mode", ToolMode)
+def test_what_the_registry_answers_for_a_mode_is_what_is_exposed(registry, mode, monkeypatch):
+    """One filter: whatever `check_mode` says decides what a model is offered, and what it may call."""
+    monkeypatch.setattr(registry, "check_mode", lambda name, _mode: name == "memory_search")
+    authority = compile_authority(registry, Situation(mode=mode, open_modes=frozenset(ToolMode)))
+    assert authority.exposed == ("memory_search",)
+    [schema] = orjson.loads(authority.schemas)
+    assert schema["function"]["name"] == "memory_search"
+    assert authority.verdict("current_time").error_code is ErrorCode.MODE_DENIED
 
 
 @pytest.mark.parametrize("value", ["coding", "chat_safe", "admin", None])

@@ -36,6 +36,12 @@ def test_the_matrix_tells_of_every_tool_in_every_mode_and_who_decided():
     told = matrix(settings=ToolPolicy(denied_tools=frozenset({"saw"})))
     assert told["open_modes"] == ["chat_safe"]
     assert set(told["digests"]) == set(ToolMode)
+    assert told["limits"] == {
+        "max_read_bytes": 524288,
+        "max_write_bytes": 2097152,
+        "max_output_lines": 2000,
+        "max_output_bytes": 51200,
+    }
     clock, saw = told["tools"]
     assert (clock["name"], clock["description"]) == ("clock", DeclaredTool("clock").description)
     assert clock["modes"]["chat_safe"] == {"allowed": True}

@@ -6,6 +6,7 @@ from interlock.config.modes import ToolMode
 from interlock.gates.authority import compile_authority
 from interlock.gates.gate import ClearedCall, Refusal, ToolCall
 from interlock.gates.situation import Situation
+from interlock.gates.verdict import Layer
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.tools.registry import ToolRegistry
 from tests import doubles
@@ -45,6 +46,15 @@ def test_a_forbidden_tool_is_denied_by_every_name_it_has(registry, name):
     assert refusal.failure.error_code is ErrorCode.MODE_DENIED
     assert refusal.failure.tool_name == "read_file"
     assert refusal.requested_name == name
+
+
+def test_a_tool_that_the_registry_closed_meanwhile_is_refused(registry):
+    """S0-3.3.2: the execution gate asks the registry itself, whatever was exposed when the turn began."""
+    authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
+    registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
+    assert "current_time" in authority.exposed
+    refusal = doubles.judged(ToolCall("c1", "current_time", "{}"), authority, registry)
+    assert (refusal.failure.error_code, refusal.layer) == (ErrorCode.MODE_DENIED, Layer.override)
 
 
 def test_the_tool_is_judged_before_its_arguments(registry):

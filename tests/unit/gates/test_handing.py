@@ -21,6 +21,7 @@ from interlock.gates.policy import (
     MemoryPolicy,
     ShellPolicy,
     ToolPolicy,
+    merge_tool_policies,
 )
 from interlock.gates.situation import Capabilities, Situation
 from interlock.gates.verdict import Denied, Layer
@@ -115,8 +116,8 @@ def may_be_exposed(tool: BaseTool, mode: ToolMode, layers: list[ToolPolicy]) -> 
         servers = layer.mcp.allowed_servers
         if tool.mcp_server is not None and servers is not None and tool.mcp_server not in servers:
             return False
-    # The first two are the system's: a server that neither lists is closed.
-    listed = [layer.mcp.allowed_servers for layer in layers[:2]]
+    # A server that neither the system (the first two) nor the agent lists is closed.
+    listed = [layer.mcp.allowed_servers for layer in layers[:3]]
     is_listed = tool.mcp_server is None or any(servers is not None for servers in listed)
     return mode in tool.allowed_modes and is_listed
 
@@ -149,8 +150,10 @@ def test_no_step_and_no_child_can_do_what_the_ceiling_forbids(environment, setti
         settings=settings,
         capabilities=Capabilities(present=NEEDS, roots=(Path("/work"),)),
     )
-    ceiling = compile_authority(REGISTRY, here)
-    assert_kept(ceiling, mode, [environment, settings])
+    assert_kept(compile_authority(REGISTRY, here), mode, [environment, settings])
+    # Where the system lists no servers, an agent's own list holds: the ceiling is then every server.
+    every = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"a", "b"})))
+    ceiling = compile_authority(REGISTRY, replace(here, settings=merge_tool_policies(settings, every)))
     for wanted, agent, node, children in tree:
         handed = HandedOn(step_mode(mode, wanted), agent, node)
         layers = [environment, settings, agent, node]

@@ -5,6 +5,8 @@ import pytest
 from interlock.gateway.auth import Credentials
 from interlock.gateway.doors import Doors
 from interlock.redaction.redactor import Redactor
+from interlock.worker.runs import RunDesk
+from tests.integration.worker.shop import Shop
 from tests.unit.gateway.knocking import Behind, policy
 
 
@@ -21,3 +23,9 @@ def doors(behind, monkeypatch) -> Doors:
 @pytest.fixture
 def credentials(store) -> Credentials:
     return Credentials(store.database, store.log, Redactor())
+
+
+@pytest.fixture
+def runs(store) -> RunDesk:
+    """What ends the work of a credential."""
+    return Shop(store).runs

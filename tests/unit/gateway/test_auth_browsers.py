@@ -47,10 +47,10 @@ async def test_an_old_code_lets_nobody_in(store, credentials, monkeypatch):
     assert told(store)[-1]["reason"] == "old"
 
 
-async def test_a_revoked_code_lets_nobody_in(store, credentials):
+async def test_a_revoked_code_lets_nobody_in(store, credentials, runs):
     code = await credentials.issue_code(who="x")
     (open_code,) = await credentials.list()
-    await credentials.revoke(open_code.id, who="x")
+    await credentials.revoke(open_code.id, runs, who="x")
     with pytest.raises(LoginRefused):
         await credentials.redeem_code(code, browser_days=1)
     assert told(store)[-1]["reason"] == "revoked"
@@ -100,21 +100,21 @@ async def test_after_the_logout_the_cookie_is_worth_nothing(store, credentials):
     assert kinds(store).count("auth.logout") == 1
 
 
-async def test_a_browser_can_be_revoked_by_its_id_and_not_by_a_name(credentials):
+async def test_a_browser_can_be_revoked_by_its_id_and_not_by_a_name(credentials, runs):
     browser = await credentials.redeem_code(await credentials.issue_code(who="ada"), browser_days=1)
     with pytest.raises(PersonError):
-        await credentials.revoke("ada", who="x")
-    await credentials.revoke(browser.id, who="x")
+        await credentials.revoke("ada", runs, who="x")
+    await credentials.revoke(browser.id, runs, who="x")
     assert await credentials.check_cookie(browser.secret) is None
 
 
-async def test_what_ended_long_ago_is_swept_a_few_at_a_time(store, credentials, monkeypatch):
+async def test_what_ended_long_ago_is_swept_a_few_at_a_time(store, credentials, monkeypatch, runs):
     monkeypatch.setattr(auth, "_SWEPT_AT_ONCE", 3)
     for _ in range(5):
         await credentials.issue_code(who="x")
     kept = await credentials.add_token("kept", who="x")
     await credentials.add_token("gone", who="x")
-    await credentials.revoke("gone", who="x")
+    await credentials.revoke("gone", runs, who="x")
     later(monkeypatch, 31 * 86_400)
     left = []
     for _ in range(3):

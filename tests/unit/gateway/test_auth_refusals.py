@@ -49,7 +49,9 @@ async def test_wrong_codes_are_found_out_without_the_writer(credentials, store, 
     assert transactions == []
 
 
-async def test_no_secret_is_in_any_row_file_or_log_line(store, store_config, credentials, capfd, caplog):
+async def test_no_secret_is_in_any_row_file_or_log_line(
+    store, store_config, credentials, capfd, caplog, runs
+):
     caplog.set_level(logging.DEBUG)
     token = await credentials.add_token("ci", who="local:ada")
     code = await credentials.issue_code(who="local:ada")
@@ -59,7 +61,7 @@ async def test_no_secret_is_in_any_row_file_or_log_line(store, store_config, cre
     with pytest.raises(LoginRefused):
         await credentials.redeem_code(code, browser_days=1)
     with pytest.raises(PersonError) as refused:
-        await credentials.revoke(unused, who=f"somebody with {token.secret}")
+        await credentials.revoke(unused, runs, who=f"somebody with {token.secret}")
     await credentials.issue_code(who=f"somebody with {token.secret}")
     await credentials.end_browser(browser.secret, who="x")
     everything = repr([store.query(f"SELECT * FROM {table}") for table in metadata.tables])

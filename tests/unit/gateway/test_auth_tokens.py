@@ -83,32 +83,34 @@ async def test_a_secret_is_no_name(credentials):
         await credentials.add_token("ghp_" + "6EcVsEys" + "hSPgK7FZuWCF" + "PKWCO4NvnU5DuIzN", who="x")
 
 
-async def test_two_live_tokens_never_have_one_name(credentials):
+async def test_two_live_tokens_never_have_one_name(credentials, runs):
     made = await asyncio.gather(
         *(credentials.add_token("ci", who="x") for _ in range(5)), return_exceptions=True
     )
     assert sum(isinstance(one, PersonError) for one in made) == 4
-    await credentials.revoke("ci", who="x")
+    await credentials.revoke("ci", runs, who="x")
     await credentials.add_token("ci", who="x")
     assert [one.name for one in await credentials.list()] == ["ci"]
 
 
-async def test_a_revoked_token_lets_nobody_in(store, credentials):
+async def test_a_revoked_token_lets_nobody_in(store, credentials, runs):
     by_name = await credentials.add_token("one", who="x")
     by_id = await credentials.add_token("two", who="x")
-    await credentials.revoke("one", who="local:ada")
-    revoked = await credentials.revoke(by_id.id, who="local:ada")
-    assert revoked.name == "two"
+    await credentials.revoke("one", runs, who="local:ada")
+    revoked = await credentials.revoke(by_id.id, runs, who="local:ada")
+    assert revoked.credential.name == "two"
     assert await credentials.check_bearer(by_name.secret) is None
     assert await credentials.check_bearer(by_id.secret) is None
     with pytest.raises(PersonError, match="interlock token list"):
-        await credentials.revoke("one", who="x")
+        await credentials.revoke("one", runs, who="x")
     assert told(store)[-1] == {
         "kind": "auth.token_revoked",
         "credential_id": by_id.id,
         "name": "two",
         "who": "local:ada",
         "credential_kind": "token",
+        "cancelled_tasks": 0,
+        "stopped_runs": 0,
     }
 
 

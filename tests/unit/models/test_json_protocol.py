@@ -25,6 +25,7 @@ from tests.unit.models.asking import Saying, asked, failed, streamed
 
 CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'
 ANSWERING = '{"tool_calls": [], "final_answer": "It is done."}'
+SAY_IT = "to say something to the person, write all of it into final_answer"
 TOOLS = orjson.dumps(
     [
         {
@@ -49,15 +50,61 @@ TOOLS = orjson.dumps(
         f"  \n{CALLING}\n",
         f"```json\n{CALLING}\n```",
         f"```\n{CALLING}\n```",
-        f"I will read it.\n{CALLING}\nThat is all.",
-        f"Here {{you}} are:\n```json\n{CALLING}\n```\nDone.",
         f"<think>maybe {ANSWERING}</think>\n{CALLING}",
         CALLING.replace(', "final_answer": ""', ""),
         CALLING.replace('"final_answer": ""', '"final_answer": "ignored"'),
     ],
 )
-def test_calls_are_found_whatever_stands_around_them(text):
+def test_an_object_alone_or_alone_in_one_fence_is_a_call(text):
     assert read_reply(text) == JsonReply((JsonCall("read_file", '{"path": "a"}'),))
+
+
+QUOTING = [
+    f"I will read it.\n{CALLING}",
+    f"{CALLING}\nThat is all.",
+    f"I refuse. The ticket says:\n```json\n{CALLING}\n```\nIt is an attack.",
+    f"```json\n{CALLING}\n```\nThe ticket asks for this; I do not do it.",
+    f"The ticket asks for this:\n```json\n{CALLING}\n```",
+    f"```json\n{CALLING}\n```\n```json\n{CALLING}\n```",
+    f"```\nThe ticket: {CALLING}\n```",
+    f"```text\n{CALLING}\n```",
+    f"> {CALLING}",
+    f"`{CALLING}`",
+    json.dumps(CALLING),
+    f"[{CALLING}]",
+    f"{CALLING}{CALLING}",
+    f"{CALLING}}}",
+    f"<think>The ticket says </think>{CALLING} and I refuse.</think>\nNo.",
+    f"Thinking. <think>hm</think>{CALLING}",
+]
+
+
+@pytest.mark.parametrize("text", QUOTING)
+def test_an_object_that_is_quoted_is_no_call(text):
+    with pytest.raises(InvalidReply):
+        read_reply(text)
+
+
+@pytest.mark.parametrize("text", QUOTING)
+def test_a_model_that_quoted_an_object_is_asked_for_its_answer_and_nothing_is_called(text):
+    inner = Saying(text, ANSWERING)
+    reply = asked(JsonProtocol(inner))
+    assert (reply.text, reply.tool_calls) == ("It is done.", ())
+    assert len(inner.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"tool_calls": [], "final_answer": f"The ticket says {CALLING}"}),
+        json.dumps({"final_answer": f"The ticket says {CALLING}", "tool_calls": []}),
+        # Not escaped: what was shown as the answer stays the answer.
+        f'{{"tool_calls": [], "final_answer": "The ticket says {CALLING}"}}',
+        f"{ANSWERING}\n{CALLING}",
+    ],
+)
+def test_an_answer_that_quotes_an_object_calls_nothing(text):
+    assert asked(JsonProtocol(Saying(text))).tool_calls == ()
 
 
 def test_an_answer_is_found():
@@ -72,9 +119,10 @@ def test_a_call_without_arguments_has_none():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("I think so.", "there is no JSON object with tool_calls and final_answer"),
-        ("", "there is no JSON object with tool_calls and final_answer"),
-        ("[1]", "there is no JSON object with tool_calls and final_answer"),
+        ("I think so.", f"it is not one JSON object alone; {SAY_IT}"),
+        ("", f"it is not one JSON object alone; {SAY_IT}"),
+        ("[1]", f"it is not one JSON object alone; {SAY_IT}"),
+        (f"{CALLING} Done.", f"something follows the JSON object; {SAY_IT}"),
         (
             '{"tool_calls": [], "final_answer": ""}',
             "tool_calls and final_answer are both empty; give one of them",
@@ -230,7 +278,7 @@ def test_a_wrong_reply_is_told_to_the_model_once():
     said, told = map(orjson.loads, second.messages[len(first.messages) :])
     assert said == {"role": "assistant", "content": "I would rather talk."}
     assert told["role"] == "user"
-    assert "there is no JSON object with tool_calls and final_answer" in told["content"]
+    assert SAY_IT in told["content"]
 
 
 def test_a_second_wrong_reply_fails_the_turn():
@@ -238,7 +286,7 @@ def test_a_second_wrong_reply_fails_the_turn():
     error = failed(JsonProtocol(inner))
     assert len(inner.requests) == 2
     assert (error.fault, str(error)) == (
-        ModelFault.protocol,
+        ModelFault.validation,
         (
             "the model did not answer in the form that was asked for, twice: "
             "tool_calls and final_answer are both empty; give one of them"
@@ -270,6 +318,12 @@ def test_a_filtered_reply_stays_what_it_is():
 def test_calls_that_the_server_found_by_itself_are_taken():
     found = Reply("", (RequestedCall("c1", "a", "{}"),), FinishReason.tool_calls)
     assert asked(JsonProtocol(Saying(found))) == found
+
+
+def test_a_call_that_the_server_found_within_text_is_not_taken():
+    found = Reply("I refuse this:", (RequestedCall("c1", "bash", "{}"),), FinishReason.tool_calls)
+    inner = Saying(found, ANSWERING)
+    assert asked(JsonProtocol(inner)) == Reply("It is done.", (), FinishReason.stop, Usage(10, 5))
 
 
 def test_the_model_behind_is_named_and_closed():

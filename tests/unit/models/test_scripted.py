@@ -107,7 +107,7 @@ def test_a_script_comes_from_a_file_or_stands_in_the_setting_itself(tmp_path):
             "err:teapot",
             (
                 "the script, line 1: err:teapot is none of auth, not_found, invalid_request, too_long, "
-                "quota, rate_limited, server, timeout, network, protocol"
+                "quota, rate_limited, server, timeout, network, protocol, validation"
             ),
         ),
         ("err:server:soon", "the script, line 1: err:server:soon needs a number of seconds, at most 3600"),

@@ -62,6 +62,11 @@ def test_an_operators_rule_may_begin_with_any_character():
     assert [fed(redactor, text[:cut], text[cut:]) for cut in range(len(text))] == [whole] * len(text)
 
 
+def test_a_long_line_behind_a_name_leaves_before_its_end():
+    text = "DB_PASSWORD=x " + "it is read when the job starts and nothing else has it " * 20
+    assert waits(text, 5)[-1] <= 64
+
+
 def test_no_ordinary_text_is_changed():
     redactor = Redactor()
     for text in TEXTS.values():

@@ -43,11 +43,43 @@ def test_what_only_sounds_like_a_secret_stays(redactor, name, item):
     assert not redactor.checked(value).changed
 
 
-def test_a_word_is_a_password_but_no_token(redactor):
-    assert redactor.value({"password": "letmein", "token": "letmein"}) == {
-        "password": MARK,
-        "token": "letmein",
-    }
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        *(("password", "letmein"), ("POSTGRES_PASSWORD", "postgres"), ("jwt_secret", "mysecret")),
+        *(("GITHUB_TOKEN", "letmein"), ("accessToken", "abcdefghij"), ("token", "abcdefghij")),
+        *(
+            ("api_key", "sunflower"),
+            ("client_secret", "correct horse"),
+            ("Authorization", "Bearer letmein"),
+        ),
+        *(("password", "abc"), ("password", "ab"), ("password", "123"), ("password", "config")),
+        *(("db_password", "wretched"), ("db_password", "data"), ("DB_PASSWORD", "hashed")),
+        *(("github_token", "abc"), ("jwt_secret", "settings"), ("secret", "abc")),
+        *(("Authorization", "Bearer abc"), ("password", "Sunshine"), ("secret", "Sunflower")),
+    ],
+)
+def test_a_plain_word_under_a_secret_name_is_masked(redactor, name, word):
+    assert redactor.value({name: word}) == {name: MARK}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        *(
+            ("token", "Hello"),
+            ("token", "identifier"),
+            ("pad_token", "padding"),
+            ("show_password", "always"),
+        ),
+        *(("existingSecret", "postgres-credentials"), ("api_key", "OPENAI_API_KEY"), ("auth", "basic")),
+        *(("password", "hashed"), ("Authorization", "Bearer <token>"), ("password_policy", "strict")),
+        *(("token", "x1"), ("token", "the"), ("pass", "abc"), ("access_token", "expired")),
+        *(("password", "x"), ("secret", "value"), ("password", "notused"), ("password", "${X}")),
+    ],
+)
+def test_a_word_that_is_no_value_stays(redactor, name, word):
+    assert redactor.value({name: word}) == {name: word}
 
 
 def test_lists_under_a_secret_name_are_masked_item_by_item(redactor):

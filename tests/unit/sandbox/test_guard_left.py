@@ -28,6 +28,7 @@ class Scene:
         self._monkeypatch = monkeypatch
         profile = SandboxProfile((self.root,), (self.root,), protected_names=NAMES)
         self._guard = ProtectedGuard(profile, Territory(profile).find(".", Access.write))
+        self.told: list[list[str]] = []
         self._anew()
         self._guard.remember()
 
@@ -50,7 +51,7 @@ class Scene:
 
     def _anew(self) -> None:
         self._monkeypatch.setattr(guard, "_MEMORY", Memory())
-        share_memory(self._state)
+        share_memory(self._state, self.told.append)
 
 
 @pytest.fixture
@@ -68,15 +69,20 @@ def test_what_a_command_did_is_put_back_at_the_next_start(scene):
     scene.dies()
     scene.next_starts()
     assert scene.found() == AS_IT_WAS
+    # By whole paths: nobody knows from which folder others were meant.
+    assert [sorted(paths) for paths in scene.told] == [
+        [f"{scene.root}/.git/config", f"{scene.root}/.git/hooks"],
+    ]
     # Once: what a person does then stays.
     scene.write("config", "a person's")
     scene.next_starts()
     assert scene.found()["config"] == "a person's"
+    assert len(scene.told) == 1
 
 
 def test_it_is_put_back_also_by_a_process_that_runs_already_before_its_next_command(scene, monkeypatch):
     other = Memory()
-    other.share(scene._state)
+    other.share(scene._state, scene.told.append)
     scene.write("config", "evil")
     scene.dies()
     monkeypatch.setattr(guard, "_MEMORY", other)
@@ -84,6 +90,7 @@ def test_it_is_put_back_also_by_a_process_that_runs_already_before_its_next_comm
     second = ProtectedGuard(profile, Territory(profile).find(".", Access.write))
     second.remember()
     assert scene.found() == AS_IT_WAS
+    assert scene.told == [[f"{scene.root}/.git/config"]]
     assert second.restore() == []
 
 

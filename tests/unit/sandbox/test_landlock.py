@@ -13,7 +13,7 @@ from interlock.sandbox import landlock, launcher
 SRC = Path(landlock.__file__).parents[2]
 LAUNCHED = (
     *("landlock", "seccomp", "syscalls", "process_tree", "order", "confined", "metadata", "watch"),
-    *("supervisor", "launcher"),
+    *("pids_cgroup", "supervisor", "launcher"),
 )
 
 pytestmark = pytest.mark.skipif(

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.usefixtures("both_ways")
         ".git/hooks/pre-commit",
         ".git/hooks",
         ".git/config",
+        ".git/HEAD",
+        "sub/.git/head",
         ".git",
         ".git/modules",
         "sub/project/.git/hooks/pre-commit",
@@ -55,7 +57,6 @@ def test_a_protected_name_is_read_but_not_written(world, asked, follow):
         ".github/hooks",
         "git/hooks",
         "hooks",
-        ".git/HEAD",
         ".git/modules/a/HEAD",
         "x.vscode",
         ".config/other",
@@ -120,3 +121,53 @@ def test_a_root_inside_a_protected_folder_of_another_root_does_not_open_it(world
     assert "is protected" in refusal(territory, f"{world.inside}/.git/hooks/x", Access.write).message
     alone = territory_of(world.inside / ".git")
     assert alone.find("hooks/x", Access.write)
+
+
+LAYOUT = {"HEAD": "ref: refs/heads/main\n", "objects/pack/x": "", "refs/heads/x": ""}
+
+
+@pytest.mark.parametrize("last", ["HEAD", "head", "objects/pack/x", "refs/heads/x", "refs", "Objects"])
+@pytest.mark.parametrize("above", ["", "sub/deeper/"])
+def test_what_would_complete_a_repository_outside_of_git_is_refused(world, last, above):
+    top = last.split("/")[0].casefold()
+    for name, content in LAYOUT.items():
+        if not name.casefold().startswith(top):
+            assert world.territory.find(f"{above}{name}", Access.write)
+            world.write(f"ws/{above}{name}", content)
+    error = refusal(world.territory, f"{above}{last}", Access.write)
+    assert error.error_code is ErrorCode.PATH_DENIED
+    assert "a git repository" in error.message
+
+
+def test_a_head_and_a_commondir_are_a_repository_as_well(world):
+    world.write("ws/HEAD", "ref: refs/heads/main\n")
+    assert "a git repository" in refusal(world.territory, "commondir", Access.write).message
+    assert world.territory.find("objects", Access.write)
+
+
+def test_what_git_runs_is_not_written_in_a_repository_outside_of_git(world):
+    for name, content in LAYOUT.items():
+        world.write(f"ws/mirror.git/{name}", content)
+    for name in ("config", "hooks/post-update", "hooks", "commondir", "CONFIG"):
+        error = refusal(world.territory, f"mirror.git/{name}", Access.write)
+        assert (error.error_code, "is part of the git repository" in error.message) == (
+            *(ErrorCode.PATH_DENIED, True),
+        )
+    for name in ("HEAD", "description", "refs/heads/y", "sub/config"):
+        assert world.territory.find(f"mirror.git/{name}", Access.write)
+
+
+@pytest.mark.parametrize(
+    "name", ["HEAD", "config", "hooks/x", "objects/x", "refs/x", "commondir", "api/config"]
+)
+def test_a_name_that_git_uses_is_an_ordinary_one_by_itself(world, name):
+    assert world.territory.find(name, Access.write)
+    world.write(f"ws/{name}")
+    assert world.territory.find(name, Access.write)
+
+
+def test_where_no_name_of_git_is_protected_neither_is_its_layout(world):
+    territory = territory_of(world.inside, protected_names=(".vscode",))
+    for name in ("HEAD", "objects/x", "refs/x", "config"):
+        assert territory.find(name, Access.write)
+        world.write(f"ws/{name}")

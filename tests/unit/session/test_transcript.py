@@ -80,7 +80,7 @@ async def test_a_tasks_own_messages_are_its_own_alone(store, session):
 
 
 async def test_erased_and_unknown_sessions_have_nothing_to_tell(store, session):
-    await store.sessions.delete(session, who="test")
+    await store.delete(session, who="test")
     with store.database.reading() as connection:
         for read in (read_messages, lambda db, where: read_for_task(db, where, None)):
             with pytest.raises(SessionNotFound):

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.config import modes
 from interlock.tools import base
-from interlock.tools.base import BaseTool, ToolGroup, ToolMode
+from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolGroup, ToolMode, policy_switches
 from interlock.wiring import build_registry
 from tests.doubles import DeclaredTool, UndeclaredTool
 
@@ -74,3 +74,22 @@ def test_each_tool_has_the_group_that_says_what_it_is_about():
     code = {name for name, group in tools.items() if group is ToolGroup.code}
     assert {"read_file", "write_file", "edit_file", "bash"} <= code
     assert code == set(tools) - set().union(*GROUPS.values())
+
+
+HARMLESS = {Effect.read, Effect.ask, Effect.tell}
+COMMANDS = {PolicySwitch.shell, PolicySwitch.fs}
+
+
+@pytest.mark.parametrize("effect", Effect)
+def test_what_can_change_something_and_names_no_switch_falls_under_those_of_a_command(effect):
+    assert policy_switches(DeclaredTool(effect=effect)) == (set() if effect in HARMLESS else COMMANDS)
+    named = DeclaredTool(effect=effect, switches=frozenset({PolicySwitch.memory}))
+    assert policy_switches(named) == {PolicySwitch.memory}
+    assert policy_switches(DeclaredTool(effect=effect, server="s")) == {PolicySwitch.mcp}
+
+
+def test_every_built_in_declares_its_effect_and_the_switches_it_needs():
+    for entry in build_registry():
+        tool = entry.tool
+        assert type(tool).effect is not BaseTool.effect, tool.name
+        assert tool.switches or tool.effect in HARMLESS, tool.name

@@ -3,7 +3,6 @@
 import pytest
 
 from interlock.config.modes import ALL_MODES, ToolMode
-from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
 from tests.logs import capture_logs
@@ -82,13 +81,6 @@ def test_a_name_that_providers_would_refuse_is_refused_here(name):
 def test_parameters_that_could_let_anything_through_are_refused(parameters):
     with pytest.raises(ValueError, match="parameters"):
         ToolRegistry().register(DeclaredTool(parameters=parameters))
-
-
-def test_a_tool_that_changes_things_must_name_a_switch():
-    for effect in (Effect.write, Effect.exec, Effect.special):
-        with pytest.raises(ValueError, match="policy switch"):
-            ToolRegistry().register(DeclaredTool(effect=effect))
-        ToolRegistry().register(DeclaredTool(effect=effect, switches=frozenset({PolicySwitch.fs})))
 
 
 def test_modes_must_be_modes():

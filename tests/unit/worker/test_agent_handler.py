@@ -19,7 +19,7 @@ class SlowToEnd:
         self.may_end, self.has_ended = asyncio.Event(), False
         self._error = error
 
-    async def work(self, _assignment):
+    async def handle_message(self, *_given):
         try:
             await asyncio.Event().wait()
             yield

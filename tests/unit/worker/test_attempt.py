@@ -5,6 +5,7 @@ import gc
 
 import pytest
 
+from interlock.config.modes import ToolMode
 from interlock.infra.errors import (
     AuditUnavailable,
     SessionFenced,
@@ -24,6 +25,7 @@ TASK = Task(
     session_id="s_1",
     message_seq=2,
     status=TaskStatus.running,
+    mode=ToolMode.chat_safe,
     who="ada",
     created_us=1,
     queued_event="e",

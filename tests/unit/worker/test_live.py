@@ -3,6 +3,7 @@
 import asyncio
 
 from interlock.agent.events import TaskEnded, TextDelta, TurnCompleted
+from interlock.config.modes import ToolMode
 from interlock.worker.live import MAX_WAITING, Live, RunningText
 from interlock.worker.rows import Task, TaskStatus
 from interlock.worker.wire import Grown, Piece
@@ -14,6 +15,7 @@ def task(identity: str = "t_1", session: str = "s_1") -> Task:
         session_id=session,
         message_seq=2,
         status=TaskStatus.running,
+        mode=ToolMode.chat_safe,
         who="test",
         created_us=1,
         queued_event="e",

@@ -9,6 +9,7 @@ from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.services import Services, Undone, person
 from interlock.channels.telegram.updates import Incoming
 from interlock.config.modes import ToolMode, parse_mode
+from interlock.gates.explaining import next_action_now
 from interlock.gates.verdict import layer_name
 from interlock.infra.errors import NothingToUndo, PersonError, SessionNotFound, WrongTaskStatus
 from interlock.session.slash import Place, known_in, last_denial
@@ -106,7 +107,8 @@ class Commands:
         return f"From the next message on, this conversation is in {mode} mode."
 
     async def _tools(self, asked: Incoming) -> Content:
-        authority = await self._services.authority(await self._records.session_of(asked.chat_id))
+        session_id = await self._records.session_of(asked.chat_id)
+        authority = await self._services.authority(session_id, person(asked.user_id))
         lines = [f"In {authority.mode} mode:", *(f"✓ {name}" for name in authority.exposed)]
         lines += [f"✗ {failure.message}" for failure in authority.failures.values()]
         return Content("\n".join(lines))
@@ -116,11 +118,12 @@ class Commands:
         denial = await self._services.database.read(lambda db: last_denial(db, session_id))
         if denial is None:
             return Content("Nothing was refused in this conversation.")
+        authority = await self._services.authority(session_id, person(asked.user_id))
         lines = [
             f"Refused: {denial.get('error', '')}",
             f"Code: {denial.get('error_code', '')} in {denial.get('mode', '')} mode",
             f"Decided by {layer_name(str(denial.get('layer', '')))}",
-            f"Next: {denial.get('next_action', '')}",
+            f"Next: {next_action_now(denial, authority)}",
         ]
         return Content("\n".join(lines))
 

@@ -42,11 +42,11 @@ from interlock.infra.errors import (
 )
 from interlock.infra.logging import Log
 from interlock.questions.rows import Question, Status
+from interlock.session.models import title_from
 
 _log = Log(__name__)
 
 MAX_TOGETHER = 50
-MAX_TITLE = 60
 # How often a message that found no room in the queue is tried again.
 BUSY_SECONDS = 2.0
 STORE_SECONDS = 1.0
@@ -177,7 +177,7 @@ class Conversation:
         text, who = joined([each.text for each in group]), person(group[0].user_id)
         self._house.begin(task)
         try:
-            await self._commands.make_session(task.session_id, _title(text))
+            await self._commands.make_session(task.session_id, title_from(text))
             put = await self._services.tasks.put(task.session_id, text, who=who, task_id=task_id)
         except SessionBusy:
             self._house.forget(task_id)
@@ -367,11 +367,6 @@ def _mode_of(name: str) -> ToolMode:
         return parse_mode(name)
     except ValueError:
         raise PersonError("There is no such mode; write /mode again.") from None
-
-
-def _title(words: str) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
 
 
 def _sentence(error: Exception) -> str:

@@ -17,17 +17,27 @@ def is_disallowed(admission: Admission, each: Incoming | ShownTask) -> bool:
     return admission.refused(sender) is not None
 
 
-async def dismiss(records: Records, admission: Admission, services: Services) -> None:
-    """What runs is stopped, and what waits is not begun. Safe to do by whoever reads the lists."""
-    for task in await records.open_tasks():
-        if is_disallowed(admission, task):
-            await _cancel(services, task.task_id, f"{person(task.user_id)} is not allowed any more")
-    for task_id, user_id in await records.unended():
-        if not admission.is_listed(user_id):
-            await _cancel(services, task_id, f"{person(user_id)} is not allowed any more")
+async def dismiss(records: Records, admission: Admission, services: Services) -> int:
+    """Cancel the unfinished tasks of people and groups that were taken off the lists; how many."""
+    shown = [
+        (task.task_id, task.user_id)
+        for task in await records.open_tasks()
+        if is_disallowed(admission, task)
+    ]
+    others = [
+        (task_id, user_id)
+        for task_id, user_id in await records.unended()
+        if not admission.is_listed(user_id)
+    ]
+    cancelled = 0
+    for task_id, user_id in dict([*shown, *others]).items():
+        reason = why_dismissed(user_id)
+        with suppress(WrongTaskStatus, TaskNotFound):
+            await services.tasks.cancel(task_id, who=services.operator, reason=reason)
+            _log.warning("telegram_dismissed", task_id=task_id, reason=reason)
+            cancelled += 1
+    return cancelled
 
 
-async def _cancel(services: Services, task_id: str, why: str) -> None:
-    with suppress(WrongTaskStatus, TaskNotFound):
-        await services.tasks.cancel(task_id, who=f"the list of people: {why}")
-        _log.warning("telegram_dismissed", task_id=task_id, reason=why)
+def why_dismissed(user_id: int) -> str:
+    return f"{person(user_id)} may no longer use the bot"

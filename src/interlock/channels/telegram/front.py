@@ -54,13 +54,14 @@ class Front:
         self._shift: Shift | None = None
         self._keeping: asyncio.Task[None] | None = None
 
-    async def dismiss(self) -> None:
-        """To be done before anybody works: nothing of those goes on who are not listed any more."""
+    async def dismiss(self) -> int:
+        """Cancel the tasks of those who are no longer listed, before a worker takes them up; how many."""
         try:
-            await dismiss(self._records, self._admission, self._services)
+            return await dismiss(self._records, self._admission, self._services)
         except StoreError as error:
             # It is done again before the first poll.
             _log.warning("telegram_not_dismissed", error=str(error))
+            return 0
 
     async def run(self) -> None:
         name = await until_reached(self._bot)

@@ -23,7 +23,7 @@ from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.chain import now_us
 from interlock.events.log import EventLog
 from interlock.events.replies import ChannelPassedOver, ChannelRefused
-from interlock.infra.errors import StopsProcess, StoreError
+from interlock.infra.errors import StopsProcess, StoreError, StoreFull
 from interlock.infra.logging import Log
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ LONGEST_PAUSE_SECONDS = 60.0
 # Telegram keeps updates for a day, and after a week without any it numbers them anew.
 STALE_US = 2 * 86_400 * 1_000_000
 REFUSAL = "This bot is private. Your Telegram id is {id}; its operator can allow it."
+STORE_IS_FULL = "The disk of Interlock's store is full. Your message waits until its operator frees space."
+TELL_FULL_SECONDS = 600.0
 UNKNOWN_BOT = (
     "TELEGRAM_BOT_TOKEN: Telegram does not know this token; copy it from BotFather again, or make a new one"
 )
@@ -101,7 +103,8 @@ class Polling:
         self._arrived = arrived
         self._place: Place | None = None
         self._is_ready = False
-        self._refusals: set[asyncio.Task[None]] = set()
+        self._replies: set[asyncio.Task[None]] = set()
+        self._told_full: dict[int, float] = {}
 
     async def run(self) -> None:
         pause = Pause()
@@ -166,7 +169,12 @@ class Polling:
                 taken.append(arrived.incoming)
             elif (notice := self._admission.notice(arrived.sender, reason)) is not None:
                 await self._turn_away(arrived.sender, notice)
-        await self._records.take_in(taken, next_update)
+        try:
+            await self._records.take_in(taken, next_update)
+        except StoreFull:
+            for chat_id in {incoming.chat_id for incoming in taken}:
+                self._tell_full(chat_id)
+            raise
         self._place = Place(next_update, now_us())
         self._arrived({incoming.chat_id for incoming in taken})
 
@@ -193,14 +201,23 @@ class Polling:
         )
         await self._log.append(SYSTEM_STREAM, event)
         if notice.is_told:
-            telling = asyncio.create_task(self._refuse(sender))
-            self._refusals.add(telling)
-            telling.add_done_callback(self._refusals.discard)
+            self._reply(sender.chat_id, REFUSAL.format(id=sender.user_id))
 
-    async def _refuse(self, sender: Sender) -> None:
+    def _tell_full(self, chat_id: int) -> None:
+        """Not each time that the same message is given again."""
+        now = time.monotonic()
+        if now - self._told_full.get(chat_id, -TELL_FULL_SECONDS) >= TELL_FULL_SECONDS:
+            self._told_full[chat_id] = now
+            self._reply(chat_id, STORE_IS_FULL)
+
+    def _reply(self, chat_id: int, text: str) -> None:
+        sending = asyncio.create_task(self._send(chat_id, text))
+        self._replies.add(sending)
+        sending.add_done_callback(self._replies.discard)
+
+    async def _send(self, chat_id: int, text: str) -> None:
         """Once, and if it does not arrive, it does not."""
-        lane = Lane(sender.chat_id, PRIVATE, self._traffic)
-        content = Content(REFUSAL.format(id=sender.user_id))
+        lane = Lane(chat_id, PRIVATE, self._traffic)
         await lane.free()
         with suppress(TelegramFault):
-            await lane.go(lambda: self._bot.send(sender.chat_id, content))
+            await lane.go(lambda: self._bot.send(chat_id, Content(text)))

@@ -29,6 +29,8 @@ class Undone:
 @dataclass(frozen=True, slots=True)
 class Services:
     given: TelegramSettings
+    # The account that runs the bot, and so decides who may use it.
+    operator: str
     database: Database
     log: EventLog
     redactor: Redactor
@@ -38,8 +40,8 @@ class Services:
     open_modes: frozenset[ToolMode]
     questions: QuestionDesk
     tasks: TaskDesk
-    # What may be done in a session now; None: in one that is still to be made.
-    authority: Callable[[str | None], Awaitable[Authority]]
+    # What may be done in a session now, as told to that person; None: in one that is still to be made.
+    authority: Callable[[str | None, str], Awaitable[Authority]]
     # The changes of a task taken back, as whom; raises `NothingToUndo`.
     undo: Callable[[str, str], Awaitable[list[Undone]]]
 

@@ -1,7 +1,9 @@
 """Everything that can be asked for over a socket, by name. One module for each kind of thing."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
+from interlock.gateway.auth import Who
 from interlock.gateway.methods import chat, facts, rules, runs, servers, sessions
 from interlock.gateway.methods.base import Call, Caller, Method
 from interlock.gateway.protocol import Code, Request, RequestError, read_params, told_error
@@ -14,13 +16,15 @@ __all__ = ["ALL", "Dispatcher", "Method"]
 
 # Of what looks at much of the store, so many at once: the others are not kept waiting by it.
 MAX_HEAVY = 2
+REVOKED = "the token or browser that sent this was revoked or has logged out; nothing was changed"
 
 
 class Dispatcher:
     """Finds the method, checks what it is given, and calls it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, is_live: Callable[[Who], Awaitable[bool]]) -> None:
         self._services = services
+        self._is_live = is_live
         self._looking = asyncio.Semaphore(MAX_HEAVY)
         can_switch = len(services.about.open_modes) > 1
         self.methods = {
@@ -44,6 +48,8 @@ class Dispatcher:
         return result if method.is_stored else self._services.redactor.value(result)
 
     async def _run(self, method: Method, caller: Caller, request: Request) -> Json:
+        if not method.only_reads and not await self._is_live(caller.who):
+            raise RequestError(Code.REVOKED, REVOKED)
         params = read_params(method.params, request.params, request.id)
         call = Call(self._services, caller, request.id, params)
         if not method.is_heavy:

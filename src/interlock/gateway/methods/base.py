@@ -53,12 +53,19 @@ class Call(Generic[Given]):
     def who(self) -> str:
         return self.caller.who.name
 
+    @property
+    def credential_id(self) -> str:
+        """What is started here ends when this is revoked."""
+        return self.caller.who.credential_id
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
     params: type[Params]
     run: Callable[[Call[Any]], Awaitable[Json]]
+    # All others are refused to a token or cookie that was revoked, however fresh that is.
+    only_reads: bool = False
     # What comes from the log has no secrets in it; everything else is looked through once more.
     is_stored: bool = False
     # It may look at much of the store.
@@ -88,6 +95,7 @@ def session_json(services: Services, session: Session) -> Json:
         "mode": services.sessions.mode_of(session).value,
         "stored_mode": session.stored_mode,
         "opened_by": session.opened_by,
+        "group": session.group.value,
         "created_us": session.created_us,
         "updated_us": session.updated_us,
         "last_seq": session.last_seq,

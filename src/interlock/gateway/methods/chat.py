@@ -16,10 +16,12 @@ from interlock.gateway.methods.base import (
     Identity,
     Method,
     Seq,
+    session_json,
 )
 from interlock.gateway.protocol import Frame, Params
 from interlock.gateway.services import Json
 from interlock.infra.errors import PersonError, WrongTaskStatus
+from interlock.session.manager import new_session_id
 from interlock.session.models import Message
 from interlock.session.transcript import read_messages
 from interlock.store.driver import Connection
@@ -30,7 +32,7 @@ MAX_CONTENT_CHARS = 200_000
 
 
 class ChatSend(Params):
-    session_id: Identity
+    session_id: Identity | None = None
     content: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
     task_id: Identity | None = None
 
@@ -60,9 +62,43 @@ async def send(call: Call[ChatSend]) -> Json:
     params, services = call.params, call.services
     task_id = params.task_id or new_task_id()
     call.caller.expect(task_id, call.request_id)
+    if params.session_id is None:
+        return await _send_to_new_session(call, task_id)
     await follow_from_now(call, params.session_id)
-    task = await services.tasks.put(params.session_id, params.content, who=call.who, task_id=task_id)
+    task = await services.tasks.put(
+        params.session_id,
+        params.content,
+        who=call.who,
+        credential_id=call.credential_id,
+        task_id=task_id,
+    )
     return {"task": asdict(task)}
+
+
+async def _send_to_new_session(call: Call[ChatSend], task_id: str) -> Json:
+    """The session is made with its first message, and followed from its first event."""
+    services, wanted = call.services, call.caller.subscriptions
+    session_id = new_session_id()
+    reserve(call.caller, session_id)
+    try:
+        task = await services.tasks.put_in_new_session(
+            session_id,
+            call.params.content,
+            who=call.who,
+            credential_id=call.credential_id,
+            task_id=task_id,
+        )
+    except BaseException:
+        wanted.discard(session_id)
+        raise
+    if task.session_id != session_id:
+        # It was sent before.
+        wanted.discard(session_id)
+        await follow_from_now(call, task.session_id)
+    else:
+        await follow(services.hub, call.caller, session_id, after=0)
+    session = await services.sessions.get(task.session_id)
+    return {"task": asdict(task), "session": session_json(services, session)}
 
 
 async def cancel(call: Call[ChatCancel]) -> Json:
@@ -116,7 +152,9 @@ async def answer(call: Call[AskUserAnswer]) -> Json:
         await follow_from_now(call, question.session_id)
     if call.params.start_build:
         call.caller.expect(build_task_id(question.id), call.request_id)
-        built = await call.services.plans.approve(question.id, call.params.answer, who=call.who)
+        built = await call.services.plans.approve(
+            question.id, call.params.answer, who=call.who, credential_id=call.credential_id
+        )
         return {"question": asdict(built.question), "can_build": False, "task": asdict(built.task)}
     answered = await questions.answer(question.id, call.params.answer, who=call.who)
     return {"question": asdict(answered), "can_build": call.services.plans.can_build(answered)}
@@ -126,7 +164,7 @@ async def build(call: Call[AskUserBuild]) -> Json:
     question = await call.services.questions.get(call.params.question_id)
     call.caller.expect(build_task_id(question.id), call.request_id)
     await follow_from_now(call, question.session_id)
-    built = await call.services.plans.build(question.id, who=call.who)
+    built = await call.services.plans.build(question.id, who=call.who, credential_id=call.credential_id)
     return {"task": asdict(built.task)}
 
 
@@ -143,18 +181,22 @@ async def follow_from_now(
 async def follow(
     hub: Hub[Frame], caller: Caller, session_id: str, *, after: int | None, last: int | None = None
 ) -> tuple[int, int]:
-    wanted = caller.subscriptions
-    if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
-        raise PersonError(f"one socket follows at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some")
-    # Before it is one: those that are asked for at the same time count too.
-    wanted.add(session_id)
+    reserve(caller, session_id)
     try:
         return await hub.follow(session_id, caller, after=after, last=last)
     finally:
         if hub.follows(session_id, caller):
-            wanted.add(session_id)
+            caller.subscriptions.add(session_id)
         else:
-            wanted.discard(session_id)
+            caller.subscriptions.discard(session_id)
+
+
+def reserve(caller: Caller, session_id: str) -> None:
+    """Count it before it is followed: those that are asked for at the same time count too."""
+    wanted = caller.subscriptions
+    if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
+        raise PersonError(f"one socket follows at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some")
+    wanted.add(session_id)
 
 
 class TasksRetry(Params):
@@ -166,13 +208,14 @@ async def retry(call: Call[TasksRetry]) -> Json:
     before = await tasks.get(call.params.task_id)
     call.caller.expect(as_task, call.request_id)
     await follow_from_now(call, before.session_id)
-    return {"task": asdict(await tasks.retry(before.id, who=call.who, as_task=as_task))}
+    again = await tasks.retry(before.id, who=call.who, credential_id=call.credential_id, as_task=as_task)
+    return {"task": asdict(again)}
 
 
 METHODS = (
     Method("chat.send", ChatSend, send),
     Method("chat.cancel", ChatCancel, cancel),
-    Method("chat.history", ChatHistory, history, is_stored=True, is_heavy=True),
+    Method("chat.history", ChatHistory, history, only_reads=True, is_stored=True, is_heavy=True),
     Method("ask_user.answer", AskUserAnswer, answer),
     Method("ask_user.build", AskUserBuild, build, needs_modes=True),
     Method("tasks.retry", TasksRetry, retry),

@@ -34,6 +34,10 @@ class TaskOnly(Params):
     task_id: Identity
 
 
+class TaskUndo(TaskOnly):
+    undo_id: Identity | None = None
+
+
 class QuestionsList(Params):
     session_id: Identity | None = None
     closed: bool = False
@@ -87,9 +91,9 @@ async def cancel_task(call: Call[TaskOnly]) -> Json:
     return {"task": asdict(await call.services.tasks.cancel(call.params.task_id, who=call.who))}
 
 
-async def undo_task(call: Call[TaskOnly]) -> Json:
+async def undo_task(call: Call[TaskUndo]) -> Json:
     task = await call.services.tasks.get(call.params.task_id)
-    return await call.services.undo(task.id, call.who)
+    return await call.services.undo(task.id, call.params.undo_id, call.who)
 
 
 async def list_questions(call: Call[QuestionsList]) -> Json:
@@ -190,20 +194,21 @@ def _day(services: Services, day: Day) -> Json:
         "errors": day.errors,
         "input_tokens": day.input_tokens,
         "output_tokens": day.output_tokens,
-        # Nothing rather than too little: a model without a price had a part in it.
+        # Unknown as soon as a model without a price had a part in it; the rest of it is known all the same.
         "cost": float(sum(known)) if len(known) == len(costs) else None,
+        "cost_at_least": float(sum(known)),
     }
 
 
 METHODS = (
-    Method("tasks.list", TasksList, list_tasks, is_stored=True),
-    Method("tasks.get", TaskOnly, get_task, is_stored=True),
+    Method("tasks.list", TasksList, list_tasks, only_reads=True, is_stored=True),
+    Method("tasks.get", TaskOnly, get_task, only_reads=True, is_stored=True),
     Method("tasks.cancel", TaskOnly, cancel_task),
-    Method("tasks.undo", TaskOnly, undo_task),
-    Method("questions.list", QuestionsList, list_questions, is_stored=True),
-    Method("events.tree", EventsTree, tree, is_stored=True, is_heavy=True),
-    Method("events.tail", EventsTail, tail, is_stored=True, is_heavy=True),
-    Method("events.verify", NoParams, verify, is_heavy=True),
-    Method("events.export", EventsExport, export),
-    Method("stats.get", StatsGet, stats, is_stored=True, is_heavy=True),
+    Method("tasks.undo", TaskUndo, undo_task),
+    Method("questions.list", QuestionsList, list_questions, only_reads=True, is_stored=True),
+    Method("events.tree", EventsTree, tree, only_reads=True, is_stored=True, is_heavy=True),
+    Method("events.tail", EventsTail, tail, only_reads=True, is_stored=True, is_heavy=True),
+    Method("events.verify", NoParams, verify, only_reads=True, is_heavy=True),
+    Method("events.export", EventsExport, export, only_reads=True),
+    Method("stats.get", StatsGet, stats, only_reads=True, is_stored=True, is_heavy=True),
 )

@@ -92,10 +92,10 @@ async def _policy_of(services: Services, session_id: str | None) -> ToolPolicy:
 
 
 METHODS = (
-    Method("settings.get", NoParams, get_settings),
-    Method("settings.preview", Patch, preview_settings),
+    Method("settings.get", NoParams, get_settings, only_reads=True),
+    Method("settings.preview", Patch, preview_settings, only_reads=True),
     Method("settings.update", Patch, update_settings),
-    Method("policy.matrix", PolicyMatrix, matrix),
-    Method("policy.explain", PolicyExplain, explain),
-    Method("agents.list", NoParams, list_agents),
+    Method("policy.matrix", PolicyMatrix, matrix, only_reads=True),
+    Method("policy.explain", PolicyExplain, explain, only_reads=True),
+    Method("agents.list", NoParams, list_agents, only_reads=True),
 )

@@ -60,10 +60,12 @@ async def _started(call: Call[RunsStart]) -> Json:
     mode = mode_of(params.mode) if params.mode else None
     session = await runs.create(params.workflow, opened_by=call.who, mode=mode, model=model)
     try:
-        run = await runs.start(session.id, params.workflow, params.input, who=call.who)
+        run = await runs.start(
+            session.id, params.workflow, params.input, who=call.who, credential_id=call.credential_id
+        )
     except PersonError:
         # Nobody could do anything with a session whose run was never begun.
-        await call.services.sessions.delete(session.id, who=call.who)
+        await call.services.tasks.delete_session(session.id, who=call.who)
         raise
     return {"run": run_json(run)}
 
@@ -84,11 +86,13 @@ async def pause(call: Call[OneRun]) -> Json:
 
 
 async def resume(call: Call[OneRun]) -> Json:
-    return {"run": run_json(await call.services.runs.resume(call.params.run_id, who=call.who))}
+    run_id, runs = call.params.run_id, call.services.runs
+    return {"run": run_json(await runs.resume(run_id, who=call.who, credential_id=call.credential_id))}
 
 
 async def retry(call: Call[OneRun]) -> Json:
-    return {"run": run_json(await call.services.runs.retry(call.params.run_id, who=call.who))}
+    run_id, runs = call.params.run_id, call.services.runs
+    return {"run": run_json(await runs.retry(run_id, who=call.who, credential_id=call.credential_id))}
 
 
 async def stop(call: Call[OneRun]) -> Json:
@@ -96,11 +100,11 @@ async def stop(call: Call[OneRun]) -> Json:
 
 
 METHODS = (
-    Method("workflows.list", NoParams, list_workflows),
-    Method("workflows.get", Named, get_workflow),
+    Method("workflows.list", NoParams, list_workflows, only_reads=True),
+    Method("workflows.get", Named, get_workflow, only_reads=True),
     Method("runs.start", RunsStart, start),
-    Method("runs.list", RunsList, list_runs),
-    Method("runs.get", OneRun, get_run, is_heavy=True),
+    Method("runs.list", RunsList, list_runs, only_reads=True),
+    Method("runs.get", OneRun, get_run, only_reads=True, is_heavy=True),
     Method("runs.pause", OneRun, pause),
     Method("runs.resume", OneRun, resume),
     Method("runs.retry", OneRun, retry),

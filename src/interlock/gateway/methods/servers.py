@@ -56,7 +56,7 @@ async def remove(call: Call[Remove]) -> Json:
 
 
 METHODS = (
-    Method("mcp.list", NoParams, list_servers),
+    Method("mcp.list", NoParams, list_servers, only_reads=True),
     Method("mcp.inspect", OneServer, inspect),
     Method("mcp.allow", Allow, allow),
     Method("mcp.remove", Remove, remove),

@@ -1,7 +1,7 @@
 """Sessions: make them, follow them, find them again."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import orjson
@@ -19,13 +19,13 @@ from interlock.gateway.methods.base import (
     Method,
     Seq,
     session_json,
-    to_its_end,
 )
 from interlock.gateway.methods.chat import follow
 from interlock.gateway.protocol import NoParams, Params
 from interlock.gateway.services import Json, Services
 from interlock.infra.errors import PersonError
 from interlock.session.messages import must_be_there
+from interlock.session.models import SessionGroup
 from interlock.session.search import search_sessions
 from interlock.session.slash import Place, known_in
 from interlock.store.driver import Connection
@@ -36,6 +36,7 @@ MAX_EARLIER = 400
 
 
 class SessionList(Params):
+    group: Literal["chats", "commands", "all"] = "chats"
     archived: bool = False
     limit: Count = 100
     offset: Seq = 0
@@ -92,7 +93,10 @@ class SessionSetModel(Params):
 async def list_sessions(call: Call[SessionList]) -> Json:
     params = call.params
     found = await call.services.sessions.list_sessions(
-        include_archived=params.archived, limit=params.limit, offset=params.offset
+        group=SessionGroup(params.group),
+        include_archived=params.archived,
+        limit=params.limit,
+        offset=params.offset,
     )
     names = [session.id for session in found]
     work = await call.services.database.read(lambda connection: under_way(connection, names))
@@ -186,8 +190,7 @@ async def archive(call: Call[SessionArchive]) -> Json:
 
 
 async def delete(call: Call[SessionGet]) -> Json:
-    # What was kept of files goes after the rows.
-    await to_its_end(call.services.sessions.delete(call.params.session_id, who=call.who))
+    await call.services.tasks.delete_session(call.params.session_id, who=call.who)
     return {}
 
 
@@ -255,18 +258,18 @@ async def _shown(services: Services, session_id: str) -> Json:
 
 
 METHODS = (
-    Method("server.info", NoParams, info),
-    Method("session.list", SessionList, list_sessions),
+    Method("server.info", NoParams, info, only_reads=True),
+    Method("session.list", SessionList, list_sessions, only_reads=True),
     Method("session.create", SessionCreate, create),
-    Method("session.get", SessionGet, get, is_stored=True),
-    Method("session.subscribe", SessionSubscribe, subscribe, is_stored=True),
-    Method("session.unsubscribe", SessionGet, unsubscribe),
-    Method("session.earlier", SessionEarlier, earlier, is_stored=True, is_heavy=True),
+    Method("session.get", SessionGet, get, only_reads=True, is_stored=True),
+    Method("session.subscribe", SessionSubscribe, subscribe, only_reads=True, is_stored=True),
+    Method("session.unsubscribe", SessionGet, unsubscribe, only_reads=True),
+    Method("session.earlier", SessionEarlier, earlier, only_reads=True, is_stored=True, is_heavy=True),
     Method("session.rename", SessionRename, rename),
     Method("session.archive", SessionArchive, archive),
     Method("session.delete", SessionGet, delete),
-    Method("session.search", SessionSearch, search, is_stored=True, is_heavy=True),
-    Method("session.export", SessionGet, export),
+    Method("session.search", SessionSearch, search, only_reads=True, is_stored=True, is_heavy=True),
+    Method("session.export", SessionGet, export, only_reads=True),
     Method("session.set_mode", SessionSetMode, set_mode, needs_modes=True),
     Method("session.set_model", SessionSetModel, set_model),
 )

@@ -12,6 +12,7 @@ from interlock.questions.fields import FieldType
 from interlock.questions.reader import Fault
 from interlock.questions.rows import Question
 from interlock.questions.widgets import Comment, Style, Widget, WidgetType, read_widget
+from interlock.redaction.redactor import MARK
 from interlock.tools.base import BaseTool, Effect, ToolContext, ToolGroup, ToolMode
 from interlock.tools.result import ToolResult
 
@@ -72,6 +73,7 @@ class AskUserTool(BaseTool):
                 ErrorCode.REDACTED_CONTENT,
                 f"the question holds a secret, and without it the question cannot be put ({fault})",
                 "Ask without the secret.",
+                redacted=MARK in str(fault),
             ) from None
         return widget
 

@@ -9,8 +9,8 @@ from interlock.infra.records import dataclass
 from interlock.redaction.redactor import MARK
 from interlock.sandbox.files import OpenFile
 from interlock.sandbox.paths import Access, Territory
-from interlock.tools.base import ToolContext
-from interlock.tools.files.base import FILE_PATH, WritingTool
+from interlock.tools.base import ToolContext, ToolLimits
+from interlock.tools.files.base import FILE_PATH, WritingTool, whole_number
 from interlock.tools.files.seen import Span, require_seen
 from interlock.tools.files.text import TextForm
 from interlock.tools.files.writing import (
@@ -31,6 +31,13 @@ from interlock.tools.files.writing import (
 from interlock.tools.result import ToolResult
 
 _TOO_LARGE = "It is too large to be edited here; tell the person."
+_CHOOSE = (
+    "Choose one with occurrence (the first is 1), every one with all, "
+    "or give a longer find that occurs once."
+)
+
+# Of how many occurrences a refusal gives the line.
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,13 @@ class EditFileTool(WritingTool[_Plan]):
     def description(self) -> str:
         return (
             "Replace text in a file that was read before. find is taken literally, may span lines, and "
-            "must be exactly as in the file; the first occurrence is replaced, or every one with all."
+            "must be exactly as in the file. Where it occurs more than once, give occurrence or all."
+        )
+
+    def limits_text(self, limits: ToolLimits) -> str:
+        return (
+            f"The file may have at most {min(limits.max_read_bytes, limits.max_write_bytes)} bytes, "
+            f"and {limits.max_write_bytes} after the change."
         )
 
     @property
@@ -68,6 +81,9 @@ class EditFileTool(WritingTool[_Plan]):
                 "find": {"type": "string", "minLength": 1, "description": "The text to be replaced."},
                 "replace": {"type": "string", "description": "The text to put there; may be empty."},
                 "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
+                "occurrence": whole_number(
+                    "Replace only this one of several occurrences (the first is 1).", 1, 2**53
+                ),
             },
             "required": ["path", "find", "replace"],
         }
@@ -81,13 +97,24 @@ class EditFileTool(WritingTool[_Plan]):
                 "find and replace are the same: nothing would change",
                 "Correct them.",
             )
+        if arguments.get("all", False) and "occurrence" in arguments:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS, "all and occurrence contradict one another", "Give one of them."
+            )
         with existing_file(territory, place) as (_, file):
             refuse_too_much(file.size, context.limits, shown, _TOO_LARGE)
+            if file.size > context.limits.max_read_bytes:
+                raise ToolError(
+                    ErrorCode.LIMIT_EXCEEDED,
+                    f"{shown}: {file.size} bytes are more than the {context.limits.max_read_bytes} "
+                    "that may be read at once",
+                    _TOO_LARGE,
+                )
             form = form_of(file, shown, context.limits)
             known = self._known(str(place.path), file, shown, context)
             data = file.read(0, file.size)
             edit = _Edit(data, form, arguments["find"], arguments["replace"], shown)
-            places = edit.places if arguments.get("all", False) else edit.places[:1]
+            places = edit.chosen(every=arguments.get("all", False), occurrence=arguments.get("occurrence"))
             require_seen(known, [(at, at + len(edit.find)) for at in places], shown)
             changed = edit.applied(places)
             refuse_too_much(len(changed), context.limits, shown, _TOO_LARGE)
@@ -124,7 +151,7 @@ class _Edit:
     """A literal replacement in the bytes of a file. All that is not replaced stays as it is."""
 
     def __init__(self, data: bytes, form: TextForm, find: str, replace: str, shown: str) -> None:
-        self._data = data
+        self._data, self._form, self._shown = data, form, shown
         for exact, new in _spellings(form, find, replace):
             self.find, self.replace = encoded(exact, form, "find"), encoded(new, form, "replace")
             self.places = _occurrences(data, self.find, form)
@@ -136,7 +163,37 @@ class _Edit:
             ErrorCode.EXECUTION_ERROR,
             f"the text to be replaced is not in {shown}; nothing was changed",
             "Read the lines again and copy the text exactly, with its spaces and line ends.",
+            is_an_answer=True,
         )
+
+    def chosen(self, *, every: bool, occurrence: int | None) -> list[int]:
+        """The places to replace. Refused where it is not clear which one is meant."""
+        count = len(self.places)
+        if every or (occurrence is None and count == 1):
+            return self.places
+        if occurrence is None:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS,
+                f"find occurs {count} times in {self._shown}, on lines {self._lines()}; "
+                "nothing was changed",
+                _CHOOSE,
+            )
+        if occurrence > count:
+            raise ToolError(
+                ErrorCode.INVALID_ARGS,
+                f"occurrence: {occurrence} is more than the {count} that {self._shown} has",
+                _CHOOSE,
+            )
+        return [self.places[occurrence - 1]]
+
+    def _lines(self) -> str:
+        """The line of each occurrence, of many the first ones."""
+        numbers, line, position = [], 1, 0
+        for at in self.places[:_MAX_LISTED]:
+            line += self._form.count_lines(self._data[position:at])
+            position = at
+            numbers.append(str(line))
+        return ", ".join([*numbers, *(["…"] if len(self.places) > _MAX_LISTED else [])])
 
     def applied(self, places: list[int]) -> bytes:
         pieces, position = [], 0

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.config.endpoints import ImageEndpoint
@@ -195,7 +196,7 @@ class GenerateImageTool(FileTool[_Plan]):
             raise _lost(error) from error
         shown, size, shape = territory.shown(place), len(new.data), f"{picture.width} x {picture.height}"
         renamed = "" if place == plan.place else _why(plan, picture, self.subject(plan, territory))
-        return told_as(
+        result = told_as(
             f"created {shown}: {picture.kind} image, {shape} pixels, {size} bytes{renamed}",
             kept=kept,
             # The model has not seen what is in it.
@@ -208,6 +209,7 @@ class GenerateImageTool(FileTool[_Plan]):
             model=self._endpoint.model,
             **({"revised_prompt": made.revised_prompt} if made.revised_prompt else {}),
         )
+        return replace(result, redacted=made.redacted)
 
     def _put(
         self, plan: _Plan, new: NewContent, kind: Kind, territory: Territory, context: ToolContext
@@ -247,7 +249,10 @@ def _exists_already(asked: str, kind: Kind, territory: Territory, place: Place) 
 
 def _taken(shown: str, next_action: str) -> ToolError:
     return ToolError(
-        ErrorCode.EXECUTION_ERROR, f"{shown} exists already; images replace nothing", next_action
+        ErrorCode.EXECUTION_ERROR,
+        f"{shown} exists already; images replace nothing",
+        next_action,
+        is_an_answer=True,
     )
 
 
@@ -259,6 +264,7 @@ def _refuse_closed_folder(territory: Territory, place: Place) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"{territory.shown(place)}: the account Interlock runs as cannot write there",
             "Choose another folder, or tell the person.",
+            is_an_answer=True,
         )
 
 

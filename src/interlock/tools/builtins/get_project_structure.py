@@ -90,6 +90,7 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
             truncated_lines=page.truncated_lines or not top.is_whole,
             truncated_bytes=page.truncated_bytes,
             meta={"path": territory.shown(plan.place), "lines": len(page)},
+            redacted=page.redacted,
         )
 
 

@@ -97,6 +97,7 @@ class MemoryAppendTool(BaseTool):
                 "created": done.created,
             },
             touched=(touch,),
+            redacted=prepared.has_masks,
         )
 
 

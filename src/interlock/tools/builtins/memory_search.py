@@ -8,6 +8,7 @@ from interlock.config.modes import ALL_MODES
 from interlock.infra.errors import ErrorCode, StoreError, ToolError
 from interlock.infra.text import visible
 from interlock.memory.search import Found, Hit, MemorySearch
+from interlock.redaction.redactor import MARK
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
 from interlock.tools.blocking import looked_up
 from interlock.tools.result import ToolResult
@@ -74,7 +75,14 @@ class MemorySearchTool(BaseTool):
             raise _unavailable(f"the memory folder cannot be read: {error.strerror}") from error
         except StoreError as error:
             raise _unavailable(f"the index of the notes cannot be used: {error}") from error
-        return ToolResult(stdout=_told(found), stderr=_complaint(found), meta=_meta(found))
+        return ToolResult(
+            stdout=_told(found), stderr=_complaint(found), meta=_meta(found), redacted=_has_masks(found)
+        )
+
+
+def _has_masks(found: Found) -> bool:
+    """Secrets are masked where a note is written or indexed: only the mark is left to tell it by."""
+    return any(MARK in text for hit in found.hits for text in (hit.title, hit.heading, hit.snippet))
 
 
 def _unavailable(message: str) -> ToolError:

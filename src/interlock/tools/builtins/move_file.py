@@ -120,7 +120,7 @@ def _refuse_target(
 
 
 def _in_the_way(message: str, next_action: str) -> ToolError:
-    return ToolError(ErrorCode.EXECUTION_ERROR, message, next_action)
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, next_action, is_an_answer=True)
 
 
 def _refused(reason: str) -> ToolError:

@@ -27,6 +27,7 @@ from interlock.tools.files.listing import list_page
 from interlock.tools.files.nearby import missing
 from interlock.tools.files.page import Page, PageRequest, read_page
 from interlock.tools.files.text import HEAD_BYTES, TextForm, binary_refusal, text_form
+from interlock.tools.output import page_limits
 from interlock.tools.result import FileTouch, ToolResult
 
 MAX_OFFSET = 2**53
@@ -68,6 +69,9 @@ class ReadFileTool(ReadingTool[_Plan]):
             "next_page_cursor as cursor to read on. A folder is listed."
         )
 
+    def limits_text(self, limits: ToolLimits) -> str:
+        return f"{page_limits(limits)} limit_bytes gives more at once, up to {limits.max_read_bytes}."
+
     @property
     def parameters(self) -> Mapping[str, Any]:
         return {
@@ -75,7 +79,11 @@ class ReadFileTool(ReadingTool[_Plan]):
             "properties": {
                 "path": FILE_PATH,
                 "offset": whole_number("Begin at this byte (the first is 0).", 0, MAX_OFFSET),
-                "limit_bytes": whole_number("Read at most this many bytes.", 1, MAX_OFFSET),
+                "limit_bytes": whole_number(
+                    "Read at most this many bytes: without it, a page; with it, up to the read limit.",
+                    1,
+                    MAX_OFFSET,
+                ),
                 "start_line": whole_number("Begin at this line (the first is 1).", 1, MAX_OFFSET),
                 "line_count": whole_number("Read at most this many lines.", 1, MAX_OFFSET),
                 "cursor": CURSOR,
@@ -118,10 +126,8 @@ class ReadFileTool(ReadingTool[_Plan]):
         begin = _begin(plan, file, form, context)
         request = PageRequest(
             start=begin.offset,
-            max_bytes=min(
-                plan.limit_bytes or limits.max_output_bytes, limits.max_output_bytes, limits.max_read_bytes
-            ),
-            max_lines=min(plan.line_count or limits.max_output_lines, limits.max_output_lines),
+            max_bytes=plan.limit_bytes or min(limits.max_output_bytes, limits.max_read_bytes),
+            max_lines=_most_lines(plan, limits),
             whole_lines=plan.limit_bytes is None,
         )
         page = read_page(source.read, file.size, form, request, self._redactor)
@@ -132,8 +138,16 @@ class ReadFileTool(ReadingTool[_Plan]):
             truncated_bytes=not page.is_last and not page.cut_by_lines,
             next_page_cursor=cursor,
             meta=_meta(shown, file, form, page, begin.line),
+            asked_bytes=plan.limit_bytes or 0,
             touched=(source.touch(plan.place.spelled, page, form),),
+            redacted=page.redacted,
         )
+
+
+def _most_lines(plan: _Plan, limits: ToolLimits) -> int:
+    """Who asks for bytes gets as many lines as these have."""
+    page = plan.limit_bytes or limits.max_output_lines
+    return min(plan.line_count or page, page)
 
 
 class _Source:

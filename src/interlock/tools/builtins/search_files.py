@@ -19,7 +19,7 @@ from interlock.sandbox.jobs import Backend, SandboxUnavailable
 from interlock.sandbox.names import OtherNames
 from interlock.sandbox.paths import Place, Territory
 from interlock.sandbox.process import confined, running
-from interlock.tools.base import Effect, ToolContext, ToolMode
+from interlock.tools.base import Effect, ToolContext, ToolLimits, ToolMode
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.files.base import CURSOR, PATH, READING_MODES, FileTool, told, whole_number
 from interlock.tools.files.cursor import make_cursor, number_in, read_cursor, subject_of
@@ -27,7 +27,7 @@ from interlock.tools.files.lines import LineReader
 from interlock.tools.files.matches import Found, Passed, Query, Start, find_matches
 from interlock.tools.files.nearby import missing
 from interlock.tools.files.patterns import judged_pattern
-from interlock.tools.output import LinePage
+from interlock.tools.output import LinePage, page_limits
 from interlock.tools.result import ToolResult
 
 DEFAULT_LIMIT = 500
@@ -66,6 +66,9 @@ class SearchFilesTool(FileTool[_Plan]):
             "file:line:text, hidden files included. What .gitignore excludes in a git repository is "
             "searched only when path names it, and .git never."
         )
+
+    def limits_text(self, limits: ToolLimits) -> str:
+        return f"{page_limits(limits)[:-1]}, of files at most {limits.max_read_bytes} bytes."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -177,10 +180,18 @@ class SearchFilesTool(FileTool[_Plan]):
         page = LinePage(context.limits, self._redactor, max_lines=plan.limit)
         passed = plan.passed
         names = OtherNames(territory)
-        with closing(LineReader(folder, names, self._redactor, context.cancel.check)) as lines:
+        reader = LineReader(
+            *(folder, names, self._redactor, context.cancel.check),
+            max_bytes=context.limits.max_read_bytes,
+        )
+        with closing(reader) as lines:
             for match in found.matches:
                 text = lines.text_of(match)
-                if text is not None and not page.add(f"{shown(match.file)}:{match.line}:{text}"):
+                if text is not None and not page.add(
+                    f"{shown(match.file)}:{match.line}:{text}",
+                    file_bytes=len(text.encode("utf-8", "replace")),
+                    redacted=lines.redacted,
+                ):
                     break
                 passed = passed.and_then(match)
         has_more = found.has_more or page.is_full
@@ -193,6 +204,7 @@ class SearchFilesTool(FileTool[_Plan]):
             if has_more
             else None,
             meta={"path": territory.shown(plan.place), "matches": len(page)},
+            redacted=page.redacted,
         )
 
 
@@ -222,6 +234,7 @@ def _require_searchable(territory: Territory, place: Place) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"{territory.shown(place)} is not a regular file (a pipe, a socket or a device)",
             "Choose a regular file or a folder.",
+            is_an_answer=True,
         )
 
 

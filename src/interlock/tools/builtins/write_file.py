@@ -12,7 +12,7 @@ from interlock.sandbox.changes import NewContent
 from interlock.sandbox.files import OpenFile
 from interlock.sandbox.kept import MAX_ENTRY_BYTES
 from interlock.sandbox.paths import Access, Place, Territory
-from interlock.tools.base import ToolContext
+from interlock.tools.base import ToolContext, ToolLimits
 from interlock.tools.files.base import FILE_PATH, WritingTool
 from interlock.tools.files.seen import require_seen
 from interlock.tools.files.text import TextForm
@@ -72,6 +72,9 @@ class WriteFileTool(WritingTool[_Plan]):
             "Create a text file with its folders, or replace the whole content of one that was read "
             "before; with mode append, add to the end of it. Prefer edit_file for small changes."
         )
+
+    def limits_text(self, limits: ToolLimits) -> str:
+        return f"A call writes at most {limits.max_write_bytes} bytes."
 
     @property
     def parameters(self) -> Mapping[str, Any]:

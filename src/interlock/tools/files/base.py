@@ -9,8 +9,17 @@ from typing import Any, Generic, TypeVar
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import visible
 from interlock.sandbox.paths import Territory
-from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolContext, ToolGroup, ToolMode
+from interlock.tools.base import (
+    BaseTool,
+    Effect,
+    PolicySwitch,
+    ToolContext,
+    ToolGroup,
+    ToolLimits,
+    ToolMode,
+)
 from interlock.tools.blocking import beside_the_loop, looked_up
+from interlock.tools.output import page_limits
 from interlock.tools.result import ToolResult
 
 Plan = TypeVar("Plan")
@@ -91,6 +100,9 @@ class ReadingTool(BlockingFileTool[Plan]):
     def effect(self) -> Effect:
         return Effect.read
 
+    def limits_text(self, limits: ToolLimits) -> str:
+        return page_limits(limits)
+
 
 class WritingTool(BlockingFileTool[Plan]):
     @property
@@ -118,6 +130,8 @@ _SENTENCES = {
     errno.ENOTEMPTY: "{shown} is not empty",
 }
 
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT}
+
 _NEXT_STEPS = {
     errno.ENOENT: "Look for it with find_files or list_files.",
     errno.EISDIR: "Use list_files for a folder.",
@@ -134,6 +148,7 @@ def told(error: OSError, shown: str) -> ToolError:
         ErrorCode.EXECUTION_ERROR,
         sentence.format(shown=visible(shown)),
         _NEXT_STEPS.get(code, "Try another way, or tell the person."),
+        is_an_answer=code in _SENTENCES.keys() - _OF_THE_DISK,
     )
 
 

@@ -10,6 +10,7 @@ from interlock.sandbox.files import OpenFile, opened_in
 from interlock.sandbox.names import OtherNames
 from interlock.tools.files.page import MARGIN_BYTES, opening_before
 from interlock.tools.files.text import TextForm, text_form
+from interlock.tools.output import bound_text
 
 MAX_LINE_CHARS = 500
 _BEFORE_MATCH = 120
@@ -72,9 +73,15 @@ class Match:
 
 
 class LineReader:
-    """The text of matches, read from an open folder, without secrets. Keeps one file open: close it."""
+    """The text of matches, read from an open folder, without secrets. Keeps one file open: close it.
 
-    def __init__(self, folder: int, names: OtherNames, redactor: Redactor, check: Check) -> None:
+    Of one line it gives `MAX_LINE_CHARS` at most, and no more than `max_bytes`.
+    """
+
+    def __init__(
+        self, folder: int, names: OtherNames, redactor: Redactor, check: Check, *, max_bytes: int
+    ) -> None:
+        self._max_bytes = max_bytes
         self._folder, self._names, self._redactor, self._check = folder, names, redactor, check
         self._open = ExitStack()
         self._name: str | None = None
@@ -82,6 +89,8 @@ class LineReader:
         self._form = TextForm()
         self._known = LineStart()
         self._looked = (0, "")
+        # Something secret was masked in the last text.
+        self.redacted = False
 
     def close(self) -> None:
         self._open.close()
@@ -89,6 +98,7 @@ class LineReader:
     def text_of(self, match: Match) -> str | None:
         """None where the file is gone, not what it was, or one that also lies outside."""
         self._check()
+        self.redacted = False
         try:
             file = self._opened(match.file)
             return None if file is None else self._around(file, *self._place_of(file, match))
@@ -135,7 +145,7 @@ class LineReader:
         before = self._opening(file, left, before or within + behind) + before
         length = len(within) + len(behind.split("\n", 1)[0])
         shown, column = self._masked(before, within + behind, length, len(within))
-        return _cut(shown.rstrip("\r"), column, was_cut=first > start)
+        return _cut(shown.rstrip("\r"), column, self._max_bytes, was_cut=first > start)
 
     def _opening(self, file: OpenFile, left: int, behind: str) -> str:
         """Of a private key that began earlier. Matches come one behind the other, so all is read once."""
@@ -159,18 +169,22 @@ class LineReader:
             elif column >= begin:
                 moved -= column - begin
             position = end
+        self.redacted = bool(pieces)
         pieces.append(text[position:length])
         return "".join(pieces), moved
 
 
-def _cut(text: str, column: int, *, was_cut: bool) -> str:
-    if len(text) <= MAX_LINE_CHARS:
+def _cut(text: str, column: int, max_bytes: int, *, was_cut: bool) -> str:
+    most = min(MAX_LINE_CHARS, max_bytes)
+    if len(text) <= most and len(text.encode("utf-8", "replace")) <= max_bytes:
         return f"{'…' if was_cut else ''}{text}"
-    start = max(0, min(column - _BEFORE_MATCH, len(text) - MAX_LINE_CHARS))
-    end = start + MAX_LINE_CHARS
+    start = max(0, min(column - min(_BEFORE_MATCH, most // 4), len(text) - most))
+    end = start + most
     # Never inside a mark.
     if (mark := text.rfind(MARK, 0, start + len(MARK) - 1)) != -1 and mark < start < mark + len(MARK):
         start = mark
     if (mark := text.rfind(MARK, 0, end + len(MARK) - 1)) != -1 and mark < end < mark + len(MARK):
         end = mark + len(MARK)
-    return f"{'…' if start or was_cut else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+    shown = bound_text(text[start:end], max_lines=1, max_bytes=max_bytes, whole=MARK)
+    is_cut = end < len(text) or shown.truncated_bytes
+    return f"{'…' if start or was_cut else ''}{shown.text}{'…' if is_cut else ''}"

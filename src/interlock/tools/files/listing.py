@@ -66,6 +66,7 @@ def list_page(
         truncated_bytes=page.truncated_bytes,
         next_page_cursor=following,
         meta={"path": territory.shown(place), "entries": len(page)},
+        redacted=page.redacted,
     )
 
 
@@ -80,6 +81,7 @@ def require_folder(territory: Territory, place: Place) -> None:
             ErrorCode.EXECUTION_ERROR,
             f"{territory.shown(place)} is not a folder",
             "Name a folder, or use read_file for a file.",
+            is_an_answer=True,
         ) from None
 
 

@@ -15,19 +15,21 @@ _SUGGESTIONS = 3
 def missing(territory: Territory, place: Place) -> ToolError:
     """There is no such file or folder: told with the most similar names that lie beside it."""
     sentence = f"there is no {territory.shown(place)}"
-    # From the longest to the shortest: the first folder that is there has the name that is not.
+    # From the longest to the shortest: the first folder that is there has the name that is not. What is
+    # not there is cited as a whole, never in part: a secret that was given as a path is masked as a whole.
     for count in range(len(place.parts) - 1, -1, -1):
         folder = _above(place, count)
         names = _names_in(territory, folder)
         if names is None:
             continue
         if count < len(place.parts) - 1:
-            sentence += f" (no {territory.shown(_above(place, count + 1))})"
+            sentence += f" ({territory.shown(folder)} has no such folder)"
         near = [territory.shown(folder, (name,)) for name in _most_like(place.parts[count], names)]
         if near:
             sentence += f"; did you mean {_either(near)}?"
         break
-    return ToolError(ErrorCode.EXECUTION_ERROR, sentence, "Look for it with find_files or list_files.")
+    next_action = "Look for it with find_files or list_files."
+    return ToolError(ErrorCode.EXECUTION_ERROR, sentence, next_action, is_an_answer=True)
 
 
 def _above(place: Place, count: int) -> Place:

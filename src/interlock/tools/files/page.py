@@ -42,6 +42,8 @@ class Page:
     line_ends: int
     cut_by_lines: bool
     is_last: bool
+    # Something secret is masked in the text.
+    redacted: bool = False
 
 
 def read_page(read: ReadBytes, size: int, form: TextForm, request: PageRequest, redactor: Redactor) -> Page:
@@ -68,6 +70,7 @@ def read_page(read: ReadBytes, size: int, form: TextForm, request: PageRequest, 
         line_ends=taken.count("\n"),
         cut_by_lines=sheet.cut_by_lines,
         is_last=is_last,
+        redacted=any(begin < sheet.position for begin, _ in secrets),
     )
 
 

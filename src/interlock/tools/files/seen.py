@@ -7,14 +7,15 @@ from typing import Any
 
 import orjson
 
+from interlock.events.catalog import merged
 from interlock.infra.errors import ErrorCode, ToolError
 from interlock.infra.text import storable
 from interlock.sandbox.files import Check, OpenFile
 from interlock.store.driver import Connection
 
 READ_OUTCOMES = """
-SELECT seq, payload FROM events
-WHERE stream = ? AND seq < ? AND kind = 'tool_call.completed' AND payload IS NOT NULL
+SELECT seq, facts, content FROM events
+WHERE stream = ? AND seq < ? AND kind = 'tool_call.completed' AND content IS NOT NULL
 ORDER BY seq DESC LIMIT 200
 """
 
@@ -81,10 +82,10 @@ def _touches(connection: Connection, session_id: str, path: str) -> Iterator[Tou
     # As the log holds it. A name that is no text looks like others there; the hash tells them apart.
     path = storable(path)
     quoted = orjson.dumps(path).decode()
-    for payload in _outcomes(connection, session_id):
-        if quoted not in payload:
+    for facts, content in _outcomes(connection, session_id):
+        if quoted not in content:
             continue
-        outcome = orjson.loads(payload)
+        outcome = merged(facts, content)
         touches = [touch for touch in outcome.get("files", ()) if touch.get("path") == path]
         if any(touch.get("sha256") is None for touch in touches):
             return
@@ -102,12 +103,12 @@ def _size_then(touch: Touch, outcome: dict[str, Any]) -> int | None:
     return int(touch["hashed_to"]) if saw_all or touch["action"] != "read" else None
 
 
-def _outcomes(connection: Connection, session_id: str) -> Iterator[str]:
+def _outcomes(connection: Connection, session_id: str) -> Iterator[tuple[str, str]]:
     before = _NEWEST
     while rows := connection.query(READ_OUTCOMES, (session_id, before)):
         before = rows[-1][0]
-        for _seq, payload in rows:
-            yield payload
+        for _seq, facts, content in rows:
+            yield facts, content
 
 
 def _read_required(shown: str, reason: str) -> ToolError:

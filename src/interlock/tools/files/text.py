@@ -137,6 +137,7 @@ def binary_refusal(shown: str, size: int, head: bytes) -> ToolError:
         ErrorCode.EXECUTION_ERROR,
         f"{shown} is not a text file ({_kind(head)}, {size} bytes)",
         "Choose a text file.",
+        is_an_answer=True,
     )
 
 

@@ -5,17 +5,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from interlock.config.settings import PROTECTED_NAMES
 from interlock.events.catalog import UndoFinished, UndoStarted
 from interlock.events.log import EventLog
 from interlock.infra.errors import NothingToUndo
 from interlock.infra.records import dataclass
 from interlock.sandbox.kept import KeptEntry, KeptVersions
-from interlock.sandbox.undo import Undo, Undone, new_undo_id
+from interlock.sandbox.undo import Undo, Undone, by_file, new_undo_id
 from interlock.tools.blocking import CancelSignal, beside_the_loop
 
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
+    """What became of each file."""
+
     undo_id: str
     outcomes: list[Undone]
 
@@ -27,6 +30,7 @@ class UndoDesk:
         log: EventLog,
         session_of: Callable[[str], Awaitable[str | None]],
         *,
+        protected_names: tuple[str, ...] = PROTECTED_NAMES,
         has_other_machines: bool = False,
     ) -> None:
         """`session_of` knows the sessions of tasks.
@@ -36,7 +40,7 @@ class UndoDesk:
         self._session_of = session_of
         self._has_other_machines = has_other_machines
         self._kept = kept
-        self._undo = Undo(kept)
+        self._undo = Undo(kept, protected_names)
         self._log = log
 
     async def kept_of(self, identity: str) -> list[KeptEntry]:
@@ -72,7 +76,23 @@ class UndoDesk:
         `within` are the folders that are opened now: what lies elsewhere is the operator's to take back.
         It goes to its end, and what it came to is told, whoever stops waiting for it.
         """
-        entries = await self.kept_of(identity)
+        return await self._to_its_end(await self.kept_of(identity), identity, who, within)
+
+    async def redo(
+        self, task_id: str, undo_id: str, *, who: str, within: Sequence[Path] | None = None
+    ) -> UndoReport:
+        """Take back an undo of a task; what it redoes is the task's work again, and can be undone again."""
+        session_id = await self._session_of(task_id) or ""
+        entries = await beside_the_loop(
+            CancelSignal(), lambda: self._kept.find_undo(undo_id, task_id, session_id)
+        )
+        if not entries:
+            raise NothingToUndo(self._nothing(undo_id))
+        return await self._to_its_end(entries, undo_id, who, within)
+
+    async def _to_its_end(
+        self, entries: list[KeptEntry], identity: str, who: str, within: Sequence[Path] | None
+    ) -> UndoReport:
         taking = asyncio.create_task(self._take_back(entries, identity, who, within))
         try:
             return await asyncio.shield(taking)
@@ -89,7 +109,11 @@ class UndoDesk:
         undo_id = new_undo_id()
         sessions = list(dict.fromkeys(entry.change.session_id for entry in entries))
         for session_id in sessions:
-            paths = [entry.change.path for entry in entries if entry.change.session_id == session_id]
+            paths = list(
+                dict.fromkeys(
+                    entry.change.path for entry in entries if entry.change.session_id == session_id
+                )
+            )
             await self._log.append(
                 session_id, UndoStarted(undo_id=undo_id, who=who, of=identity, paths=paths)
             )
@@ -97,18 +121,18 @@ class UndoDesk:
             CancelSignal(), partial(self._undo.take_back, entries, undo_id, within)
         )
         for session_id in sessions:
-            own = [
+            own = by_file(
                 outcome
                 for entry, outcome in zip(entries, done, strict=True)
                 if entry.change.session_id == session_id
-            ]
+            )
             finished = UndoFinished(
                 undo_id=undo_id,
                 restored=[outcome.path for outcome in own if outcome.reason is None],
                 left=[[outcome.path, outcome.reason] for outcome in own if outcome.reason is not None],
             )
             await self._log.append(session_id, finished)
-        return UndoReport(undo_id, done)
+        return UndoReport(undo_id, by_file(done))
 
 
 def _is_only_a_call(entry: KeptEntry, identity: str) -> bool:

@@ -51,6 +51,7 @@ def existing_file(territory: Territory, place: Place) -> Iterator[tuple[Parent, 
                     ErrorCode.EXECUTION_ERROR,
                     f"{shown} is marked as read-only",
                     "Leave it, or tell the person that it should be changed.",
+                    is_an_answer=True,
                 )
             yield parent, file
 

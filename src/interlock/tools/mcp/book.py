@@ -156,7 +156,7 @@ class ServerBook:
             transaction.record(McpServerRemoved(who=who, server=server_id))
             _changed(connection, server_id, who)
 
-        await self._log.transact(SYSTEM_STREAM, work)
+        await self._log.transact(SYSTEM_STREAM, work, on_full_disk=True)
 
     async def seen(self, server_id: str, listed: Sequence[Listed]) -> None:
         """What a server offers now. Nothing is written while that is what it offered before."""

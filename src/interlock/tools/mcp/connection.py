@@ -24,6 +24,7 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from interlock import __version__
+from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.bounds import Streams, bounded
 from interlock.tools.mcp.definitions import MAX_TOOLS, Definition, definition_of
 from interlock.tools.mcp.names import plain
@@ -47,12 +48,19 @@ class _Raw(BaseModel):
 
 
 class Connection:
-    """`on_listing_changed` is called when the server says that it offers something else now."""
+    """`on_listing_changed` is called when the server says that it offers something else now.
+
+    Its own words are redacted before they are cut: half a secret would not be recognised.
+    """
 
     def __init__(
-        self, streams: Callable[["Connection"], Streams], on_listing_changed: Callable[[], None]
+        self,
+        streams: Callable[["Connection"], Streams],
+        redactor: Redactor,
+        on_listing_changed: Callable[[], None],
     ) -> None:
         self._streams = streams
+        self._redactor = redactor
         self._on_listing_changed = on_listing_changed
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
@@ -91,12 +99,12 @@ class Connection:
     @property
     def calls_itself(self) -> str:
         info = self._client.result().server_info
-        return plain(f"{info.name} {info.version}", 100) if info is not None else ""
+        return self._brief(f"{info.name} {info.version}", 100) if info is not None else ""
 
     @property
     def instructions(self) -> str:
         """What it would like models to be told, for people to read. No model is told."""
-        return plain(self._client.result().instructions or "", 500)
+        return self._brief(self._client.result().instructions or "", 500)
 
     def end(self, reason: str) -> None:
         """It is over, and why. The first reason stands."""
@@ -125,7 +133,7 @@ class Connection:
                 self._client.set_result(client)
                 await self._closing.wait()
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it did, it is over
-            self.end(_told(error))
+            self.end(self._told(error))
         finally:
             self.end("it ended")
             if not self._client.done():
@@ -204,15 +212,32 @@ class Connection:
     async def _trouble(self, error: BaseException) -> ServerTrouble:
         """That it is over is known a moment before why."""
         if not isinstance(error, MCPError) or error.code != CONNECTION_CLOSED:
-            return ServerTrouble(_told(error), is_answer=isinstance(error, MCPError | ValidationError))
+            return ServerTrouble(self._told(error), is_answer=isinstance(error, MCPError | ValidationError))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._closing.wait(), REASON_SECONDS)
-        return ServerTrouble(self._reason or _told(error))
+        return ServerTrouble(self._reason or self._told(error))
 
     def _session(self) -> Any:
         if not self.is_open:
             raise ServerTrouble(self._reason or "it is not connected")
         return self._client.result().session
+
+    def _brief(self, text: str, max_chars: int) -> str:
+        return plain(self._redactor.text(text), max_chars)
+
+    def _told(self, error: BaseException) -> str:
+        """What went wrong, in few words. The server's own are cut and cannot hide anything."""
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, ServerTrouble):
+            return str(error)
+        if isinstance(error, MCPError):
+            return f"it answered with an error: {self._brief(error.error.message, MAX_ERROR_CHARS)}"
+        if isinstance(error, ValidationError):
+            return "its answer is not of the shape that the protocol says"
+        if isinstance(error, asyncio.CancelledError):
+            return "it was stopped"
+        return self._brief(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
 
 
 def _silence_the_library() -> None:
@@ -230,21 +255,6 @@ def _definition(tool: Tool) -> Definition:
     except (ValueError, RecursionError):
         # Nobody could say later whether it is the same: the name stays, and is of no use.
         return definition_of(tool.name, "", {}, None, {})
-
-
-def _told(error: BaseException) -> str:
-    """What went wrong, in few words. The server's own are cut and cannot hide anything."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, ServerTrouble):
-        return str(error)
-    if isinstance(error, MCPError):
-        return f"it answered with an error: {plain(error.error.message, MAX_ERROR_CHARS)}"
-    if isinstance(error, ValidationError):
-        return "its answer is not of the shape that the protocol says"
-    if isinstance(error, asyncio.CancelledError):
-        return "it was stopped"
-    return plain(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
 
 
 def _retrieved(ended: "asyncio.Future[Any]") -> None:

@@ -166,7 +166,9 @@ class ServerHub:
         connect = await asyncio.to_thread(_load)
         server = line.server
         backend = await self._backend() if server.is_local else None
-        connection = connect(self._streams(server, backend), lambda: self.on_listing_changed(server.id))
+        connection = connect(
+            self._streams(server, backend), self._redactor, lambda: self.on_listing_changed(server.id)
+        )
         line.opened = opened = Opened(connection, self._guard(line), lambda it: self._ended(server, it))
         self._alive.add(opened)
         try:
@@ -218,7 +220,8 @@ class ServerHub:
                     yield await stack.enter_async_context(opened)
                 else:
                     job = await stack.enter_async_context(job_of(server, grounds, redactor))
-                    yield await stack.enter_async_context(child_streams(backend, job, connection.end))
+                    opened = child_streams(backend, job, redactor, connection.end)
+                    yield await stack.enter_async_context(opened)
 
         return streams
 

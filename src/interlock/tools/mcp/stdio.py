@@ -5,8 +5,7 @@ other, and this carries messages between its pipes and the library. Loaded only 
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -17,13 +16,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend, Child, EndReason, Job
 from interlock.tools.mcp.bounds import MAX_MESSAGE_BYTES
 from interlock.tools.mcp.names import plain
 
 # Some servers greet on the wrong stream. More than that is no protocol.
 MAX_STRAY_LINES = 100
-MAX_COMPLAINT_BYTES = 4096
+MAX_COMPLAINT_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
 # Between the end of its input and the end of it.
 LEAVE_SECONDS = 0.3
@@ -38,15 +38,15 @@ class _Unheard(Exception):
 
 @asynccontextmanager
 async def child_streams(
-    backend: Backend, job: Job, on_end: Callable[[str], None]
+    backend: Backend, job: Job, redactor: Redactor, on_end: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
     """The two ends of a conversation. `on_end` hears once why it is over, in a sentence."""
     into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
     async with backend.running(job) as child:
-        complaints: deque[bytes] = deque(maxlen=2)
+        complaints = bytearray()
         async with anyio.create_task_group() as group:
-            group.start_soon(_listen, child, into, complaints, on_end)
+            group.start_soon(_listen, child, into, lambda: _last_words(child, complaints, redactor), on_end)
             group.start_soon(_speak, child, out_of)
             group.start_soon(_keep_complaints, child, complaints)
             try:
@@ -68,7 +68,10 @@ async def _let_go(child: Child) -> None:
 
 
 async def _listen(
-    child: Child, into: Incoming, complaints: "deque[bytes]", on_end: Callable[[str], None]
+    child: Child,
+    into: Incoming,
+    last_words: Callable[[], Awaitable[str]],
+    on_end: Callable[[str], None],
 ) -> None:
     reason = ""
     try:
@@ -79,7 +82,7 @@ async def _listen(
         reason = str(error)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         reason = "the connection was closed"
-    on_end(reason or await _last_words(child, complaints))
+    on_end(reason or await last_words())
 
 
 async def _messages(child: Child) -> AsyncIterator[SessionMessage]:
@@ -141,20 +144,26 @@ async def _speak(child: Child, out_of: Outgoing) -> None:
                 await child.stdin.write(text.encode() + b"\n")
 
 
-async def _keep_complaints(child: Child, complaints: "deque[bytes]") -> None:
-    """Its last words on the other stream, read to the end so that it is never held up."""
+async def _keep_complaints(child: Child, complaints: bytearray) -> None:
+    """Its last lines on the other stream, read to the end so that it is never held up.
+
+    Only whole lines are dropped: what is left of a line that was cut could begin within a secret.
+    """
     while data := await child.stderr.read(READ_BYTES):
-        complaints.append(data[-MAX_COMPLAINT_BYTES:])
+        complaints += data
+        if len(complaints) > MAX_COMPLAINT_BYTES:
+            line_end = complaints.find(b"\n", len(complaints) - MAX_COMPLAINT_BYTES)
+            del complaints[: len(complaints) if line_end < 0 else line_end + 1]
 
 
-async def _last_words(child: Child, complaints: "deque[bytes]") -> str:
+async def _last_words(child: Child, complaints: bytearray, redactor: Redactor) -> str:
     """How it ended, if it did, and what it complained about last."""
     try:
         ended = await asyncio.wait_for(child.wait(), LEAVE_SECONDS)
     except TimeoutError:
         return "it closed its output"
-    said = b"".join(complaints)[-MAX_COMPLAINT_BYTES:].decode("utf-8", "replace").strip()
-    last = plain(said.splitlines()[-1], 200) if said else ""
+    said = complaints.decode("utf-8", "replace").strip()
+    last = plain(redactor.text(said).splitlines()[-1], 200) if said else ""
     if ended.reason is EndReason.not_started:
         return ended.text
     return f"{ended.text}; its last words: {last}" if last else ended.text

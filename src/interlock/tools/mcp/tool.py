@@ -194,6 +194,7 @@ class McpTool(BaseTool):
             "Whether it took effect is not known: look at what it should have changed first."
             if unknown
             else "Try another way, or tell the person that the server has a fault.",
+            is_an_answer=error.is_answer,
         )
 
 

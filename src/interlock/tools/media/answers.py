@@ -73,13 +73,15 @@ class Answer:
     revised_prompt: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AnswerReader:
     """Reads answers for one model, up to one limit. What it tells of them is short, and redacted first."""
 
     model: str
     max_image_bytes: int
     redactor: Redactor
+    # Something secret was masked in what it gave of an answer.
+    redacted: bool = False
 
     @property
     def max_bytes(self) -> int:
@@ -100,7 +102,7 @@ class AnswerReader:
             encoded, address = address, ""
         if not encoded and not address:
             reason, _ = self._reason_of(document)
-            raise no_image(f"there is none in its answer{reason}")
+            raise no_image(f"there is none in its answer{reason}", redacted=self.redacted)
         image = self._decoded(encoded) if encoded else b""
         return Answer(image, "" if image else address, self._short(revised, MAX_REVISED_CHARS))
 
@@ -121,7 +123,10 @@ class AnswerReader:
         told = message.format(
             status=status, reason=reason, model=visible(self.model), waiting=_waiting(retry_after)
         )
-        return ToolError(ErrorCode.EXECUTION_ERROR, f"no image was made: {told}", step)
+        message = f"no image was made: {told}"
+        # Not every sentence quotes the endpoint.
+        redacted = self.redacted and reason in told
+        return ToolError(ErrorCode.EXECUTION_ERROR, message, step, redacted=redacted)
 
     def _decoded(self, encoded: str) -> bytes:
         if encoded.startswith("data:"):
@@ -149,14 +154,16 @@ class AnswerReader:
         """Secrets go first and the cut comes second, so that no half of one is left."""
         if len(text) > MAX_LOOKED_AT_CHARS:
             return f"({len(text)} characters, too many to be told)"
-        line = self.redactor.text(visible(" ".join(storable(text).split())))
+        clean = visible(" ".join(storable(text).split()))
+        line = self.redactor.text(clean)
+        self.redacted = self.redacted or line != clean
         return line if len(line) <= max_chars else f"{line[:max_chars]}…"
 
 
-def no_image(reason: str) -> ToolError:
+def no_image(reason: str, *, redacted: bool = False) -> ToolError:
     """The endpoint took the request, and what it gave is of no use."""
     message = f"the endpoint gave no image that can be used: {reason}"
-    return ToolError(ErrorCode.EXECUTION_ERROR, message, NOT_REPEATED)
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, NOT_REPEATED, redacted=redacted)
 
 
 def too_large(max_image_bytes: int) -> ToolError:

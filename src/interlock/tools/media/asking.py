@@ -22,6 +22,7 @@ class Made:
 
     image: bytes
     revised_prompt: str
+    redacted: bool
 
 
 async def make_image(
@@ -40,7 +41,7 @@ async def make_image(
     image = answer.image or await fetch_image(
         answer.address, endpoint.base_url, headers, reader.max_image_bytes, heard
     )
-    return Made(image, answer.revised_prompt)
+    return Made(image, answer.revised_prompt, reader.redacted)
 
 
 async def _ask(

@@ -1,8 +1,11 @@
 """The output of commands, spooled to the state folder as it comes, so that all of it can be paged.
 
-It is kept as the command wrote it and freed of secrets when it is shown, in pages that never cut one.
+It is kept as the command wrote it and freed of secrets when it is shown, in pages that never cut one. While
+a command runs, its files have another name and are locked: those that a killed process left have that name
+and no lock.
 """
 
+import fcntl
 import os
 import secrets
 import threading
@@ -18,6 +21,7 @@ from interlock.sandbox.kept import state_refused
 # Of each stream; what a command writes beyond it is read and thrown away.
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 STREAMS = ("out", "err")
+_RUNNING = ".running"
 
 
 @dataclass(slots=True)
@@ -89,8 +93,9 @@ class KeptOutputs:
         with ExitStack() as opened:
             descriptors = []
             for end in STREAMS:
-                descriptors.append(os.open(folder / f"{name}.{end}", flags, 0o600))
+                descriptors.append(os.open(folder / f"{name}.{end}{_RUNNING}", flags, 0o600))
                 opened.callback(os.close, descriptors[-1])
+                fcntl.flock(descriptors[-1], fcntl.LOCK_EX)
             opened.pop_all()
         return Output(name, *map(Stream, descriptors))
 
@@ -111,12 +116,34 @@ class KeptOutputs:
             opened.append(Stream(descriptor, size, size))
         return Output(name, *opened)
 
+    def keep(self, session_id: str, output: Output) -> None:
+        """The command has ended, and `find` gives its output from now on."""
+        for end in STREAMS:
+            path = self._folder_of(session_id) / f"{output.name}.{end}"
+            # It may be one of the oldest already.
+            with suppress(FileNotFoundError):
+                path.with_name(f"{path.name}{_RUNNING}").rename(path)
+        output.close()
+
     def let_go(self, session_id: str, output: Output) -> None:
-        """Nobody will ask for it again."""
+        """No cursor leads to it."""
         output.close()
         for end in STREAMS:
             with suppress(OSError):
-                (self._folder_of(session_id) / f"{output.name}.{end}").unlink()
+                (self._folder_of(session_id) / f"{output.name}.{end}{_RUNNING}").unlink()
+
+    def remove_abandoned(self) -> None:
+        """What commands wrote whose process was killed: no cursor leads to it."""
+        for path, _ in self._all():
+            if not path.name.endswith(_RUNNING):
+                continue
+            with suppress(OSError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+                finally:
+                    os.close(descriptor)
 
     def forget(self, session_id: str) -> None:
         """Erase everything that was kept of a session that is deleted. Raises `OSError`."""

@@ -2,9 +2,8 @@
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,7 @@ from interlock.redaction.blocks import LONGEST_OPENING, opening_of
 from interlock.redaction.redactor import Redactor
 from interlock.sandbox.jobs import Backend, Child, Ended, Job, JobLimits, system_paths
 from interlock.sandbox.jobs import Output as Pipe
-from interlock.sandbox.removal import remove_entry
-from interlock.sandbox.scratch import place_outside
+from interlock.sandbox.scratch import make_job_directory, place_outside, remove_job_directory
 from interlock.tools.base import ToolContext
 from interlock.tools.blocking import CancelSignal, beside_the_loop
 from interlock.tools.files.base import told
@@ -44,7 +42,7 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
         return
     place = place_outside(opened)
     try:
-        folder = Path(tempfile.mkdtemp(prefix="interlock-", dir=place))
+        folder, lock = make_job_directory(place)
     except OSError as error:
         raise told(error, f"a folder for temporary files in {place}") from error
     try:
@@ -53,17 +51,10 @@ async def private_folder(opened: Iterable[Path], *, is_wanted: bool) -> AsyncIte
         yield folder
     finally:
         # What a command left there may take longer to remove than its result can be waited for.
-        removing = asyncio.ensure_future(beside_the_loop(CancelSignal(), lambda: _remove(folder)))
+        removing = asyncio.ensure_future(
+            beside_the_loop(CancelSignal(), lambda: remove_job_directory(folder, lock))
+        )
         await asyncio.wait({removing}, timeout=_REMOVAL_SECONDS)
-
-
-def _remove(folder: Path) -> None:
-    with suppress(OSError):
-        above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            remove_entry(above, folder.name)
-        finally:
-            os.close(above)
 
 
 async def run_command(

@@ -8,6 +8,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interlock.events.catalog import ToolCallRestored
+from interlock.events.log import EventLog
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.infra.records import dataclass
 from interlock.redaction.redactor import Redactor
@@ -28,6 +30,7 @@ from interlock.tools.files.cursor import (
 from interlock.tools.files.listing import require_folder
 from interlock.tools.files.page import Page, PageRequest, read_page
 from interlock.tools.files.text import TextForm
+from interlock.tools.output import page_limits
 from interlock.tools.result import ToolFailure, ToolResult
 from interlock.tools.shell.outputs import KeptOutputs, Output, Stream
 from interlock.tools.shell.run import Ran, Teller, private_folder, run_command
@@ -54,6 +57,7 @@ class ShellServices:
     redactor: Redactor
     outputs: KeptOutputs
     limits: JobLimits
+    log: EventLog | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,9 @@ class ShellTool(BaseTool):
     def ends_in_time(self) -> bool:
         return True
 
+    def limits_text(self, limits: ToolLimits) -> str:
+        return page_limits(limits)
+
     def timeout_seconds(self, arguments: Mapping[str, Any], limits: ToolLimits) -> float:
         return float(arguments.get("timeout_seconds", limits.timeout_seconds))
 
@@ -161,9 +168,9 @@ class ShellTool(BaseTool):
             is_wanted = not is_whole
         finally:
             if is_wanted:
-                output.close()
+                outputs.keep(session_id, output)
             else:
-                # Shown whole, or never: nobody has a cursor for it.
+                # Shown whole, or never: no cursor leads to it.
                 outputs.let_go(session_id, output)
         return _with_restored(result, restored)
 
@@ -188,7 +195,24 @@ class ShellTool(BaseTool):
         finally:
             # Also after a cancellation: what the command left must not stay.
             restored = await beside_the_loop(CancelSignal(), guard.restore)
+            self._record_restored(restored, context)
         return ran, restored
+
+    def _record_restored(self, restored: list[str], context: ToolContext) -> None:
+        """Under the call, in the same commit as its outcome, which follows."""
+        log = self._services.log
+        if not restored or log is None:
+            return
+        event = ToolCallRestored(
+            call_id=context.call_id,
+            tool_name=self.name,
+            mode=context.mode.value,
+            authority_digest=context.authority_digest,
+            paths=restored[:MAX_TOLD],
+        )
+        noted = log.note(context.session_id, log.draft(event, context.scope), token=context.lease_token)
+        # Where the store cannot be written, the outcome cannot be recorded either, and that is reported.
+        noted.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _run_confined(
         self, plan: _Plan, programs: tuple[Backend, Path], output: Output, context: ToolContext
@@ -276,6 +300,7 @@ class ShellTool(BaseTool):
                 truncated_bytes=any(not page.cut_by_lines and not page.is_last for page in pages),
                 next_page_cursor=cursor,
                 meta={"not_kept_bytes": sum(lost)} if any(lost) else {},
+                redacted=any(page.redacted for page in pages),
             ),
             is_whole,
         )

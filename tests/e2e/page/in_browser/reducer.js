@@ -154,6 +154,16 @@ async ([name, ...given]) => {
       return state.entries.map(({ id }) => id);
     },
 
+    /** The modes of a task that ended and of one that runs, after each switch of the session's mode. */
+    modes(switches) {
+      const event = (kind, task, payload) => frameOf('event', { kind, task_id: task, time_us: 1, event_id: kind, payload });
+      const begun = ['a', 'b'].map((task) => event('task.started', task, { mode: 'coding' }));
+      const changes = switches.map((mode) => event('session.mode_changed', null, { to_mode: mode }));
+      const frames = [...begun, event('task.finished', 'a', {}), ...changes];
+      const state = reduceAll(emptyState('s'), frames.map((frame, at) => ({ ...frame, seq: at + 1 })));
+      return state.entries.filter(({ type }) => type === 'task').map(({ mode }) => mode);
+    },
+
     /** What becomes of a call that was refused, in whatever order it is told of. */
     refused(order) {
       const call = { call_id: 'c', task_id: 't', tool_name: 'read_file' };

@@ -15,7 +15,8 @@ def test_what_a_command_wrote_is_found_again_in_its_own_session(tmp_path):
     output = keeper.begin("s")
     output.out.write(b"out")
     output.err.write(b"err")
-    output.close()
+    assert keeper.find("s", output.name) is None
+    keeper.keep("s", output)
     found = keeper.find("s", output.name)
     assert (found.out.read(0, 9), found.err.read(1, 9)) == (b"out", b"rr")
     found.close()
@@ -27,7 +28,7 @@ def test_a_name_leads_to_no_other_session_and_out_of_no_folder(tmp_path):
     keeper = kept(tmp_path)
     keeper.begin("s").close()
     theirs = keeper.begin("theirs")
-    theirs.close()
+    keeper.keep("theirs", theirs)
     (folder,) = {path.parent.name for path in (tmp_path / "outputs").rglob(f"{theirs.name}.*")}
     for stream in outputs.STREAMS:
         (tmp_path / f"escape.{stream}").write_text("x")
@@ -51,7 +52,7 @@ def test_the_oldest_go_when_there_is_too_much(tmp_path):
     for number in range(4):
         output = keeper.begin("s")
         output.out.write(b"x" * 60)
-        output.close()
+        keeper.keep("s", output)
         names.append(output.name)
         for path in (tmp_path / "outputs").rglob(f"{output.name}.*"):
             os.utime(path, (number, number))

@@ -5,7 +5,7 @@ import { View } from './base.js';
 import { formatDuration, formatNumber, t } from './texts.js';
 import { short } from './views/event-words.js';
 import { debounced, empty, icon, loading, problem, time } from './views/parts.js';
-import { flat, rowsOf } from './views/spans.js';
+import { flat, rowsOf, sumOfCosts } from './views/spans.js';
 import { cost } from './views/timeline.js';
 import './dashboard.js';
 import './views/event-details.js';
@@ -98,7 +98,7 @@ class Activity extends View {
     const number = ++this.#number;
     const { sessionId } = this;
     try {
-      const listed = await api.request('session.list', { limit: MANY, archived: true });
+      const listed = await api.request('session.list', { group: 'all', limit: MANY, archived: true });
       if (number !== this.#number) return;
       this.sessions = listed.sessions;
       if (!sessionId || this.isSystem) {
@@ -264,7 +264,7 @@ class Activity extends View {
     const all = flat(rows);
     const number = (category) => all.filter((row) => row.category === category).length;
     const used = (which) => formatNumber(rows.reduce((sum, { tokens }) => sum + (tokens?.[which] ?? 0), 0));
-    const costs = rows.filter((row) => row.cost !== null).map((row) => row.cost);
+    const costs = rows.map((row) => row.cost).filter(Boolean);
     const took = task ? ((task.ended_us ?? this.now) - (task.started_us ?? task.created_us)) / 1000 : null;
     const text = task && this.said.get(task.id);
     return html`<section class="v-summary" aria-label=${t('activity.summary')}>
@@ -281,7 +281,7 @@ class Activity extends View {
         <div class=${number('denied') ? 'is-denied' : ''}><dt>${t('dash.denials')}</dt><dd>${formatNumber(number('denied'))}</dd></div>
         <div><dt>${t('activity.tokens_in_out')}</dt><dd>${used('input')} + ${used('output')}</dd></div>
         ${costs.length ? html`<div><dt>${t('activity.cost')}</dt>
-          <dd>${cost(costs.reduce((sum, each) => sum + each, 0))}</dd></div>` : nothing}
+          <dd>${cost(sumOfCosts(costs))}</dd></div>` : nothing}
       </dl>
       ${task?.reason ? html`<p class="notice ${task.status === 'failed' ? 'error' : ''}">${icon('info')}<span>${task.reason}</span></p>` : nothing}
     </section>`;

@@ -1,9 +1,10 @@
-/** A small dashboard: turns, tokens per day, denials by tool, errors by class, costs where they are known. */
+/** A small dashboard: turns, tokens per day, denials by tool, errors by class, costs as far as they are known. */
 import { html, nothing, svg } from 'lit';
 import { api } from './api.js';
 import { View } from './base.js';
 import { formatNumber, hasText, language, t } from './texts.js';
 import { debounced, loading, problem } from './views/parts.js';
+import { costOf, sumOfCosts } from './views/spans.js';
 import { cost } from './views/timeline.js';
 
 const SPANS = [7, 30, 90];
@@ -77,11 +78,10 @@ class Dashboard extends View {
 
   #totals(days) {
     const sum = (name) => sumOf(days, name);
-    const costs = days.filter((day) => typeof day.cost === 'number');
     const cards = ['turns', 'tasks', 'calls', 'denials', 'errors'].map((name) => [t(`dash.${name}`), formatNumber(sum(name)),
       sum(name) && (name === 'denials' || name === 'errors') ? `is-${name}` : '']);
     cards.push([t('dash.tokens'), `${formatNumber(sum('input_tokens'))} + ${formatNumber(sum('output_tokens'))}`, '']);
-    if (costs.length) cards.push([t('dash.cost'), cost(costs.reduce((total, day) => total + day.cost, 0)), '']);
+    cards.push([t('dash.cost'), cost(sumOfCosts(days.map(costOf))), '']);
     return html`<dl class="v-stats v-cards">${cards.map(([name, value, state]) =>
       html`<div class=${state}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
   }
@@ -145,7 +145,7 @@ function table(days) {
 /** The most frequent first, each with a bar. */
 const sumOf = (days, name) => days.reduce((total, day) => total + (day[name] ?? 0), 0);
 
-/** The most frequent, and last the rest of `total`: rarer ones, and those whose name was erased. */
+/** The most frequent, and last the rest of `total`: rarer ones, and those without a name. */
 function ranking(title, counts, total, nothingSaid, name, state) {
   const list = Object.entries(counts ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 8);
   const rest = list.reduce((left, [, n]) => left - n, total);

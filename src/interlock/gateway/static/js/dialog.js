@@ -71,5 +71,6 @@ export function tellError(error) {
 /** @param {Error & {code?: string}} error */
 export function errorText(error) {
   if (error.code === 'DISCONNECTED') return t('common.disconnected');
+  if (error.code === 'STORE_FULL') return t('v.error.STORE_FULL');
   return error.message || String(error);
 }

@@ -25,6 +25,7 @@ const SHAPES = {
   down: svg`<path d="M12 5v14M6 13l6 6 6-6"/>`,
   chevron: svg`<path d="m8 10 4 4 4-4"/>`,
   copy: svg`<rect x="8" y="8" width="12" height="12" rx="2"/><path d="M16 8V4H4v12h4"/>`,
+  redo: svg`<path d="m16 5 4 4-4 4"/><path d="M20 9H10a5 5 0 0 0 0 10h6"/>`,
   undo: svg`<path d="M8 5 4 9l4 4"/><path d="M4 9h10a5 5 0 0 1 0 10H8"/>`,
   retry: svg`<path d="M19 12a7 7 0 1 1-2-5l2 2"/><path d="M19 4v5h-5"/>`,
   rename: svg`<path d="M4 20h4L19 9l-4-4L4 16z"/>`,

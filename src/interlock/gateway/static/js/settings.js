@@ -17,6 +17,7 @@ class Settings extends View {
     stored: { state: true },
     form: { state: true },
     matrix: { state: true },
+    servers: { state: true },
     preview: { state: true },
     wrong: { state: true },
     fault: { state: true },
@@ -33,6 +34,7 @@ class Settings extends View {
   constructor() {
     super();
     this.wrong = {};
+    this.servers = [];
   }
 
   connectedCallback() {
@@ -69,8 +71,18 @@ class Settings extends View {
       kept = null;
       this.#look();
       this.#whoWasIt();
+      this.#knownServers();
     } catch (error) {
       this.failed = error;
+    }
+  }
+
+  /** The servers to choose from; a help, so nothing is said when it cannot be had. */
+  async #knownServers() {
+    try {
+      this.servers = (await api.request('mcp.list')).servers.map(({ id }) => id);
+    } catch {
+      this.servers = [];
     }
   }
 
@@ -250,12 +262,14 @@ class Settings extends View {
     return html`<fieldset class="card v-group" aria-describedby="settings-group-${group.id}">
       <legend><h2>${t(`settings.group.${group.id}`)}</h2></legend>
       <p class="hint" id="settings-group-${group.id}">${t(`settings.group.${group.id}.hint`)}</p>
-      ${group.fields.map((field) =>
+      ${group.fields.filter(({ within }) => !within || this.form[within]).map((field) =>
         renderField(field, {
           raw: this.form[field.path],
           stored: this.stored,
           wrong: wrong[field.path],
           tools: this.matrix?.tools ?? [],
+          servers: this.servers,
+          limits: this.matrix?.limits,
           set: (value) => this.#set(field.path, value),
         }),
       )}

@@ -71,8 +71,8 @@ class Store {
 
   async refresh() {
     try {
-      const { sessions } = await api.request('session.list', { archived: true, limit: MANY });
-      this.sessions = sessions.toSorted((a, b) => b.updated_us - a.updated_us);
+      const lists = ['chats', 'commands'].map((group) => api.request('session.list', { group, archived: true, limit: MANY }));
+      this.sessions = (await Promise.all(lists)).flatMap(({ sessions }) => sessions).toSorted((a, b) => b.updated_us - a.updated_us);
       this.#tell();
     } catch {
       // Told by the connection's state; it is asked for again when it is back.

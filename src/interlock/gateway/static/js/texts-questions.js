@@ -79,7 +79,7 @@ export const QUESTION_TEXTS = {
     'question.choose_most': '最多选择 {n} 项。',
     'question.choose_between': '请选择 {low} 到 {high} 项。',
     'question.meant': '我已阅读并确定',
-    'question.mean_it': '请先勾选上面的方框。',
+    'question.mean_it': '请先勾选上面的复选框。',
     'question.approve': '批准',
     'question.approve_build': '批准并开始构建',
     'question.build': '开始构建',

@@ -3,6 +3,7 @@ import { SHELL_TEXTS } from './texts-shell.js';
 import { CHAT_TEXTS } from './texts-chat.js';
 import { SLASH_TEXTS } from './texts-slash.js';
 import { VIEW_TEXTS } from './texts-views.js';
+import { inChinese } from './texts-sentences.js';
 
 export const LANGUAGES = { en: 'English', zh: '中文' };
 const KEPT_AS = 'interlock.language';
@@ -61,6 +62,11 @@ export function t(key, values = {}) {
   let text = TEXTS[current][key] ?? TEXTS.en[key] ?? key;
   if (Array.isArray(text)) text = text[values.n === 1 ? 0 : 1];
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
+/** What the server wrote in English, in the language of the page as far as it is known. @param {string} [text] */
+export function translated(text) {
+  return current === 'zh' && text ? inChinese(text) : text;
 }
 
 /** Whether there is a text for this key. @param {string} key */

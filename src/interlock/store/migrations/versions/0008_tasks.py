@@ -16,6 +16,7 @@ def upgrade() -> None:
         sa.Column("status", sa.Text, nullable=False),
         sa.Column("mode", sa.Text),
         sa.Column("who", sa.Text, nullable=False),
+        sa.Column("credential_id", sa.Text),
         sa.Column("created_us", sa.BigInteger, nullable=False),
         sa.Column("started_us", sa.BigInteger),
         sa.Column("ended_us", sa.BigInteger),

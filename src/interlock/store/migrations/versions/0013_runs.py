@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.Column("outcome", sa.Text),
         sa.Column("reason", sa.Text),
         sa.Column("started_by", sa.Text, nullable=False),
+        sa.Column("credential_id", sa.Text),
         sa.Column("started_event", sa.Text, nullable=False),
         sa.Column("created_us", sa.BigInteger, nullable=False),
         sa.Column("ended_us", sa.BigInteger),

@@ -4,7 +4,7 @@ import { api } from '../api.js';
 import { View } from '../base.js';
 import { copyButton } from '../copying.js';
 import { gate, icon } from '../icons.js';
-import { formatBytes, formatDuration, formatNumber, hasText, language, t } from '../texts.js';
+import { formatBytes, formatDuration, formatNumber, t, translated } from '../texts.js';
 import { phrase } from './phrases.js';
 import './question.js';
 
@@ -13,6 +13,9 @@ const FIRST_LINES = 6;
 const FEW_LINES = 2;
 const PAGE_LINES = 200;
 const TICK_MS = 100;
+
+/** The server suggests a mode only where this person can switch to it and it would help. */
+export const suggestsSwitch = ({ next_action: next }) => /\/mode \w/.test(next) && Boolean(api.info?.can_switch_modes);
 
 class Call extends View {
   static properties = {
@@ -61,6 +64,7 @@ class Call extends View {
       <header>
         ${gate(status)}
         <span class="call-name">${call.tool}</span>
+        ${call.calledAs ? html`<span class="muted">${t('call.called_as', { name: call.calledAs })}</span>` : nothing}
         <span class="call-words">${phrase(call.tool, call.arguments)}</span>
         <span class="call-state">${this.#time()}<span class="badge ${BADGES[status]}">${t(`status.${status}`)}</span></span>
       </header>
@@ -109,12 +113,12 @@ class Call extends View {
       <dt>${t('denial.mode')}</dt>
       <dd><code>${denial.mode}</code></dd>
       <dt>${t('denial.why')}</dt>
-      <dd>${inWords(denial.error_code)}${denial.message} <code class="error-code">${denial.error_code}</code></dd>
+      <dd>${translated(denial.message)} <code class="error-code">${denial.error_code}</code></dd>
       <dt>${t('denial.next')}</dt>
-      <dd>${denial.next_action}</dd>
+      <dd>${translated(denial.next_action)}</dd>
     </dl>
     <div class="call-actions">
-      ${denial.error_code === 'MODE_DENIED' && api.info?.can_switch_modes
+      ${suggestsSwitch(denial)
         ? html`<button type="button" class="btn tiny" @click=${this.#switch}>${t('denial.switch')}</button>`
         : nothing}
       <a class="btn tiny ghost" href="#/authority/${encodeURIComponent(denial.tool_name)}">${icon('authority')}${t('denial.authority', { tool: denial.tool_name })}</a>
@@ -136,8 +140,8 @@ class Call extends View {
 
   #failure(result) {
     return html`<div class="call-message failed-message">
-      <p>${icon('error')} ${result.message || t('call.failed')} ${result.error_code ? html`<code class="error-code">${result.error_code}</code>` : nothing}</p>
-      ${result.next_action ? html`<p class="hint">${t('call.next', { step: result.next_action })}</p>` : nothing}
+      <p>${icon('error')} ${translated(result.message) || t('call.failed')} ${result.error_code ? html`<code class="error-code">${result.error_code}</code>` : nothing}</p>
+      ${result.next_action ? html`<p class="hint">${t('call.next', { step: translated(result.next_action) })}</p>` : nothing}
     </div>`;
   }
 
@@ -183,11 +187,6 @@ class Call extends View {
     if (this.call.sandbox === 'off' && this.call.tool.startsWith('bash')) facts.push(t('call.no_sandbox'));
     return facts.length ? html`<p class="call-facts">${facts.map((fact) => html`<span>${fact}</span>`)}</p>` : nothing;
   }
-}
-
-/** The server's sentences are English; in another language the reason stands before them. */
-export function inWords(code) {
-  return language() !== 'en' && hasText(`denial.code.${code}`) ? html`${t(`denial.code.${code}`)}<br />` : nothing;
 }
 
 const BADGES = { ok: 'ok', denied: 'denied', failed: 'error', interrupted: 'warn', running: 'info', asked: '', waiting: 'info' };

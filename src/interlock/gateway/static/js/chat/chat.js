@@ -6,7 +6,7 @@ import { View } from '../base.js';
 import { errorText, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
 import { announce, kept, store } from '../store.js';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { beginning } from './begin.js';
 import { carryOut } from './commands.js';
 import { ChatSession } from './controller.js';
@@ -17,7 +17,7 @@ import { pendingView } from './pending.js';
 import { Place } from './place.js';
 import { activeTask, answerOf, begunTask, saidBy, tasksBefore, tasksOf } from './reducer.js';
 import { noteView, taskView } from './task.js';
-import { undoTask } from './undo.js';
+import { redoTask, undoTask } from './undo.js';
 import './composer.js';
 
 const SHELL_TOOLS = new Set(['bash', 'bash_readonly']);
@@ -104,7 +104,7 @@ class Chat extends View {
   /** Said once, when it is whole: not each word of it. */
   #tellEnd(task) {
     const refused = task.blocks.filter((block) => block.status === 'denied');
-    const words = refused.map((block) => `${t('status.denied')}: ${block.denial.message}`);
+    const words = refused.map((block) => `${t('status.denied')}: ${translated(block.denial.message)}`);
     if (task.status === 'done') words.push(answerOf(task));
     else words.push(`${t(`task.${task.status}`)} ${task.reason}`);
     announce(words.join('. '));
@@ -168,6 +168,7 @@ class Chat extends View {
       retry: (id) => this.#doing(id, 'retry', () => chat.retry(id)),
       cancel: (id) => this.#cancel(chat, id),
       undo: (which) => this.#undo(chat, which),
+      redo: (which) => this.#redo(chat, which),
     };
   }
 
@@ -183,7 +184,12 @@ class Chat extends View {
   }
 
   async #undo(chat, task) {
-    await this.#doing(task.id, 'undo', () => undoTask(task, (id) => chat.undo(id)));
+    await this.#doing(task.id, 'undo', () => undoTask(task, chat));
+    if (document.activeElement === document.body) this.#writeOn();
+  }
+
+  async #redo(chat, task) {
+    await this.#doing(task.id, 'undo', () => redoTask(task.id, task.undos.at(-1), chat));
     if (document.activeElement === document.body) this.#writeOn();
   }
 

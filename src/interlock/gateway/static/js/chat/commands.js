@@ -5,9 +5,9 @@ import { confirmed, openDialog, tellError } from '../dialog.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
 import { modelNames } from '../store.js';
-import { hasText, language, t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { layerName } from '../views/parts.js';
-import { inWords } from './call.js';
+import { suggestsSwitch } from './call.js';
 import { changedFiles, hasEnded, tasksOf } from './reducer.js';
 import { commands } from './slash.js';
 
@@ -77,34 +77,42 @@ async function openTools({ chat, mode }) {
   );
 }
 
-/** The server's sentences are English, and begin with the tool. */
-function reason({ name }, { message = '', error_code: code }) {
-  if (language() !== 'en' && hasText(`denial.code.${code}`)) return t(`denial.code.${code}`);
-  return message.startsWith(`${name} `) ? message.slice(name.length + 1) : message;
+/** Without the tool's name, with which most sentences begin. */
+function reason({ name }, { message = '' }) {
+  const text = translated(message);
+  return text.startsWith(`${name} `) ? text.slice(name.length + 1) : text;
 }
 
-async function openWhy({ chat, tell, chooseMode }) {
+async function openWhy({ chat, mode, tell, chooseMode }) {
   const params = { session_id: chat?.id, kinds: ['tool_call.denied'], limit: 1 };
   const denial = chat && (await api.request('events.tail', params)).events[0]?.payload;
   if (!denial) return tell(t('slash.nothing_refused'));
-  const canSwitch = denial.error_code === 'MODE_DENIED' && api.info?.can_switch_modes;
+  const next = await nextActionNow(denial, chat.id, mode);
   return openDialog(
     t('slash.why_title'),
     (close) => html`<div class="dialog-body stack">
         <dl class="denial">
           <dt>${t('denial.what')}</dt><dd><code>${denial.tool_name}</code></dd>
           <dt>${t('denial.mode')}</dt><dd><code>${denial.mode}</code></dd>
-          <dt>${t('denial.why')}</dt><dd>${inWords(denial.error_code)}${denial.error} <code class="error-code">${denial.error_code}</code></dd>
+          <dt>${t('denial.why')}</dt><dd>${translated(denial.error)} <code class="error-code">${denial.error_code}</code></dd>
           <dt>${t('authority.by')}</dt><dd>${layerName(denial.layer)}</dd>
-          <dt>${t('denial.next')}</dt><dd>${denial.next_action}</dd>
+          <dt>${t('denial.next')}</dt><dd>${translated(next)}</dd>
         </dl>
       </div>
       <div class="dialog-foot">
-        ${canSwitch ? html`<button type="button" class="btn" @click=${() => close(chooseMode(''))}>${t('denial.switch')}</button>` : nothing}
+        ${suggestsSwitch({ next_action: next }) ? html`<button type="button" class="btn" @click=${() => close(chooseMode(''))}>${t('denial.switch')}</button>` : nothing}
         <a class="btn" href="#/authority/${encodeURIComponent(denial.tool_name)}" @click=${() => close()}>${t('denial.authority', { tool: denial.tool_name })}</a>
         <button type="button" class="btn primary" autofocus @click=${() => close()}>${t('common.close')}</button>
       </div>`,
   );
+}
+
+/** The log has what could be done then, at the place where the call was made. */
+async function nextActionNow({ tool_name: tool, layer, next_action: then }, session, mode) {
+  if (layer === 'arguments') return then;
+  const now = await api.request('policy.explain', { tool_name: tool, mode, session_id: session });
+  if (now.allowed) return t('slash.why_allowed', { tool, mode });
+  return now.error_code === 'TOOL_NOT_FOUND' ? then : now.next_action;
 }
 
 async function chooseModel({ chooseModel: choose, model, tell }, wanted) {
@@ -130,7 +138,7 @@ async function buildPlan({ chat, tell }) {
 
 /** What is not shown yet may be the newest that changed files. */
 async function undoNewest({ chat, undo, tell }) {
-  const canUndo = (task) => hasEnded(task) && changedFiles(task) && !task.isUndone;
+  const canUndo = (task) => hasEnded(task) && changedFiles(task) && !task.undos.length;
   let newest = null;
   for (let from = Infinity; chat && !newest && chat.state.fromSeq < from; ) {
     from = chat.state.fromSeq;

@@ -253,6 +253,10 @@ export class ChatSession {
     return api.request('tasks.undo', { task_id: taskId });
   }
 
+  redo(taskId, undoId) {
+    return api.request('tasks.undo', { task_id: taskId, undo_id: undoId });
+  }
+
   async rename(title) {
     this.#changed((await api.request('session.rename', { session_id: this.id, title })).session);
   }

@@ -29,9 +29,9 @@ function newTask(id) {
     lastUs: null,
     waitsSinceUs: null,
     waitedUs: 0,
-    undoId: '',
-    isUndone: false,
-    isLeft: false,
+    undos: [],
+    undoing: null,
+    canUndo: true,
     tokens: { input: 0, output: 0 },
     blocks: [],
   };
@@ -75,6 +75,7 @@ function newCall(task, callId) {
     status: 'asked',
     startedUs: null,
     latencyMs: null,
+    calledAs: '',
     result: null,
     denial: null,
     question: null,
@@ -133,7 +134,7 @@ function spliced(text, offset, content) {
 // -- calls -------------------------------------------------------------------------------------------
 
 function asked(call, data) {
-  return { ...call, tool: data.tool_name, arguments: data.arguments };
+  return { ...call, tool: data.tool_name, calledAs: data.called_as ?? '', arguments: data.arguments };
 }
 
 /** What was denied stays denied, whatever is told of it later. */
@@ -252,6 +253,17 @@ function sessionNote(state, { kind, payload, event_id: id, time_us: timeUs }) {
   return { ...state, entries: [...state.entries, { type: 'note', key: `n${id}`, kind, payload, timeUs }] };
 }
 
+// As in config/modes.py: the smaller, the stricter.
+const STRICTNESS = { chat_safe: 0, chat: 1, plan: 1, coding: 2 };
+
+/** A task that has begun gets a stricter mode at once, and never a looser one. */
+function modeChanged(state, data) {
+  const { to_mode: mode } = data.payload;
+  const isTightened = (entry) => entry.type === 'task' && !ENDS.has(entry.status) && STRICTNESS[mode] < STRICTNESS[entry.mode];
+  const entries = state.entries.map((entry) => (isTightened(entry) ? { ...entry, mode } : entry));
+  return sessionNote({ ...state, entries }, data);
+}
+
 function message(state, data, seq) {
   const said = data.message;
   if (said?.role !== 'user') return state;
@@ -268,15 +280,28 @@ function queued(state, { payload, time_us: timeUs }) {
   return withTask({ ...state, entries }, id, (task) => ({ ...task, who: payload.who ?? '', queuedUs: timeUs }));
 }
 
-/** Only what was restored is taken back; what was left can be tried again. */
+/** Of a task, or of an undo of it. */
+function undoBegun(state, { payload: { undo_id: id, of } }) {
+  const task = state.entries.find((entry) => entry.type === 'task' && (entry.id === of || entry.undos.includes(of)));
+  return task ? withTask(state, task.id, (each) => ({ ...each, undoing: { id, of } })) : state;
+}
+
 function undone(state, data) {
-  const { undo_id: id, restored = [], left = [] } = data.payload;
-  const entries = state.entries.map((entry) =>
-    entry.type === 'task' && entry.undoId === id
-      ? { ...entry, isUndone: entry.isUndone || restored.length > 0, isLeft: left.length > 0 }
-      : entry,
-  );
-  return sessionNote({ ...state, entries }, data);
+  const { payload } = data;
+  const task = state.entries.find((entry) => entry.type === 'task' && entry.undoing?.id === payload.undo_id);
+  if (!task) return sessionNote(state, data);
+  const isRedo = task.undoing.of !== task.id;
+  const changed = withTask(state, task.id, (each) => ({ ...each, undoing: null, ...(isRedo ? afterRedo : afterUndo)(each, payload) }));
+  return sessionNote(changed, { ...data, kind: isRedo ? 'redo.finished' : data.kind });
+}
+
+/** Only what was restored is taken back, and can be redone; what was left can be tried again. */
+function afterUndo({ undos }, { undo_id: id, restored = [], left = [] }) {
+  return { undos: restored.length ? [...undos, id] : undos, canUndo: left.length > 0 };
+}
+
+function afterRedo({ undos, undoing, canUndo }, { restored = [], left = [] }) {
+  return { undos: left.length ? undos : undos.filter((id) => id !== undoing.of), canUndo: canUndo || restored.length > 0 };
 }
 
 const EVENTS = {
@@ -315,6 +340,7 @@ const EVENTS = {
   'tool_call.failed': onCall((call, { payload }) => ({
     ...call,
     tool: call.tool || payload.tool_name,
+    arguments: call.arguments ?? payload.arguments ?? null,
     latencyMs: payload.latency_ms ?? null,
     status: call.status === 'denied' ? 'denied' : 'failed',
     result: call.result ?? {
@@ -336,9 +362,8 @@ const EVENTS = {
   'control.limit_reached': taskNote,
   'progress.stalled': taskNote,
   'context.compacted': taskNote,
-  'session.mode_changed': sessionNote,
+  'session.mode_changed': modeChanged,
   'session.model_changed': sessionNote,
-  'undo.started': (state, { payload }) =>
-    findTask(state, payload.of) < 0 ? state : withTask(state, payload.of, (task) => ({ ...task, undoId: payload.undo_id })),
+  'undo.started': undoBegun,
   'undo.finished': undone,
 };

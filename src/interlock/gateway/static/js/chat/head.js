@@ -61,7 +61,7 @@ function downgraded(session) {
   return html`<span class="badge warn" title=${t('mode.downgraded', { stored: session.stored_mode, mode: session.mode })}>${icon('warn')}${session.stored_mode}</span>`;
 }
 
-/** What runs keeps the mode it began with, whatever the session is switched to. */
+/** A task that has begun never gets a looser mode, whatever the session is switched to. */
 function otherMode(chat) {
   const running = chat && begunTask(chat.state)?.mode;
   if (!running || running === chat.mode) return nothing;

@@ -11,7 +11,7 @@
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
  *   status: TaskStatus, code: string, reason: string, mode: string, who: string, queuedUs: number|null,
  *   startedUs: number|null, lastUs: number|null, waitsSinceUs: number|null, waitedUs: number,
- *   undoId: string, isUndone: boolean, isLeft: boolean, tokens: {input: number, output: number},
+ *   undos: string[], undoing: {id: string, of: string}|null, canUndo: boolean, tokens: {input: number, output: number},
  *   blocks: (TextBlock|CallBlock|NoteBlock)[]}} TaskEntry
  * @typedef {'queued'|'running'|'waiting'|'done'|'failed'|'cancelled'} TaskStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object, timeUs: number}} NoteEntry
@@ -108,7 +108,7 @@ function joinedTask(first, rest) {
     startedUs: first.startedUs ?? rest.startedUs,
     lastUs: rest.lastUs ?? first.lastUs,
     waitedUs: first.waitedUs + rest.waitedUs + waitedBetween(first, rest),
-    undoId: rest.undoId || first.undoId,
+    undos: [...first.undos, ...rest.undos],
     mode: rest.mode || first.mode,
     tokens: { input: first.tokens.input + rest.tokens.input, output: first.tokens.output + rest.tokens.output },
     blocks,
@@ -156,7 +156,7 @@ export function activeTask(state) {
   return tasksOf(state).find((task) => !hasEnded(task)) ?? null;
 }
 
-/** The task that has begun and not ended. It keeps the mode it began with. @param {State} state @returns {TaskEntry|null} */
+/** The task that has begun and not ended. Its mode only ever gets stricter. @param {State} state @returns {TaskEntry|null} */
 export function begunTask(state) {
   return tasksOf(state).find((task) => task.mode && !hasEnded(task)) ?? null;
 }

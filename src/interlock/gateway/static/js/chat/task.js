@@ -6,14 +6,14 @@ import { api } from '../api.js';
 import { copyButton } from '../copying.js';
 import { icon } from '../icons.js';
 import { markdown } from '../markdown.js';
-import { formatDuration, formatMoment, formatNumber, formatTime, hasText, language, t } from '../texts.js';
+import { formatDuration, formatMoment, formatNumber, formatTime, hasText, language, t, translated } from '../texts.js';
 import { answerOf, changedFiles, hasEnded, workedMs } from './reducer.js';
 import './call.js';
 
 /**
  * @param {import('./reducer.js').TaskEntry} task
  * @param {{sessionId: string, before: number, canBuild: boolean, busy: Record<string, string>, retry(id: string): void,
- *   undo(task: object): void, cancel(id: string): void}} context
+ *   undo(task: object): void, redo(task: object): void, cancel(id: string): void}} context
  */
 export function taskView(task, context) {
   return html`<article class="task ${task.status}" data-task-id=${task.id} aria-label=${t('task.label')}>
@@ -64,9 +64,10 @@ export function noteView({ kind, payload }) {
   const values = { ...payload };
   if (payload.who && payload.who === api.info?.who) values.who = t('task.you');
   if (kind === 'session.model_changed') values.to_model ||= t('model.usual');
-  if (kind === 'undo.finished') values.n = payload.restored?.length ?? 0;
+  const isUndo = kind === 'undo.finished' || kind === 'redo.finished';
+  if (isUndo) values.n = payload.restored?.length ?? 0;
   const text = payload.sentence || t(key, values);
-  const left = kind === 'undo.finished' ? (payload.left ?? []) : [];
+  const left = isUndo ? (payload.left ?? []) : [];
   return html`<p class="note ${isBad ? 'bad' : ''}">${icon(isBad ? 'warn' : 'info')}<span>${text}</span></p>
     ${left.map(([path, reason]) => html`<p class="note">${icon('warn')}<span>${t('undo.left_because', { path, reason })}</span></p>`)}`;
 }
@@ -102,11 +103,12 @@ function footView(task, context) {
   }
 }
 
-/** The server says by whom, in English. */
+/** The server says by whom and why, in English. */
 function cancelledText({ reason }) {
-  const who = /^cancelled by (.+)$/.exec(reason)?.[1];
-  if (who) return who === api.info?.who ? t('task.cancelled_by_you') : t('task.cancelled_by', { who });
-  return reason ? `${t('task.cancelled')} (${reason})` : t('task.cancelled');
+  const [, who, why] = /^cancelled by (.+?)(?:: (.+))?$/.exec(reason) ?? [];
+  if (!who) return reason ? `${t('task.cancelled')} (${reason})` : t('task.cancelled');
+  const by = who === api.info?.who ? t('task.cancelled_by_you') : t('task.cancelled_by', { who });
+  return why ? t('task.cancelled_because', { by, why: translated(why) }) : by;
 }
 
 const modeOf = ({ mode }) => html`<span class="grow muted">${mode ? t('task.mode', { mode }) : nothing}</span>`;
@@ -136,15 +138,16 @@ function aboutView(task, context) {
       ${tokens ? html`<span>${t('task.tokens', { n: formatNumber(tokens) })}</span>` : nothing}
     </span>
     <span class="row">
-      ${undoButton(task, context)} ${answer ? copyButton(() => answer) : nothing}
+      ${undoButtons(task, context)} ${answer ? copyButton(() => answer) : nothing}
       <a class="btn tiny ghost" href="#/activity/${context.sessionId}/${task.id}">${icon('activity')}${t('task.timeline')}</a>
     </span>
   </div>`;
 }
 
-function undoButton(task, { undo, busy }) {
+function undoButtons(task, { undo, redo, busy }) {
   if (!changedFiles(task)) return nothing;
-  const badge = task.isUndone ? html`<span class="badge">${icon('undo')}${t('undo.done')}</span>` : nothing;
-  if (task.isUndone && !task.isLeft) return badge;
-  return html`${badge}<button type="button" class="btn tiny ghost" ?disabled=${busy[task.id] === 'undo'} @click=${() => undo(task)}>${icon('undo')}${t('undo.button')}</button>`;
+  const button = (what, act) =>
+    html`<button type="button" class="btn tiny ghost" ?disabled=${busy[task.id] === 'undo'} @click=${() => act(task)}>${icon(what)}${t(`${what}.button`)}</button>`;
+  return html`${task.undos.length ? html`<span class="badge">${icon('undo')}${t('undo.done')}</span>${button('redo', redo)}` : nothing}
+    ${task.canUndo ? button('undo', undo) : nothing}`;
 }

@@ -1,7 +1,7 @@
 /** A server in words: how it is reached, how far its process may go, and what is missing before it can be used. */
 import { html, nothing } from 'lit';
 import { copyButton } from '../copying.js';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { icon, joined, time } from '../views/parts.js';
 
 export function stateBadges(server) {
@@ -17,7 +17,7 @@ export function whatIsMissing(server) {
   return html`<div class="notice ${server.unavailable ? 'error' : 'denied'} s-missing">
     ${icon(server.unavailable ? 'error' : 'denied')}
     <div class="grow stack">
-      <p><strong>${t(server.unavailable ? 'servers.cannot_run' : 'servers.not_let')}</strong> ${reason}</p>
+      <p><strong>${t(server.unavailable ? 'servers.cannot_run' : 'servers.not_let')}</strong> ${translated(reason)}</p>
       ${server.next.length ? html`<p>${t('servers.next')}</p>
         <ul class="s-commands">${server.next.map((command) => html`<li><code>${command}</code>${copyButton(() => command)}</li>`)}</ul>` : nothing}
     </div>

@@ -3,7 +3,7 @@ import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { api } from '../api.js';
 import { errorText } from '../dialog.js';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { icon, joined, time } from '../views/parts.js';
 
 const EFFECTS = ['read', 'write', 'exec', 'special'];
@@ -23,7 +23,7 @@ export function toolView(tool, context) {
   return html`<li class="card s-tool state-${tool.state}" data-tool=${tool.tool} data-state=${tool.state}>
     <div class="s-card-head"><h3 class="grow mono">${tool.tool}</h3><span class="badge ${TONES[tool.state] ?? ''}">${t(`servers.state.${tool.state}`)}</span></div>
     ${tool.state === 'changed' ? changedView(tool, context) : nothing}
-    ${tool.problem ? html`<p class="notice error">${icon('error')}<span>${tool.problem}</span></p>` : nothing}
+    ${tool.problem ? html`<p class="notice error">${icon('error')}<span>${translated(tool.problem)}</span></p>` : nothing}
     ${tool.description ? html`<p class="s-words"><span class="hint">${t('servers.own_words')}</span> <q>${tool.description}</q></p>` : nothing}
     ${hintsView(tool)}
     ${schemaView(tool)}

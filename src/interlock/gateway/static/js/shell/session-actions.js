@@ -18,7 +18,7 @@ export function sessionItems(session, rename) {
     session.archived
       ? { label: t('sessions.unarchive'), icon: 'unarchive', run: () => archive(session, false) }
       : { label: t('sessions.archive'), icon: 'archive', run: () => archive(session, true) },
-    { label: t('sessions.delete'), icon: 'trash', danger: true, run: () => erase(session) },
+    { label: t('sessions.delete'), icon: 'trash', danger: true, run: () => remove(session) },
   ];
 }
 
@@ -44,10 +44,10 @@ async function archive(session, archived) {
   }
 }
 
-async function erase(session) {
+async function remove(session) {
   const sure = await confirmed({
     title: t('delete.title', { title: titleOf(session) }),
-    text: html`<p>${t('delete.what')}</p><p>${t('delete.stays')}</p>`,
+    text: html`<p>${t('delete.what')}</p><p>${t('delete.stays', { id: session.id })}</p>`,
     confirm: t('sessions.delete'),
     danger: true,
   });

@@ -24,7 +24,7 @@ class Sidebar extends View {
     query: { state: true },
     matches: { state: true },
     renaming: { state: true },
-    showArchived: { state: true },
+    unfolded: { state: true },
   };
 
   #timer = 0;
@@ -34,7 +34,8 @@ class Sidebar extends View {
     this.query = '';
     this.matches = null;
     this.renaming = '';
-    this.showArchived = false;
+    /** Which folded lists are open. @type {Set<string>} */
+    this.unfolded = new Set();
   }
 
   connectedCallback() {
@@ -73,20 +74,27 @@ class Sidebar extends View {
 
   #all() {
     if (store.sessions === null) return html`<p class="side-empty" role="status">${t('common.loading')}</p>`;
-    const shown = store.sessions.filter((session) => !session.archived);
     const archived = store.sessions.filter((session) => session.archived);
+    const present = store.sessions.filter((session) => !session.archived);
+    const shown = present.filter(({ group }) => group !== 'commands');
     return html`${shown.length ? this.#list(shown) : html`<p class="side-empty">${t('sessions.none')}</p>`}
-    ${archived.length
-      ? html`<button
-            type="button"
-            class="archived-toggle"
-            aria-expanded=${this.showArchived}
-            @click=${() => (this.showArchived = !this.showArchived)}
-          >
-            ${icon('archive')}${t('sessions.archived', { n: archived.length })}${icon('chevron')}
-          </button>
-          ${this.showArchived ? this.#list(archived) : nothing}`
-      : nothing}`;
+    ${this.#folded('commands', 'terminal', present.filter(({ group }) => group === 'commands'))}
+    ${this.#folded('archived', 'archive', archived)}`;
+  }
+
+  #folded(name, image, sessions) {
+    if (!sessions.length) return nothing;
+    const isOpen = this.unfolded.has(name);
+    return html`<button type="button" class="fold-toggle" aria-expanded=${isOpen} @click=${() => this.#fold(name)}>
+        ${icon(image)}${t(`sessions.${name}`, { n: sessions.length })}${icon('chevron')}
+      </button>
+      ${isOpen ? this.#list(sessions) : nothing}`;
+  }
+
+  #fold(name) {
+    const open = new Set(this.unfolded);
+    if (!open.delete(name)) open.add(name);
+    this.unfolded = open;
   }
 
   #list(sessions) {

@@ -2,7 +2,7 @@
 import { html, nothing } from 'lit';
 import { api } from '../api.js';
 import { View } from '../base.js';
-import { formatDuration, formatMoment, formatNumber, t } from '../texts.js';
+import { formatDuration, formatMoment, formatNumber, t, translated } from '../texts.js';
 import { rowWords } from './event-words.js';
 import { hash, icon, layerName } from './parts.js';
 
@@ -67,11 +67,11 @@ class EventDetails extends View {
     if (!refusal) return nothing;
     const isDenied = Boolean(refusal.layer);
     return html`<div class="notice ${isDenied ? 'denied' : 'error'}">${icon(isDenied ? 'cross' : 'warn')}<div class="stack v-tight">
-      <p><strong>${refusal.error}</strong></p>
+      <p><strong>${translated(refusal.error)}</strong></p>
       <dl class="v-facts">
         <dt>${t('authority.code')}</dt><dd><code>${refusal.error_code}</code></dd>
         ${isDenied ? html`<dt>${t('authority.by')}</dt><dd>${layerName(refusal.layer)}</dd>` : nothing}
-        <dt>${t('explain.next')}</dt><dd>${refusal.next_action}</dd>
+        <dt>${t('explain.next')}</dt><dd>${translated(refusal.next_action)}</dd>
       </dl>
       ${isDenied ? html`<p><a href="#/authority/${encodeURIComponent(refusal.tool_name)}">${t('activity.see_authority')}</a></p>` : nothing}
     </div></div>`;
@@ -95,15 +95,15 @@ class EventDetails extends View {
     const known = event.hash ? event : this.hashes.get(id);
     return html`<details class="v-event" ?open=${n === 0}>
       <summary><code>${event.kind}</code> <span class="muted">#${event.seq}</span></summary>
-      ${event.payload === null
-        ? html`<p class="hint">${t('activity.erased')}</p>`
-        : html`<pre class="v-payload" tabindex="0" aria-label=${t('activity.payload')}>${JSON.stringify(event.payload, null, 2)}</pre>`}
+      ${event.is_erased ? html`<p class="hint">${t('activity.erased')}</p>` : nothing}
+      <pre class="v-payload" tabindex="0" aria-label=${t('activity.payload')}>${JSON.stringify(event.payload, null, 2)}</pre>
       <dl class="v-facts">
         <dt>${t('activity.id')}</dt><dd>${hash(id, { length: 32, label: t('activity.id') })}</dd>
         ${known ? html`
           <dt>${t('activity.hash')}</dt><dd>${hash(known.hash, { length: 24, label: t('activity.hash') })}</dd>
           <dt>${t('activity.prev_hash')}</dt><dd>${hash(known.prev_hash, { length: 24, label: t('activity.prev_hash') })}</dd>
-          <dt>${t('activity.payload_hash')}</dt><dd>${hash(known.payload_hash, { length: 24, label: t('activity.payload_hash') })}</dd>` : nothing}
+          ${known.content_hash ? html`<dt>${t('activity.content_hash')}</dt>
+            <dd>${hash(known.content_hash, { length: 24, label: t('activity.content_hash') })}</dd>` : nothing}` : nothing}
       </dl>
     </details>`;
   }

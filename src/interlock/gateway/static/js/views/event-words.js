@@ -1,5 +1,5 @@
 /** Events in words. Whatever a page of another version does not know is told by its kind and its fields. */
-import { formatDuration, formatNumber, hasText, t } from '../texts.js';
+import { formatDuration, formatNumber, hasText, t, translated } from '../texts.js';
 import { joined, layerName } from './parts.js';
 
 const LONG = 160;
@@ -16,6 +16,14 @@ export function argumentsLine(value) {
   return short(Object.entries(value).map(([name, each]) => `${name}=${short(each, 60)}`).join(' '));
 }
 
+/** The tool or the model that a circuit is about; events of older versions name neither. */
+const circuitOf = (p) => p.tool_name || p.model || t('event.circuit.unnamed');
+
+/** A refused call has no other event that tells its arguments. */
+function withArguments(words, { arguments: given }) {
+  return [words, argumentsLine(given)].filter(Boolean).join(' · ');
+}
+
 const WORDS = {
   'task.queued': (p) => [t('event.task'), t('event.task.by', { who: p.who })],
   'task.started': (p) => [t('event.attempt', { n: formatNumber(p.attempt) }), p.worker],
@@ -23,15 +31,19 @@ const WORDS = {
   'agent.started': (p) => [p.agent ? t('event.agent_named', { agent: p.agent }) : t('event.agent'), p.model],
   'turn.started': (p) => [t('event.turn', { n: formatNumber(p.turn) }), p.tool_choice === 'required' ? t('event.turn.required') : ''],
   'tool_call.started': (p) => [p.tool_name, argumentsLine(p.arguments)],
-  'tool_call.denied': (p) => [p.tool_name, t('event.denied', { code: p.error_code, layer: layerName(p.layer) })],
-  'tool_call.failed': (p) => [p.tool_name, `${p.error_code}: ${short(p.error ?? '')}`],
+  'tool_call.denied': (p) => [p.tool_name, withArguments(t('event.denied', { code: p.error_code, layer: layerName(p.layer) }), p)],
+  'tool_call.failed': (p) => [p.tool_name, withArguments(`${p.error_code}: ${short(translated(p.error ?? ''))}`, p)],
+  'tool_call.restored': (p) => [t('event.restored'), short((p.paths ?? []).join(', '))],
   'message.appended': (p) => [t(`event.message.${p.role}`), ''],
   'control.limit_reached': (p) => [t('event.limit', { limit: p.limit }), short(p.sentence ?? '')],
   'progress.stalled': (p) => [t('event.stalled', { tool: p.tool_name, n: p.times }), ''],
   'retry.scheduled': (p) => [t('event.retry', { n: formatNumber(p.attempt) }),
     t('event.retry.in', { time: formatDuration(p.delay_seconds * 1000), kind: p.error_class })],
   'retry.exhausted': (p) => [t('event.retry.exhausted', { n: p.attempts }), short(p.error ?? '')],
-  'circuit.opened': (p) => [t('event.circuit.opened'), t('event.circuit.why', { n: p.failures, kind: p.error_class })],
+  'circuit.opened': (p) => [t('event.circuit.opened', { what: circuitOf(p) }), t('event.circuit.why', { n: p.failures, kind: p.error_class })],
+  'circuit.half_open': (p) => [t('event.circuit.half_open', { what: circuitOf(p) }), ''],
+  'circuit.closed': (p) => [t('event.circuit.closed', { what: circuitOf(p) }), ''],
+  'model.tool_choice_refused': (p) => [t('event.tool_choice_refused', { model: p.model, choice: p.tool_choice }), short(p.error ?? '')],
   'context.compacted': (p) => [t('event.compacted'),
     t('event.compacted.by', { before: formatNumber(p.tokens_before), after: formatNumber(p.tokens_after) })],
   'session.created': (p) => [t('event.session.created'), `${p.mode} · ${p.opened_by}`],
@@ -46,7 +58,7 @@ const WORDS = {
   'run.started': (p) => [t('event.run', { workflow: p.workflow }), `${p.mode} · ${p.who}`],
   'run.paused': (p) => [t('event.run.paused'), short(p.reason || p.who)],
   'run.resumed': (p) => [t('event.run.resumed'), p.who],
-  'run.stopped': (p) => [t('event.run.stopped'), p.who],
+  'run.stopped': (p) => [t('event.run.stopped'), [p.who, translated(p.reason)].filter(Boolean).join(' · ')],
   'run.finished': (p) => [t(p.status === 'done' ? 'event.run.done' : 'event.run.failed'), short(p.reason || p.outcome)],
   'node.entered': (p) => [`${p.frame}${p.node}`, nodeLine(p)],
   'node.decided': (p) => [t('event.node.decided', { node: p.node }), short(`${p.outcome} ${p.summary}`)],
@@ -63,24 +75,24 @@ const WORDS = {
   'mcp.tool_classed': (p) => [t(p.modes.length ? 'event.mcp.classed' : 'event.mcp.unclassed', { tool: p.name }), [p.effect, p.modes.join(', '), p.who].filter(Boolean).join(' · ')],
   'settings.changed': (p) => [t('event.settings', { version: p.version, who: p.who }), settingsLine(p.changes)],
   'sandbox.probed': (p) => [t(p.holds ? 'event.sandbox.holds' : 'event.sandbox.fails', { backend: p.backend }), triesLine(p.rows)],
+  'tools.unavailable': (p) => [t('event.unavailable', { tools: short(p.tools.join(', ')) }), short(translated(p.reason))],
   'authority.compiled': (p) => [t('event.authority', { mode: p.mode }),
     p.allowed?.length ? t('event.authority.tools', { n: p.allowed.length, tools: short(p.allowed.join(', ')) }) : t('event.authority.none')],
   'auth.login': (p) => [t('event.login', { name: p.name }), p.who],
   'auth.login_refused': (p) => [t('event.login_refused'), p.reason],
   'auth.logout': (p) => [t('event.logout', { name: p.name }), p.who],
   'auth.token_added': (p) => [t('event.token_added', { name: p.name }), p.who],
-  'auth.token_revoked': (p) => [t('event.token_revoked', { name: p.name }), p.who],
+  'auth.token_revoked': (p) => [t('event.token_revoked', { name: p.name }),
+    [p.who, p.cancelled_tasks ? t('event.token_revoked.tasks', { n: p.cancelled_tasks }) : ''].filter(Boolean).join(' · ')],
   'auth.code_issued': (p) => [t('event.code_issued'), p.who],
   'log.checkpoint': (p) => [t('event.checkpoint'), t('event.checkpoint.heads', { n: p.heads?.length ?? 0 })],
 };
 
 /** @returns {[string, string]} what it is, and more about it */
 export function wordsOf(event) {
-  const payload = event.payload;
-  if (payload === null || payload === undefined) return [kindName(event.kind), t('event.erased')];
   const words = WORDS[event.kind];
-  if (words) return words(payload);
-  return [kindName(event.kind), argumentsLine(payload)];
+  const [title, more] = words ? words(event.payload) : [kindName(event.kind), argumentsLine(event.payload)];
+  return event.is_erased ? [title, t('event.erased')] : [title, more];
 }
 
 export function kindName(kind) {
@@ -96,9 +108,9 @@ export function rowWords(row) {
   const denied = row.events.length > 1 && find('tool_call.denied');
   if (denied) return [title, t('event.denied', { code: denied.error_code, layer: layerName(denied.layer) })];
   const failed = row.events.length > 1 && (find('tool_call.failed') ?? find('agent.failed'));
-  if (failed) return [title, short(`${failed.error_code ?? failed.error_class}: ${failed.error ?? ''} ${more}`)];
-  const ended = find('task.finished');
-  if (ended?.reason) return [title, short(ended.reason)];
+  if (failed) return [title, short(`${failed.error_code ?? failed.error_class}: ${translated(failed.error) ?? ''} ${more}`)];
+  const ended = find('task.finished') ?? find('task.cancelled');
+  if (ended?.reason) return [title, short(translated(ended.reason))];
   return [title, more];
 }
 

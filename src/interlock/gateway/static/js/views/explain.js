@@ -3,7 +3,7 @@ import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { api } from '../api.js';
 import { View } from '../base.js';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { hash, icon, layerName, problem } from './parts.js';
 import { LAYERS, likelyArguments, modesOf } from './policy-words.js';
 
@@ -122,13 +122,13 @@ class Explain extends View {
     const key = allowed ? (alone ? 'explain.yes_alone' : 'explain.yes') : kind === 'policy' ? 'explain.no' : 'explain.wrong';
     return html`<div class="v-verdict ${allowed ? 'is-yes' : 'is-no'}">
         <p class="v-verdict-head">${icon(allowed ? 'check' : 'cross')}<strong>${t(key, { tool, mode })}</strong></p>
-        ${allowed ? nothing : html`<p>${this.answer.message}</p>`}
+        ${allowed ? nothing : html`<p>${translated(this.answer.message)}</p>`}
       </div>
       <dl class="v-facts">
         ${allowed ? nothing : html`
           <dt>${t('authority.by')}</dt><dd>${layerName(this.answer.layer, this.answer.decided_by)}</dd>
           <dt>${t('authority.code')}</dt><dd><code>${this.answer.error_code}</code> <span class="muted">${kind}</span></dd>
-          <dt>${t('explain.next')}</dt><dd>${this.answer.next_action}</dd>`}
+          <dt>${t('explain.next')}</dt><dd>${translated(this.answer.next_action)}</dd>`}
         <dt>${t('explain.digest')}</dt><dd>${hash(this.answer.authority_digest, { length: 16, label: t('explain.digest') })}</dd>
       </dl>
       ${this.#layers()}`;

@@ -1,9 +1,9 @@
 /** The tools × modes matrix: a grid of buttons, each with who decided and why. */
 import { html, nothing } from 'lit';
 import { View } from '../base.js';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { hash, icon, layerName } from './parts.js';
-import { byGroup, heldIn, modesOf } from './policy-words.js';
+import { byGroup, heldIn, limitWords, modesOf } from './policy-words.js';
 
 const EDGE = 8;
 
@@ -108,6 +108,7 @@ class Matrix extends View {
         </table>
       </div>
       <p class="hint" id="matrix-keys">${t('authority.keys')}</p>
+      <p class="hint">${t('authority.limits', limitWords(this.matrix.limits))}</p>
       ${this.#legend(modes)}
       ${this.shown ? this.#tip() : nothing}`;
   }
@@ -130,7 +131,7 @@ class Matrix extends View {
       <th scope="row">
         <code>${tool.name}</code>
         <span class="v-effect is-${tool.effect}">${t(`v.effect.${tool.effect}`)}</span>
-        ${tool.description ? html`<span class="v-about" title=${tool.description}>${tool.description}</span>` : nothing}
+        ${tool.description ? html`<span class="v-about" title=${translated(tool.description)}>${translated(tool.description)}</span>` : nothing}
       </th>
       ${modes.map((mode, column) => this.#cell(tool, mode, row, column))}
     </tr>`;
@@ -176,7 +177,7 @@ class Matrix extends View {
         <strong>${sentence(held, open, tool, mode)}</strong></p>
       ${open ? nothing : html`<p>${icon('lock')} ${t('authority.tip_closed', { mode })}</p>`}
       ${held.allowed ? nothing : html`
-        <p>${held.message}</p>
+        <p>${translated(held.message)}</p>
         <dl class="v-facts">
           <dt>${t('authority.by')}</dt><dd>${layerName(held.layer, held.decided_by)}</dd>
           <dt>${t('authority.code')}</dt><dd><code>${held.error_code}</code></dd>

@@ -39,7 +39,10 @@ export function empty(title, text, action = nothing) {
 
 /** "a, b and c" in the language of the page. @param {string[]} words */
 export function joined(words, type = 'conjunction') {
-  return new Intl.ListFormat(language() === 'zh' ? 'zh-CN' : 'en-GB', { type }).format(words);
+  if (language() !== 'zh') return new Intl.ListFormat('en-GB', { type }).format(words);
+  const text = new Intl.ListFormat('zh-CN', { type }).format(words);
+  // Between Chinese and Latin letters there is a space.
+  return text.replace(/(\w)(和|或)/g, '$1 $2').replace(/(和|或)(\w)/g, '$1 $2');
 }
 
 export function layerName(layer, decidedBy) {

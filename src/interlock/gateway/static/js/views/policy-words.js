@@ -1,4 +1,5 @@
 /** What the matrix says, and how two of them differ. */
+import { formatBytes, formatNumber } from '../texts.js';
 
 export const MODES = ['chat_safe', 'chat', 'plan', 'coding'];
 /** Who can say no, in the order in which they are asked. */
@@ -48,6 +49,16 @@ export function byGroup(tools) {
     list.sort((a, b) => place(EFFECTS, a.effect) - place(EFFECTS, b.effect) || a.name.localeCompare(b.name));
   }
   return [...groups].sort(([a], [b]) => place(GROUPS, a) - place(GROUPS, b));
+}
+
+/** How much a call may read, write and show, as values of a text. */
+export function limitWords(limits = {}) {
+  return {
+    read: formatBytes(limits.max_read_bytes),
+    write: formatBytes(limits.max_write_bytes),
+    lines: formatNumber(limits.max_output_lines),
+    page: formatBytes(limits.max_output_bytes),
+  };
 }
 
 /** What holds in a cell; for a closed mode, what would hold if it were opened. */

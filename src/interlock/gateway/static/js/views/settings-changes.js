@@ -1,6 +1,6 @@
 /** "What this changes": the fields that differ, and the cells of the matrix that turn. */
 import { html, nothing } from 'lit';
-import { t } from '../texts.js';
+import { t, translated } from '../texts.js';
 import { icon, joined, problem } from './parts.js';
 import { differences } from './policy-words.js';
 import { amount } from './settings-fields.js';
@@ -23,6 +23,7 @@ export function renderChanges({ list, wrong, before, after, fault }) {
 function said(type, value) {
   if (type === 'switch') return t(value ? 'settings.on' : 'settings.off');
   if (type === 'tools') return value?.length ? joined(value) : t('settings.none');
+  if (type === 'servers') return value ? joined(value) || t('settings.none') : t('settings.unset');
   if (value === null) return t('settings.no_limit');
   return type === 'ports' ? value.join(', ') : amount(type, value);
 }
@@ -49,7 +50,7 @@ function side(turned, which, sign) {
       ${[...groups].map(([words, items]) => html`<li>
         <span>${words}</span>
         <ul class="v-turned-tools">${items.map((item) => html`<li><a href="#/authority/${item.tool}"
-          title=${item[which].message}><code>${item.tool}</code></a></li>`)}</ul>
+          title=${translated(item[which].message)}><code>${item.tool}</code></a></li>`)}</ul>
       </li>`)}
     </ul>`;
 }

@@ -3,23 +3,27 @@ import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { formatBytes, formatNumber, t } from '../texts.js';
 import { icon, joined } from './parts.js';
+import { limitWords } from './policy-words.js';
 import { ceilingAt, parsed, shown, valueAt } from './settings-form.js';
 
 /**
  * @param {import('./settings-form.js').Field & {id: string}} field
- * @param {{raw: any, stored: any, wrong?: string, tools: any[], set: (value: any) => void}} state
+ * @param {{raw: any, stored: any, wrong?: string, tools: any[], servers: string[], limits: any, set: (value: any) => void}} state
  */
 export function renderField(field, state) {
-  const draw = { switch: toggle, tools: tools }[field.type] ?? line;
+  const draw = { switch: toggle, tools, servers }[field.type] ?? line;
   const limit = ceilingAt(state.stored.ceiling, field.path);
   const isTouched = state.raw !== shown(field.type, valueAt(state.stored.settings, field.path));
   return draw(field, { ...state, limit, isTouched, initial: valueAt(state.stored.defaults, field.path) });
 }
 
-const label = (field) => t(`settings.f.${field.path}`);
-const hint = (field) => t(`settings.f.${field.path}.hint`);
+/** As the server takes it. */
+const SERVER_ID = /^[a-z0-9-]{1,20}$/;
 
-function toggle(field, { raw, initial, limit, isTouched, wrong, set }) {
+const label = (field) => t(`settings.f.${field.path}`);
+const hint = (field, limits) => t(`settings.f.${field.path}.hint`, limitWords(limits));
+
+function toggle(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
   return html`<div class="v-field">
     <label class="v-toggle">
       <input type="checkbox" id=${field.id} .checked=${live(raw)} aria-describedby="${field.id}-hint"
@@ -28,14 +32,14 @@ function toggle(field, { raw, initial, limit, isTouched, wrong, set }) {
       <span class="badge">${t('settings.default', { value: t(initial ? 'settings.on' : 'settings.off') })}</span>
     </label>
     <div id="${field.id}-hint" class="v-under">
-      <p class="hint">${hint(field)}</p>
+      <p class="hint">${hint(field, limits)}</p>
       ${limit === false ? ceiling(t(raw ? 'settings.ceiling.off_but_on' : 'settings.ceiling.off'), raw && isTouched) : nothing}
       ${mistake(wrong)}
     </div>
   </div>`;
 }
 
-function line(field, { raw, initial, limit, isTouched, wrong, set }) {
+function line(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
   const { value } = parsed(field.type, raw);
   const more = value === undefined ? '' : inWords(field.type, value);
   return html`<div class="v-field">
@@ -51,14 +55,14 @@ function line(field, { raw, initial, limit, isTouched, wrong, set }) {
       <output for=${field.id} class="v-words">${more}</output>
     </div>
     <div id="${field.id}-hint" class="v-under">
-      <p class="hint">${hint(field)} ${raw.trim() ? '' : t('settings.empty')}</p>
+      <p class="hint">${hint(field, limits)} ${raw.trim() ? '' : t('settings.empty')}</p>
       ${limitNote(field.type, raw.trim() ? value : initial, limit, isTouched)}
       ${mistake(wrong)}
     </div>
   </div>`;
 }
 
-function tools(field, { raw, limit, wrong, tools: known, set }) {
+function tools(field, { raw, limit, limits, wrong, tools: known, set }) {
   const locked = new Set(limit ?? []);
   const names = [...new Set([...known.map((tool) => tool.name), ...raw, ...locked])].sort();
   const turn = (name) => set(raw.includes(name) ? raw.filter((other) => other !== name) : [...raw, name].sort());
@@ -67,7 +71,7 @@ function tools(field, { raw, limit, wrong, tools: known, set }) {
       <span class="v-label" id="${field.id}-label">${label(field)}</span>
       <span class="badge">${t('settings.default', { value: t('settings.none') })}</span>
     </div>
-    <p class="hint" id="${field.id}-hint">${hint(field)}</p>
+    <p class="hint" id="${field.id}-hint">${hint(field, limits)}</p>
     <div class="v-chips">
       ${names.map((name, n) => locked.has(name)
         ? html`<span class="chip v-locked" title=${t('settings.locked')}>${icon('lock')}<code>${name}</code>
@@ -77,6 +81,50 @@ function tools(field, { raw, limit, wrong, tools: known, set }) {
             >${raw.includes(name) ? icon('cross') : nothing}<code>${name}</code></button>`)}
     </div>
     ${locked.size ? ceiling(t('settings.ceiling.denied', { tools: joined([...locked].sort()) })) : nothing}
+    ${mistake(wrong)}
+  </div>`;
+}
+
+/** A list of names: those of the servers that are configured are offered, any other can be written. */
+function servers(field, { raw, limit, wrong, servers: known, limits, set }) {
+  const listed = raw ?? [];
+  const names = [...new Set([...known, ...listed])].sort();
+  const turn = (name) => set(listed.includes(name) ? listed.filter((other) => other !== name) : [...listed, name].sort());
+  const add = (input) => {
+    const name = input.value.trim();
+    input.setCustomValidity(!name || SERVER_ID.test(name) ? '' : t('settings.servers.wrong'));
+    if (!input.reportValidity() || !name) return;
+    input.value = '';
+    if (!listed.includes(name)) set([...listed, name].sort());
+  };
+  const enter = (event) => {
+    if (event.key !== 'Enter') return;
+    // It adds the name, and does not save.
+    event.preventDefault();
+    add(event.target);
+  };
+  const beyond = limit !== null && listed.some((name) => !limit.includes(name));
+  return html`<div class="v-field" role="group" aria-labelledby="${field.id}-label" aria-describedby="${field.id}-hint">
+    <div class="v-line">
+      <span class="v-label" id="${field.id}-label">${label(field)}</span>
+      <span class="badge">${t('settings.default', { value: t('settings.unset') })}</span>
+    </div>
+    <p class="hint" id="${field.id}-hint">${hint(field, limits)}</p>
+    <div class="v-chips">
+      ${names.map((name) => html`<button type="button" class="chip v-admit" aria-pressed=${listed.includes(name) ? 'true' : 'false'}
+        @click=${() => turn(name)}>${listed.includes(name) ? icon('check') : nothing}<code>${name}</code></button>`)}
+    </div>
+    <div class="v-input">
+      <input type="text" id=${field.id} autocomplete="off" spellcheck="false" aria-label=${t('settings.servers.name')}
+        aria-describedby="${field.id}-hint" placeholder=${t('settings.servers.name')} @keydown=${enter}
+        @input=${(event) => event.target.setCustomValidity('')} />
+      <button type="button" class="btn" @click=${(event) => add(event.target.previousElementSibling)}>${t('settings.servers.add')}</button>
+      ${raw ? html`<button type="button" class="btn ghost" @click=${() => set(null)}>${t('settings.servers.unset')}</button>` : nothing}
+    </div>
+    <p class="v-under" role="status">${listed.length ? nothing : t(raw ? 'settings.servers.empty' : limit === null ? 'settings.servers.none_set' : 'settings.servers.not_set')}</p>
+    ${limit === null ? nothing : ceiling(limit.length
+      ? t(beyond ? 'settings.ceiling.servers_beyond' : 'settings.ceiling.servers', { servers: joined([...limit].sort()) })
+      : t('settings.ceiling.no_servers'), beyond)}
     ${mistake(wrong)}
   </div>`;
 }

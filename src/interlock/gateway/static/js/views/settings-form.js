@@ -1,6 +1,6 @@
 /** The fields of Settings → Tools: what stands in them, what it means, and the patch that stores it. */
 
-/** @typedef {{path: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'}} Field */
+/** @typedef {{path: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'|'servers', within?: string}} Field */
 
 const field = (path, type) => ({ path: `tools.${path}`, type, id: `setting-${path.replaceAll(/[._]/g, '-')}` });
 
@@ -14,7 +14,11 @@ export const GROUPS = [
   { id: 'shell', fields: [field('shell.enabled', 'switch'), field('shell.network', 'switch'), field('shell.ports', 'ports')] },
   { id: 'memory', fields: [field('memory.enabled', 'switch')] },
   { id: 'image', fields: [field('image.enabled', 'switch'), field('image.max_bytes', 'bytes')] },
-  { id: 'mcp', fields: [field('mcp.enabled', 'switch')] },
+  {
+    id: 'mcp',
+    // The list means something only where the switch is on.
+    fields: [field('mcp.enabled', 'switch'), { ...field('mcp.allowed_servers', 'servers'), within: 'tools.mcp.enabled' }],
+  },
   { id: 'calls', fields: [field('max_timeout_seconds', 'seconds'), field('denied_tools', 'tools')] },
 ];
 /** @type {Field[]} */
@@ -33,6 +37,8 @@ export function ceilingAt(ceiling, path) {
 export function shown(type, value) {
   if (type === 'switch') return Boolean(value);
   if (type === 'tools') return [...(value ?? [])].sort();
+  // A list that was never set is not an empty one.
+  if (type === 'servers') return value ? [...value].sort() : null;
   if (type === 'ports') return (value ?? []).join(', ');
   return value === null || value === undefined ? '' : String(value);
 }
@@ -49,6 +55,7 @@ const UNITS = { '': 1, b: 1, k: 1024, kb: 1024, kib: 1024, m: 1024 ** 2, mb: 102
  */
 export function parsed(type, raw) {
   if (type === 'switch' || type === 'tools') return { value: raw };
+  if (type === 'servers') return raw ? { value: raw } : { empty: true };
   const text = raw.trim();
   if (!text) return { empty: true };
   if (type === 'bytes') {

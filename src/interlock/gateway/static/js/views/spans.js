@@ -9,7 +9,7 @@
  * @property {[number, number]|null} core  the part of a turn in which the model worked
  * @property {boolean} isPoint @property {boolean} isOpen  nothing has ended it yet
  * @property {''|'ok'|'denied'|'failed'|'limit'|'waiting'|'expired'|'unknown'} state
- * @property {{input: number, output: number}|null} tokens @property {number|null} cost
+ * @property {{input: number, output: number}|null} tokens @property {Cost|null} cost
  * @property {number} level @property {Row[]} children
  */
 
@@ -44,6 +44,21 @@ export function categoryOf(kind) {
   return CATEGORY[kind] ?? BY_FAMILY[kind.split('.')[0]] ?? 'other';
 }
 
+/**
+ * What is known of a cost, and whether that is all of it.
+ * @typedef {{known: number, isWhole: boolean}} Cost
+ * @param {{cost: number|null, cost_at_least: number}} counted a node of `events.tree`, or a day of `stats.get`
+ * @returns {Cost}
+ */
+export function costOf(counted) {
+  return { known: counted.cost_at_least, isWhole: counted.cost !== null };
+}
+
+/** @param {Cost[]} costs @returns {Cost} */
+export function sumOfCosts(costs) {
+  return { known: costs.reduce((sum, { known }) => sum + known, 0), isWhole: costs.every(({ isWhole }) => isWhole) };
+}
+
 /** @param {object[]} roots of `events.tree` @param {boolean} isRunning @param {number} now @returns {Row[]} */
 export function rowsOf(roots, isRunning, now) {
   return roots.map((node) => row(node, 0, { isRunning, now }));
@@ -59,7 +74,7 @@ function row(node, level, state) {
     core: null,
     isPoint: !(node.kind in ENDS),
     tokens: node.tokens ?? null,
-    cost: node.cost ?? null,
+    cost: node.tokens ? costOf(node) : null,
     level,
   };
   const ended = own.findLast((event) => ENDS[node.kind]?.includes(event.kind) && event.kind !== 'task.waiting');

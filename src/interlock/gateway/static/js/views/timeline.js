@@ -127,7 +127,7 @@ class Timeline extends View {
 
   #tree(shown) {
     const scale = scaleOf(flat(this.rows));
-    const hasCost = shown.some(({ row }) => row.cost !== null);
+    const hasCost = shown.some(({ row }) => row.cost);
     return html`<div class="v-timeline ${hasCost ? 'has-cost' : ''}" role="treegrid" aria-label=${t('activity.timeline')}
       @keydown=${(event) => this.#key(event, shown)}>
       <div role="row" class="v-row v-row-head">
@@ -165,7 +165,7 @@ class Timeline extends View {
       <span role="gridcell" class="v-bar">${bar(row, scale)}</span>
       <span role="gridcell" class="v-number">${row.duration === null ? nothing : formatDuration(row.duration)}</span>
       <span role="gridcell" class="v-number">${row.tokens ? tokens(row.tokens) : nothing}</span>
-      ${hasCost ? html`<span role="gridcell" class="v-number">${row.cost === null ? nothing : cost(row.cost)}</span>` : nothing}
+      ${hasCost ? html`<span role="gridcell" class="v-number">${row.cost ? cost(row.cost) : nothing}</span>` : nothing}
     </div>`;
   }
 }
@@ -175,8 +175,11 @@ function tokens({ input, output }) {
     class="v-plus"> + </span>${formatNumber(output)}</span>`;
 }
 
-export function cost(value) {
-  return value.toLocaleString(language() === 'zh' ? 'zh-CN' : 'en', { maximumSignificantDigits: 3 });
+/** A price that is not known is not 0. @param {import('./spans.js').Cost} cost */
+export function cost({ known, isWhole }) {
+  const amount = known.toLocaleString(language() === 'zh' ? 'zh-CN' : 'en', { maximumSignificantDigits: 3 });
+  if (isWhole) return amount;
+  return known ? t('activity.cost_at_least', { cost: amount }) : t('activity.cost_unknown');
 }
 
 function axis({ ticks, cuts }) {

@@ -1,0 +1,46 @@
+"""What makes a directory a git repository though it has no `.git`, and what git accepts as a `HEAD`.
+
+git takes a directory for a (bare) repository that has a valid `HEAD` beside `objects` and `refs`, or beside
+a `commondir` that names where those are. It then runs what the `config` and `hooks` there say, for anybody
+who types `git status` in it or below it.
+"""
+
+import os
+import re
+from collections.abc import Collection
+
+# In the order in which a new one is moved aside: without a `HEAD`, the others do not count.
+PARTS = ("HEAD", "commondir", "refs", "objects")
+# By these a repository names programs, or other places that do.
+CONTROLS = ("config", "config.worktree", "commondir", "hooks")
+
+_MAX_HEAD_BYTES = 256
+_HEAD = re.compile(rb"ref:\s*refs/|(?:[0-9a-f]{40}|[0-9a-f]{64})(?:\s|$)")
+
+
+def parts_in(directory: str) -> frozenset[str]:
+    return frozenset(name for name in PARTS if os.path.lexists(f"{directory}/{name}"))
+
+
+def is_repository(parts: Collection[str]) -> bool:
+    return "HEAD" in parts and ("commondir" in parts or ("objects" in parts and "refs" in parts))
+
+
+def is_head(directory: int, name: str) -> bool:
+    """Whether git would accept it: a link to a ref, or a file that names a ref or a commit."""
+    try:
+        return os.readlink(name, dir_fd=directory).startswith("refs/")
+    except OSError:
+        pass
+    try:
+        descriptor = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
+        )
+    except OSError:
+        return False
+    try:
+        return _HEAD.match(os.read(descriptor, _MAX_HEAD_BYTES)) is not None
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

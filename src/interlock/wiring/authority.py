@@ -1,0 +1,189 @@
+"""Compiles the Authority that holds now, and keeps every call to it until its intent is written.
+
+A turn looks at the store once. A change that comes after that look is found by the statement that writes a
+call's intent, which carries the `Condition` below; only then is the store looked at again.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from interlock.config.modes import ToolMode, looser_than, stricter
+from interlock.events.ledger import Condition
+from interlock.gates.authority import Authority, AuthorityCache
+from interlock.gates.policy import NO_RESTRICTION, ToolPolicy, merge_tool_policies
+from interlock.gates.runner import CallContext
+from interlock.gates.situation import NO_SWITCHING, Situation, Switching
+from interlock.infra.errors import ConditionChanged
+from interlock.infra.records import dataclass
+from interlock.session.settings_store import SettingsStore, SettingsVersion
+from interlock.store.database import Database
+from interlock.tools.mcp.desk import McpDesk
+from interlock.tools.registry import ToolRegistry
+from interlock.wiring.foreign import allowed_servers
+
+CANCELLED = "cancelled"
+
+# A task that has begun has a mode of its own, which a switch of the session's mode can only make stricter.
+_PRESENT_MODE = f"""
+coalesce(
+    (SELECT CASE WHEN cancel_requested_us IS NULL THEN mode ELSE '{CANCELLED}' END
+        FROM tasks WHERE {{task}}),
+    (SELECT mode FROM sessions WHERE id = ?))
+"""  # noqa: S608 - a constant
+_SETTINGS_VERSION = "coalesce((SELECT max(version) FROM settings_versions), 0)"
+_MCP_VERSION = "coalesce((SELECT max(version) FROM mcp_changes), 0)"
+
+# What an Authority follows from, apart from its situation. Before every turn it is looked at, so in one
+# statement. A session has one running task at most.
+LOOK = f"""
+SELECT {_PRESENT_MODE.format(task="session_id = ? AND status = 'running'")}, {_MCP_VERSION},
+    s.version, s.document
+FROM (SELECT max(version) AS newest FROM settings_versions) AS n
+LEFT JOIN settings_versions s ON s.version = n.newest
+"""  # noqa: S608
+UNCHANGED = f"""
+{_PRESENT_MODE.format(task="id = ?")} IN ({", ".join("?" for _ in ToolMode)})
+AND {_SETTINGS_VERSION} = ? AND {_MCP_VERSION} = ?
+"""
+
+MAX_COMPILED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look found. `mode` is None where no session was asked for."""
+
+    mode: str | None
+    stored: SettingsVersion
+    mcp_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """It keeps the policies that it is known by alive, so that no other can take their place."""
+
+    stored: SettingsVersion
+    registry_version: int
+    agent: ToolPolicy
+    node: ToolPolicy
+    authority: Authority
+
+
+class AuthoritySource:
+    def __init__(
+        self,
+        database: Database,
+        stored_settings: SettingsStore,
+        mcp: McpDesk,
+        registry: ToolRegistry,
+        cache: AuthorityCache,
+        situation: Situation,
+    ) -> None:
+        self._database = database
+        self._stored_settings = stored_settings
+        self._mcp = mcp
+        self._registry = registry
+        self._cache = cache
+        self._situation = situation
+        # The newest that this process knows; its registry has the tools of `mcp_version`.
+        self._newest: _Look | None = None
+        # The Authorities of before, each with what it was compiled from: a turn mostly has the last one's.
+        self._compiled: dict[tuple[Any, ...], _Compiled] = {}
+
+    async def __call__(
+        self,
+        mode: ToolMode,
+        *,
+        session_id: str = "",
+        agent: ToolPolicy = NO_RESTRICTION,
+        node: ToolPolicy = NO_RESTRICTION,
+        open_modes: frozenset[ToolMode] | None = None,
+        someone_can_answer: bool = True,
+        offered: frozenset[str] = frozenset(),
+        switching: Switching = NO_SWITCHING,
+    ) -> Authority:
+        """What may be done in that mode now, under the newest stored settings.
+
+        With a `session_id`, in the stricter of that mode and the one of the session's running task.
+        `offered` is what the task brings along that not every task has; `switching` is how its person can
+        switch the mode.
+        """
+        look = await self._look(session_id, session_id)
+        mode = _tightened(mode, look)
+        stored, version = look.stored, self._registry.version
+        asked = (mode, id(agent), id(node), open_modes, someone_can_answer, offered, switching)
+        known = self._compiled.get(asked)
+        if known is not None and known.stored is stored and known.registry_version == version:
+            return known.authority
+        here = self._situation.capabilities.offering(offered)
+        if not someone_can_answer:
+            here = here.without("person", "nobody is there to answer")
+        situation = replace(
+            self._situation,
+            mode=mode,
+            open_modes=self._situation.open_modes if open_modes is None else open_modes,
+            settings=stored.settings.tools,
+            agent=agent,
+            node=node,
+            capabilities=here,
+            switching=switching,
+        )
+        authority = self._cache.get(situation)
+        if len(self._compiled) >= MAX_COMPILED:
+            self._compiled.clear()
+        self._compiled[asked] = _Compiled(stored, version, agent, node, authority)
+        return authority
+
+    def condition(self, authority: Authority, context: CallContext) -> Condition:
+        newest = self._newest
+        if newest is None or not _is_same(authority.situation.settings, newest.stored.settings.tools):
+            raise ConditionChanged("the stored settings were changed since the turn began")
+        followed = authority.mode if context.follows_session else ToolMode.chat_safe
+        # One that is as strict may have other tools: then the call is judged in both.
+        modes = [mode.value for mode in (followed, *looser_than(followed))]
+        # As many parameters for every mode, so that the calls of all sessions share a statement.
+        modes += [modes[0]] * (len(ToolMode) - len(modes))
+        present = (_task_of(context), context.session_id, *modes)
+        return Condition(UNCHANGED, (*present, newest.stored.version, newest.mcp_version))
+
+    async def narrowed(self, authority: Authority, context: CallContext) -> Authority | None:
+        at_work_in = context.session_id if _task_of(context) else ""
+        look = await self._look(at_work_in, context.session_id if context.follows_session else "")
+        if look.mode == CANCELLED:
+            return None
+        before = authority.situation
+        situation = replace(
+            before,
+            mode=_tightened(authority.mode, look),
+            settings=look.stored.settings.tools,
+            # Where the change loosened something, the turn does not profit from it.
+            node=merge_tool_policies(before.node, authority.policy),
+        )
+        return self._cache.get(situation)
+
+    async def _look(self, at_work_in: str, session_id: str) -> _Look:
+        """The mode is that of the task that runs in the one session, else that of the other one."""
+        rows = await self._database.glance(LOOK, (at_work_in, session_id))
+        mode, mcp_version, *settings = rows[0]
+        stored = self._stored_settings.of([tuple(settings)] if settings[0] is not None else [])
+        servers = allowed_servers(self._situation, stored.settings.tools)
+        await self._mcp.refresh(servers, newest=mcp_version)
+        self._newest = look = _Look(mode, stored, mcp_version)
+        return look
+
+
+def _task_of(context: CallContext) -> str:
+    """What was handed over belongs to the task it was handed over by: `t_1.2` to `t_1`."""
+    return (context.scope.task or "").partition(".")[0]
+
+
+def _is_same(policy: ToolPolicy, other: ToolPolicy) -> bool:
+    """Mostly one object; equal ones where settings were changed and changed back."""
+    return policy is other or policy == other
+
+
+def _tightened(mode: ToolMode, look: _Look) -> ToolMode:
+    if look.mode is None or look.mode == CANCELLED:
+        return mode
+    present = ToolMode(look.mode) if look.mode in ToolMode.__members__ else ToolMode.chat_safe
+    return stricter(mode, present)

@@ -1,0 +1,421 @@
+"""On a full disk people can still cancel, delete, revoke and erase; nothing else is written until there is
+space again, by any process that shares the store."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Iterable, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from interlock.events.catalog import SessionRenamed, ToolCallStarted
+from interlock.events.feed import whole_stream
+from interlock.events.retention import Retention
+from interlock.events.verify import verify
+from interlock.gateway.auth import Credentials
+from interlock.infra.errors import StoreFull
+from interlock.memory.index import MemoryIndex
+from interlock.memory.notes import NoteFolder
+from interlock.store.database import StoreConfig, open_database
+from interlock.store.reserve import RESERVE_BYTES
+from tests.conftest import Store, open_store
+from tests.doubles.telegram_server import TelegramServer
+from tests.e2e.agent.place import Place
+from tests.faults.disks import Disk, mounting, small_disk
+from tests.integration.gateway.house import Refused, opened_house
+from tests.integration.telegram.street import ADA, opened_street, script
+from tests.integration.worker.shop import Handler, Shop, until
+
+pytestmark = mounting
+
+MANY = 15  # messages may wait in one session
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "state", size="16m", inodes=2000) as made:
+        yield made
+
+
+@pytest.fixture
+def store(disk: Disk, sqlite_template: Path) -> Iterator[Store]:
+    opened = open_store(config_at(disk, sqlite_template))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def no_blocks_ahead(monkeypatch) -> None:
+    """As where the disk had no space for them: what is committed needs new ones."""
+    monkeypatch.setattr("interlock.store.reserve.WAL_BYTES", 0)
+
+
+def config_at(disk: Disk, template: Path) -> StoreConfig:
+    path = disk.path / "interlock.db"
+    if not path.exists():
+        shutil.copy(template, path)
+    return StoreConfig(f"sqlite:///{path}", busy_timeout_seconds=5)
+
+
+def reserve_of(disk: Disk) -> os.stat_result:
+    return (disk.path / "interlock.db.reserve").stat()
+
+
+def is_whole(disk: Disk) -> bool:
+    found = reserve_of(disk)
+    return found.st_size == RESERVE_BYTES and found.st_blocks * 512 >= RESERVE_BYTES
+
+
+def _renamed(number: int = 0) -> SessionRenamed:
+    return SessionRenamed(who="test", title=f"{number} " + "x" * 2000)
+
+
+async def fill(disk: Disk, store: Store, session_id: str) -> None:
+    """Until an ordinary write finds no space."""
+    disk.fill()
+    with pytest.raises(StoreFull):
+        for number in range(10_000):
+            await store.log.append(session_id, _renamed(number))
+
+
+async def cancel_all(disk: Disk, cancelling: Iterable[Awaitable[object]]) -> None:
+    """As soon as the reserve is released, something else on the disk takes a part of it.
+
+    The write that failed may have left space in the write-ahead file, which is used first.
+    """
+    is_released = False
+    for cancel in cancelling:
+        await cancel
+        if not is_released and not is_whole(disk):
+            is_released = True
+            disk.fill(leaving=RESERVE_BYTES // 2)
+    assert is_released, "there was space for all of it"
+
+
+async def written(store: Store, session_id: str) -> bool:
+    try:
+        await store.log.append(session_id, _renamed())
+    except StoreFull:
+        return False
+    return True
+
+
+def assert_sound(store: Store) -> None:
+    with store.database.reading() as connection:
+        assert verify(connection).ok
+
+
+# -- what is allowed --
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_on_a_full_disk_people_cancel_delete_revoke_and_erase(disk, store):
+    shop, credentials = Shop(store), Credentials(store.database, store.log, Shop(store).redactor)
+    session, other, old = await shop.session(), await shop.session(), await shop.session()
+    tasks = [await shop.put(session) for _ in range(MANY)]
+    await shop.put(other)
+    for number in range(50):
+        await store.log.append(old, _renamed(number))
+    token = await credentials.add_token("script", who="test")
+    await fill(disk, store, other)
+    assert is_whole(disk), "an ordinary write has released it"
+
+    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    assert shop.ends(session) == [(task.id, "cancelled") for task in tasks]
+    revoked = await credentials.revoke("script", shop.runs, who="ada")
+    assert (revoked.credential.id, revoked.ended.tasks) == (token.id, 0)
+    await shop.tasks.delete_session(other, who="ada")
+    assert [status for _, status in shop.ends(other)] == ["cancelled"]
+    swept = await Retention(store.log, store.database, 1, lambda: 2 * 10**15).sweep()
+    assert swept.events >= 50
+
+    with pytest.raises(StoreFull, match="cancelling and deleting still work"):
+        await shop.put(session)
+    disk.free()
+    await until(lambda: written(store, session))
+    assert is_whole(disk)
+    assert_sound(store)
+
+
+async def test_a_program_that_keeps_writing_does_not_get_the_space(disk, store):
+    """What is committed is written to blocks that the write-ahead file has already."""
+    shop, credentials = Shop(store), Credentials(store.database, store.log, Shop(store).redactor)
+    session, other = await shop.session(), await shop.session()
+    tasks = [await shop.put(session) for _ in range(MANY)]
+    await shop.put(other)
+    await credentials.add_token("script", who="test")
+    with disk.kept_full():
+        for task in tasks:
+            assert not await written(store, session)
+            assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
+        await credentials.revoke("script", shop.runs, who="ada")
+        await shop.tasks.delete_session(other, who="ada")
+        assert is_whole(disk)
+    disk.free()
+    await until(lambda: written(store, session))
+    assert_sound(store)
+
+
+async def test_one_reserve_is_enough_to_cancel_everything_that_waits(disk, store):
+    """What is written from it is folded into the store, so that its space is there for the next."""
+    shop = Shop(store)
+    tasks = []
+    for _ in range(20):
+        session = await shop.session()
+        tasks += [await shop.put(session) for _ in range(20)]
+    await fill(disk, store, session)
+    for task in tasks:
+        assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
+    disk.free()
+    await until(lambda: written(store, session))
+    assert_sound(store)
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_a_task_that_runs_is_cancelled_on_a_full_disk(disk, store):
+    shop = Shop(store, lease_seconds=60)
+    session = await shop.session()
+    begun = asyncio.Event()
+
+    async def handling(task, lease, cancelled):
+        begun.set()
+        await cancelled.wait()
+        # As the agent does: what it has to say of its end cannot be written.
+        await store.log.append(session, _renamed(), token=lease.token)
+
+    async with shop.working(Handler(handling), sessions=1):
+        task = await shop.put(session)
+        await begun.wait()
+        tasks = [await shop.put(session) for _ in range(MANY)]
+        await fill(disk, store, session)
+        await cancel_all(disk, (shop.tasks.cancel(each.id, who="ada") for each in tasks))
+        await shop.tasks.cancel(task.id, who="ada")
+        (ended,) = await shop.ended(task.id)
+        assert ended.status.value == "cancelled"
+        disk.free()
+        await until(lambda: written(store, session))
+    assert shop.faults() == []
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_a_task_whose_worker_is_gone_is_cancelled_on_a_full_disk(disk, store):
+    shop = Shop(store, lease_seconds=0.2)
+    session = await shop.session()
+    task, lease = await shop.started(session)
+    intent = await _call_begun(shop, task, lease)
+    tasks = [await shop.put(await shop.session()) for _ in range(MANY)]
+    await fill(disk, store, session)
+    await cancel_all(disk, (shop.tasks.cancel(each.id, who="ada") for each in tasks))
+    assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "running"
+    async with shop.working(Handler()):
+        (ended,) = await shop.ended(task.id)
+        assert ended.status.value == "cancelled"
+        told = await store.database.read(lambda db: list(whole_stream(db, session)))
+        settled = [event for event in told if event.header.kind == "tool_call.interrupted"]
+        assert [event.header.parent for event in settled] == [intent]
+        disk.free()
+        await until(lambda: written(store, session))
+    assert_sound(store)
+
+
+async def _call_begun(shop: Shop, task, lease) -> str:
+    started = ToolCallStarted(
+        call_id="call_1",
+        tool_name="write_file",
+        mode=task.mode,
+        authority_digest="d",
+        redacted=False,
+        requested_name="write_file",
+        arguments={},
+        effect="write",
+        timeout_seconds=30,
+    )
+    (recorded,) = await shop.store.log.append(task.session_id, started, scope=task.scope, token=lease.token)
+    return recorded.id
+
+
+# -- what is not --
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_while_the_reserve_is_released_ordinary_writes_do_not_use_it_up(disk, store):
+    shop = Shop(store)
+    session = await shop.session()
+    tasks = [await shop.put(session) for _ in range(MANY)]
+    notes = disk.path.parent / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("Something to find.\n")
+    index = MemoryIndex(store.database, NoteFolder(notes), lambda text: text)
+    await fill(disk, store, session)
+    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    for _ in range(200):
+        assert not await written(store, session)
+        with pytest.raises(StoreFull):
+            index.sync(lambda: None)
+    disk.free()
+    await until(lambda: written(store, session))
+    assert not index.sync(lambda: None).problem
+    assert_sound(store)
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_every_process_that_shares_the_store_refuses_and_goes_on_together(disk, store):
+    shop = Shop(store)
+    session = await shop.session()
+    *tasks, last = [await shop.put(session) for _ in range(MANY)]
+    other = open_store(store.config)
+    await other.sessions.get(session)
+    await fill(disk, store, session)
+    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    assert not await written(other, session)
+    await Shop(other).tasks.cancel(last.id, who="ada")
+    disk.free()
+    await until(lambda: written(other, session))
+    assert is_whole(disk)
+    assert await written(store, session), "nobody has to wait for what another process has done"
+    other.close()
+    assert_sound(store)
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_a_released_reserve_outlives_its_process(disk, store, sqlite_template):
+    shop = Shop(store)
+    session = await shop.session()
+    tasks = [await shop.put(session) for _ in range(MANY)]
+    await fill(disk, store, session)
+    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    again = open_store(store.config)
+    assert not await written(again, session)
+    disk.free()
+    await until(lambda: written(again, session))
+    again.close()
+    assert is_whole(disk)
+
+
+def test_a_reserve_without_blocks_gets_them_when_the_store_is_opened(disk, sqlite_template):
+    """As a copy of the folder may be: the size alone keeps nothing."""
+    path = disk.path / "interlock.db.reserve"
+    path.touch()
+    os.truncate(path, RESERVE_BYTES)
+    assert not is_whole(disk)
+    open_database(config_at(disk, sqlite_template)).close()
+    assert is_whole(disk)
+
+
+async def test_a_removed_reserve_is_made_again(disk, store):
+    session = await store.sessions.create(opened_by="test")
+    (disk.path / "interlock.db.reserve").unlink()
+    await until(lambda: written(store, session.id))
+    assert is_whole(disk)
+
+
+def test_a_store_of_a_server_has_none(store_config):
+    database = open_database(store_config)
+    assert (database.reserve is None) == (database.dialect == "postgresql")
+    database.close()
+
+
+# -- what people see --
+
+
+@pytest.mark.usefixtures("no_blocks_ahead")
+async def test_over_a_socket_a_full_disk_is_store_full_and_people_cancel_and_delete(
+    disk, sqlite_template, tmp_path, monkeypatch
+):
+    config_at(disk, sqlite_template)
+    async with opened_house(tmp_path, monkeypatch, works=False) as house:
+        client = await house.connect()
+        session = (await client.ask("session.create"))["session"]["id"]
+        tasks = [
+            (await client.ask("chat.send", session_id=session, content="hello"))["task"]["id"]
+            for _ in range(MANY)
+        ]
+        code, origin = await house.gateway.credentials.issue_code(who="ada"), {"Origin": house.url}
+        await _fill_by_the_socket(disk, client, session)
+        for method, params in {
+            "chat.send": {"session_id": session, "content": "and this"},
+            "session.create": {},
+            "session.rename": {"session_id": session, "title": "x" * 100},
+        }.items():
+            with pytest.raises(Refused) as refused:
+                await client.ask(method, **params)
+            assert refused.value.code == "STORE_FULL", method
+            assert "free space" in refused.value.message
+            assert str(tmp_path) not in refused.value.message
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"{house.url}/healthz") as healthy:
+                assert (healthy.status, "full" in await healthy.text()) == (200, True)
+            async with http.post(f"{house.url}/login", json={"code": code}, headers=origin) as login:
+                assert (login.status, "free space" in await login.text()) == (507, True)
+        await cancel_all(disk, (client.ask("chat.cancel", session_id=session) for _ in tasks))
+        statuses = {(await house.office.tasks.get(task)).status.value for task in tasks}
+        assert statuses == {"cancelled"}
+        await client.ask("session.delete", session_id=session)
+        with pytest.raises(Refused, match="STORE_FULL"):
+            await client.ask("session.create")
+        disk.free()
+
+        async def created() -> bool:
+            try:
+                return bool(await client.ask("session.create"))
+            except Refused:
+                return False
+
+        await until(created)
+        async with aiohttp.ClientSession() as http, http.get(f"{house.url}/healthz") as healthy:
+            assert await healthy.text() == "ok"
+
+
+async def _fill_by_the_socket(disk: Disk, client, session: str) -> None:
+    disk.fill()
+    with pytest.raises(Refused):
+        for _ in range(10_000):
+            await client.ask("session.rename", session_id=session, title="x" * 200)
+
+
+async def test_commands_cancel_and_delete_on_a_full_disk_that_nothing_else_uses(
+    disk, tmp_path, new_state, sqlite_template
+):
+    place = Place(tmp_path, {"MODEL": 'scripted:["ok"]'})
+    place.root.mkdir()
+    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
+    store = open_store(config_at(disk, sqlite_template))
+    shop = Shop(store)
+    session, other = await shop.session(), await shop.session()
+    task = await shop.put(session)
+    store.close()
+    disk.fill()
+    assert (await place.run("doctor", expect=1)).stdout.count("is full") == 1
+    await place.run("tasks", "cancel", task.id)
+    await place.run("sessions", "delete", other, "--yes")
+    disk.free()
+    assert "is full" not in (await place.run("doctor")).stdout
+    assert (await place.run("exec", "hello")).stdout == "ok\n"
+    store = open_store(store.config)
+    assert (await Shop(store).tasks.get(task.id)).status.value == "cancelled"
+    assert_sound(store)
+    store.close()
+
+
+async def test_a_chat_is_told_that_its_message_waits_and_it_is_taken_in_afterwards(
+    disk, sqlite_template, tmp_path, monkeypatch
+):
+    config_at(disk, sqlite_template)
+    async with TelegramServer() as telegram:
+        async with opened_street(
+            tmp_path, monkeypatch, telegram, {"MODEL": script("msg:Hello.")}
+        ) as street:
+            await street.talk("/help", "/cancel")
+            while is_whole(disk):
+                # The bot may be writing just now, and allocate it again.
+                street.office.runtime.database.reserve.release()
+                disk.fill(leaving=RESERVE_BYTES // 2)
+            await telegram.say(ADA, "hi")
+            await telegram.until_shown(ADA, "disk of Interlock's store is full")
+            disk.free()
+            await telegram.until_shown(ADA, "Hello.")
+            await street.delivered()
+        assert telegram.faults == []
+        assert sum("is full" in text for text in telegram.texts(ADA)) == 1
