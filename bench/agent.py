@@ -165,7 +165,7 @@ def _place() -> Iterator[Place]:
         for number in range(MANY_CALLS):
             (folder / f"value {number}").write_text(f"This is file number {number}, a short one.\n")
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.doubles.openai_server"],
+            [sys.executable, "-m", "tests.harness.model_server"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,

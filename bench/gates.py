@@ -1,6 +1,6 @@
 """A gate decision beside a dictionary look-up."""
 
-from tests.doubles import DeclaredTool, judged
+from tests.harness.tools import DeclaredTool, judged
 
 from bench.duties import Duty
 from bench.rows import Row, cpu_microseconds, interleaved

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tests.doubles.openai_server import KEY
+from tests.harness.model_server import KEY
 
 from bench.environments import ROOT
 from bench.soak.people import Person, Tally

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.doubles.openai_answers import Answer, Cut, called, refused, said, streamed, text_chunks
-from tests.doubles.openai_server import Asked, OpenAIServer
+from tests.harness.model_answers import Answer, Cut, called, refused, said, streamed, text_chunks
+from tests.harness.model_server import ModelRequest, ModelServer
 
 Call = tuple[str, dict[str, Any] | str]
 
@@ -68,7 +68,7 @@ PLANS: dict[str, Callable[[int], list[Call]]] = {
 }
 
 
-def decide(asked: Asked) -> Answer:
+def decide(asked: ModelRequest) -> Answer:
     messages = asked.messages
     last = max(place for place, message in enumerate(messages) if message["role"] == "user")
     match = re.search(r"do (\w+) (\d+)", str(messages[last]["content"]))
@@ -91,7 +91,7 @@ def decide(asked: Asked) -> Answer:
 
 
 async def _serve() -> None:
-    server = OpenAIServer(decide)
+    server = ModelServer(decide)
     server.keeps_requests = False
     await server.start()
     print(server.base_url, flush=True)

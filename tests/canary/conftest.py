@@ -11,8 +11,8 @@ from interlock.store.database import StoreConfig
 from interlock.tools.media import progress
 from interlock.tools.shell import run
 from tests.canary.canaries import Canaries
-from tests.canary.nest import PROCESS_LOG, Nest
-from tests.image_endpoint import ImageEndpoint
+from tests.harness.canary import PROCESS_LOG, CanaryHarness
+from tests.harness.image_server import ImageServer
 
 
 @pytest.fixture
@@ -44,17 +44,17 @@ def _with_password(config: StoreConfig, password: str) -> str:
 
 
 @pytest.fixture
-async def nest(
+async def harness(
     canaries: Canaries, surroundings: dict[str, str], tmp_path: Path, monkeypatch, capsys
-) -> AsyncIterator[Nest]:
+) -> AsyncIterator[CanaryHarness]:
     monkeypatch.setattr(progress, "TELL_SECONDS", 0.0)
     monkeypatch.setattr(run, "TELL_SECONDS", 0.0)
-    endpoint = await ImageEndpoint(canaries.environment["IMAGE_API_KEY"]).start()
+    endpoint = await ImageServer(canaries.environment["IMAGE_API_KEY"]).start()
     for name, value in {**surroundings, "IMAGE_BASE_URL": endpoint.base_url}.items():
         monkeypatch.setenv(name, value)
     with (tmp_path / PROCESS_LOG).open("w") as process_log:
         monkeypatch.setattr(sys, "stderr", process_log)
-        made = await Nest(canaries, tmp_path, endpoint, capsys).open()
+        made = await CanaryHarness(canaries, tmp_path, endpoint, capsys).open()
         yield made
         await made.close()
     await endpoint.stop()

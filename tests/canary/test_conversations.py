@@ -10,8 +10,8 @@ from interlock.infra.errors import ErrorCode, InterlockError, InvalidSettings, T
 from interlock.infra.logging import Log
 from interlock.session.models import Role
 from interlock.tools.result import FileTouch, ToolResult
-from tests.canary.nest import Nest
-from tests.doubles import DeclaredTool
+from tests.harness.canary import CanaryHarness
+from tests.harness.tools import DeclaredTool
 
 
 @dataclass(frozen=True)
@@ -24,26 +24,26 @@ class Thing:
         return f"Thing({self.text})"
 
 
-async def test_messages(nest: Nest):
+async def test_messages(harness: CanaryHarness):
     """What a model says, what it calls and what it is answered, as text and inside JSON."""
-    sessions = nest.runtime.sessions
-    for canary in nest.canaries:
+    sessions = harness.runtime.sessions
+    for canary in harness.canaries:
         inner = {"cmd": canary.text, "deep": [{"x": canary.text}]}
         spelled = [{"id": "c1", "function": {"name": "bash", "arguments": json.dumps(inner)}}]
         plain = [{"id": canary.text, "name": canary.text, "arguments": inner}]
         for role, calls in zip(Role, (None, spelled, plain), strict=True):
             said = f"I saw {canary.text} there"
-            message = await sessions.append_message(nest.session_id, role, said, tool_calls=calls)
-            nest.heard("messages", repr(message))
-    for canary in nest.canaries.alone:
+            message = await sessions.append_message(harness.session_id, role, said, tool_calls=calls)
+            harness.heard("messages", repr(message))
+    for canary in harness.canaries.alone:
         told = json.dumps({"stdout": canary.secret})
-        await sessions.append_message(nest.session_id, Role.tool, told, tool_call_id=canary.secret)
-    assert await nest.is_clean()
+        await sessions.append_message(harness.session_id, Role.tool, told, tool_call_id=canary.secret)
+    assert await harness.is_clean()
 
 
-async def test_titles_authors_and_settings(nest: Nest):
-    sessions, settings = nest.runtime.sessions, nest.runtime.stored_settings
-    for canary in nest.canaries.alone:
+async def test_titles_authors_and_settings(harness: CanaryHarness):
+    sessions, settings = harness.runtime.sessions, harness.runtime.stored_settings
+    for canary in harness.canaries.alone:
         secret = canary.secret
         made = await sessions.create(opened_by=secret, title=f"about {secret}")
         await sessions.rename(made.id, f"{'x' * 90} {secret}", who=secret)
@@ -52,10 +52,10 @@ async def test_titles_authors_and_settings(nest: Nest):
             await settings.update({"tools": {"denied_tools": [secret]}}, who=secret)
         assert secret not in str(refused.value)
         await settings.update({"tools": {"mcp": {"allowed_servers": [secret]}}}, who=secret)
-    assert await nest.is_clean()
+    assert await harness.is_clean()
 
 
-async def test_a_tool_that_tells_secrets_and_one_that_breaks(nest: Nest):
+async def test_a_tool_that_tells_secrets_and_one_that_breaks(harness: CanaryHarness):
     """In everything a tool can give back, say meanwhile, or raise."""
 
     def tell(arguments, context):
@@ -82,24 +82,24 @@ async def test_a_tool_that_tells_secrets_and_one_that_breaks(nest: Nest):
         return Thing(arguments["text"])
 
     for run in (tell, refuse, break_down, give_nothing_usable):
-        nest.add(DeclaredTool(run.__name__, run=run))
-    nest.add(DeclaredTool("misjudge", refusal=RuntimeError(nest.canaries.text)))
-    for canary in nest.canaries:
+        harness.add(DeclaredTool(run.__name__, run=run))
+    harness.add(DeclaredTool("misjudge", refusal=RuntimeError(harness.canaries.text)))
+    for canary in harness.canaries:
         for name in ("tell", "refuse", "break_down", "give_nothing_usable", "misjudge"):
-            await nest.call(name, text=f"it is {canary.text}")
-    assert await nest.is_clean()
-    assert nest.has_heard("tool_raised")
-    assert nest.has_heard("tool_could_not_judge")
+            await harness.call(name, text=f"it is {canary.text}")
+    assert await harness.is_clean()
+    assert harness.has_heard("tool_raised")
+    assert harness.has_heard("tool_could_not_judge")
 
 
-async def test_the_log_of_events(nest: Nest):
+async def test_the_log_of_events(harness: CanaryHarness):
     """Also where a value in an event is none that JSON knows."""
-    for canary in nest.canaries:
+    for canary in harness.canaries:
         text = canary.text
         changes = {text: [Thing(text), {text}, (text,), [{"x": text}], text.encode()]}
         event = SettingsChanged(who=text, version=1, changes=changes, document_hash="")
-        await nest.runtime.log.append(nest.session_id, event)
-    assert await nest.is_clean()
+        await harness.runtime.log.append(harness.session_id, event)
+    assert await harness.is_clean()
 
 
 def raised(text: str) -> ValueError:
@@ -110,10 +110,10 @@ def raised(text: str) -> ValueError:
         return error
 
 
-async def test_the_process_log(nest: Nest):
+async def test_the_process_log(harness: CanaryHarness):
     """Whatever is handed to it: texts, structures, objects, exceptions and where they came from."""
     log = Log("interlock.canary")
-    for canary in nest.canaries:
+    for canary in harness.canaries:
         text = canary.text
         said = f"it is {text}"
         log.info(said, what=text, deep=[{"x": (text,)}], **{f"under {text}": 1})
@@ -121,5 +121,5 @@ async def test_the_process_log(nest: Nest):
         log.debug("long", thing=Thing("y" * 980 + " " + text))
         log.info("named", password="tulip-9-harbour-Lamp", error=InterlockError(text))
         log.error("broken", call_id=text, exc_info=raised(text))
-    assert await nest.is_clean()
-    assert not nest.has_heard("tulip-9-harbour-Lamp")
+    assert await harness.is_clean()
+    assert not harness.has_heard("tulip-9-harbour-Lamp")

@@ -11,15 +11,15 @@ import pytest
 from interlock.wiring.office import open_office
 from interlock.wiring.serving import Address, listening_socket, open_gateway, open_server
 from tests.canary.canaries import Canary
-from tests.canary.nest import Nest
-from tests.doubles.openai_answers import called, refused, said
-from tests.doubles.openai_server import OpenAIServer
-from tests.integration.gateway.house import Client, House, Refused, text_of
+from tests.harness.canary import CanaryHarness
+from tests.harness.gateway import GatewayClient, GatewayHarness, RequestRefused, text_of
+from tests.harness.model_answers import called, refused, said
+from tests.harness.model_server import ModelServer
 
 
 @pytest.fixture
-async def model(canaries) -> AsyncIterator[OpenAIServer]:
-    async with OpenAIServer([], key=canaries.environment["OPENAI_API_KEY"]) as server:
+async def model(canaries) -> AsyncIterator[ModelServer]:
+    async with ModelServer([], key=canaries.environment["OPENAI_API_KEY"]) as server:
         yield server
 
 
@@ -31,22 +31,24 @@ def surroundings(surroundings, model) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def gateway_of(nest: Nest) -> AsyncIterator[House]:
+async def gateway_of(harness: CanaryHarness) -> AsyncIterator[GatewayHarness]:
     """Every frame that any socket was sent is heard at the end."""
-    office, listening = open_office(nest.runtime), listening_socket("127.0.0.1", 0)
+    office, listening = open_office(harness.runtime), listening_socket("127.0.0.1", 0)
     port = listening.getsockname()[1]
     gateway = open_gateway(office, port=port)
-    server = open_server(gateway, nest.runtime, Address("127.0.0.1", port))
+    server = open_server(gateway, harness.runtime, Address("127.0.0.1", port))
     worker, stop = office.worker(), asyncio.Event()
     working = asyncio.create_task(worker.run())
     serving = asyncio.create_task(server.run(listening, gateway.beside(), stop))
-    house = House(office, gateway, port, nest.root)
+    house = GatewayHarness(office, gateway, port, harness.root)
     try:
         yield house
     finally:
         for client in house._clients:
-            nest.heard("frames", json.dumps(client.frames, ensure_ascii=False), json.dumps(client.frames))
-            nest.heard("text of frames", text_of(client.frames), _chunks(client))
+            harness.heard(
+                "frames", json.dumps(client.frames, ensure_ascii=False), json.dumps(client.frames)
+            )
+            harness.heard("text of frames", text_of(client.frames), _chunks(client))
         await house.close()
         stop.set()
         await serving
@@ -55,29 +57,29 @@ async def gateway_of(nest: Nest) -> AsyncIterator[House]:
         await office.close()
 
 
-def _chunks(client: Client) -> str:
+def _chunks(client: GatewayClient) -> str:
     """All pieces of text one behind the other, wherever they were to stand."""
     return "".join(frame["data"]["content"] for frame in client.of("stream_chunk"))
 
 
-async def tried(client: Client, method: str, /, **params: object) -> None:
+async def tried(client: GatewayClient, method: str, /, **params: object) -> None:
     try:
         await client.ask(method, **params)
-    except Refused:
+    except RequestRefused:
         return
 
 
-async def test_what_people_say(nest: Nest):
+async def test_what_people_say(harness: CanaryHarness):
     """In everything that a method takes, and where it is refused for it."""
-    async with gateway_of(nest) as house:
+    async with gateway_of(harness) as house:
         client = await house.connect()
-        for canary in nest.canaries.alone:
-            await _said_everywhere(client, canary, nest.session_id)
-        nest.heard("downloads", *await _downloads(nest, house))
-    assert await nest.is_clean()
+        for canary in harness.canaries.alone:
+            await _said_everywhere(client, canary, harness.session_id)
+        harness.heard("downloads", *await _downloads(harness, house))
+    assert await harness.is_clean()
 
 
-async def _said_everywhere(client: Client, canary: Canary, session_id: str) -> None:
+async def _said_everywhere(client: GatewayClient, canary: Canary, session_id: str) -> None:
     secret, ask = canary.secret, lambda method, **params: tried(client, method, **params)
     # Longer ones are refused for their length, before anybody looks for them.
     name = secret[:64] if len(secret) <= 64 else "s_1"
@@ -111,11 +113,11 @@ async def _said_everywhere(client: Client, canary: Canary, session_id: str) -> N
         await ask("policy.explain", tool_name="bash", mode=mode, arguments={"command": f"rm {secret}"})
 
 
-async def _downloads(nest: Nest, house: House) -> list[bytes]:
+async def _downloads(harness: CanaryHarness, house: GatewayHarness) -> list[bytes]:
     token = {"Authorization": f"Bearer {await house.token('loader')}"}
     found: list[bytes] = []
     async with aiohttp.ClientSession(headers=token) as browser:
-        names = [nest.session_id, *(canary.secret for canary in nest.canaries.alone)]
+        names = [harness.session_id, *(canary.secret for canary in harness.canaries.alone)]
         for name in names:
             for path in (f"export/session/{name}.jsonl", "export/events.jsonl", "metrics"):
                 params = {"session_id": name} if path.startswith("export/events") else {}
@@ -124,46 +126,46 @@ async def _downloads(nest: Nest, house: House) -> list[bytes]:
     return found
 
 
-async def test_what_a_model_says(nest: Nest, model: OpenAIServer):
+async def test_what_a_model_says(harness: CanaryHarness, model: ModelServer):
     """In its text, a few characters at a time, in its calls and their results, and in how it refuses."""
-    nest.write("all.txt", nest.canaries.text)
+    harness.write("all.txt", harness.canaries.text)
     several = [
         ("read_file", {"path": "all.txt"}),
-        ("read_file", {"path": f"{nest.canaries.known[0].secret}.txt"}),
+        ("read_file", {"path": f"{harness.canaries.known[0].secret}.txt"}),
     ]
-    calls = [called(*several, ids="c"), called(("no_such_tool", {"x": nest.canaries.text}), ids="d")]
-    model.add(*calls, said(nest.canaries.text, size=3), refused(400, nest.canaries.text))
-    async with gateway_of(nest) as house:
+    calls = [called(*several, ids="c"), called(("no_such_tool", {"x": harness.canaries.text}), ids="d")]
+    model.add(*calls, said(harness.canaries.text, size=3), refused(400, harness.canaries.text))
+    async with gateway_of(harness) as house:
         client, other = await house.connect(), await house.connect()
-        await other.ask("session.subscribe", session_id=nest.session_id)
-        for content in (nest.canaries.text, "again"):
-            task = (await client.ask("chat.send", session_id=nest.session_id, content=content))["task"]
+        await other.ask("session.subscribe", session_id=harness.session_id)
+        for content in (harness.canaries.text, "again"):
+            task = (await client.ask("chat.send", session_id=harness.session_id, content=content))["task"]
             for each in (client, other):
                 await each.until_end(task["id"])
         for method in ("chat.history", "session.get", "session.subscribe", "events.tree", "events.tail"):
-            await client.ask(method, session_id=nest.session_id)
+            await client.ask(method, session_id=harness.session_id)
         for method in ("session.list", "tasks.list", "questions.list", "stats.get", "session.search"):
             await client.ask(method, **({"query": "ordinary"} if method == "session.search" else {}))
         assert any("ordinary words between" in _chunks(each) for each in (client, other))
         assert other.of("tool_result")
-    assert await nest.is_clean()
+    assert await harness.is_clean()
 
 
-async def test_what_an_agent_is_said_to_be(nest: Nest):
+async def test_what_an_agent_is_said_to_be(harness: CanaryHarness):
     """Its file is a person's own and keeps what they wrote; nobody else is told."""
-    folder = nest.workspace / "agents"
+    folder = harness.workspace / "agents"
     folder.mkdir(parents=True)
-    nest._raw.append(folder)
-    for number, canary in enumerate(nest.canaries.alone):
+    harness._raw.append(folder)
+    for number, canary in enumerate(harness.canaries.alone):
         text = json.dumps(f"Knows {canary.secret} by heart")
         (folder / f"a{number}.md").write_text(f"---\nname: a{number}\ndescription: {text}\n---\nYou do.\n")
         fault = f"---\nname: b{number}\n{json.dumps(canary.secret)}: 1\n---\n{canary.secret}\n"
         (folder / f"b{number}.md").write_text(fault)
-    async with gateway_of(nest) as house:
+    async with gateway_of(harness) as house:
         client = await house.connect()
         listed = (await client.ask("agents.list"))["agents"]
         assert any(agent["problem"] for agent in listed)
         for agent in listed:
             await tried(client, "session.create", agent=agent["name"])
             await tried(client, "session.create", agent=f"{agent['name']}x")
-    assert await nest.is_clean()
+    assert await harness.is_clean()

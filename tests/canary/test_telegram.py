@@ -11,12 +11,12 @@ from interlock.channels.telegram import polling, wall
 from interlock.wiring.office import open_office
 from interlock.wiring.telegram import open_front
 from tests.canary.canaries import Canary, mixed
-from tests.canary.nest import Nest
-from tests.doubles.openai_answers import called, refused, said
-from tests.doubles.openai_server import OpenAIServer
-from tests.doubles.telegram_server import TelegramServer
-from tests.doubles.telegram_troubles import LOST, Trouble
-from tests.integration.telegram.street import ADA, EVE, QUICK
+from tests.harness.canary import CanaryHarness
+from tests.harness.model_answers import called, refused, said
+from tests.harness.model_server import ModelServer
+from tests.harness.telegram import ADA, EVE, QUICK
+from tests.harness.telegram_faults import LOST, TelegramFault
+from tests.harness.telegram_server import TelegramServer
 
 TOKEN = f"7000000001:{mixed(35)}"
 
@@ -28,8 +28,8 @@ def _short_pauses(monkeypatch):
 
 
 @pytest.fixture
-async def model(canaries) -> AsyncIterator[OpenAIServer]:
-    async with OpenAIServer([], key=canaries.environment["OPENAI_API_KEY"]) as server:
+async def model(canaries) -> AsyncIterator[ModelServer]:
+    async with ModelServer([], key=canaries.environment["OPENAI_API_KEY"]) as server:
         yield server
 
 
@@ -57,9 +57,9 @@ def surroundings(surroundings, canaries, model, telegram) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def bot_of(nest: Nest, telegram: TelegramServer) -> AsyncIterator[None]:
+async def bot_of(harness: CanaryHarness, telegram: TelegramServer) -> AsyncIterator[None]:
     """Everything that the bot ever asked of Telegram is heard at the end."""
-    office = open_office(nest.runtime)
+    office = open_office(harness.runtime)
     front = open_front(office, private=QUICK, group=QUICK)
     worker = office.worker()
     parts = (front.run(), front.hub.run(), worker.run())
@@ -76,26 +76,26 @@ async def bot_of(nest: Nest, telegram: TelegramServer) -> AsyncIterator[None]:
         await asyncio.wait({following})
         await office.close()
         asked = [dict(request.parameters) for request in telegram.requests]
-        nest.heard("requests", json.dumps(asked, ensure_ascii=False), json.dumps(asked))
+        harness.heard("requests", json.dumps(asked, ensure_ascii=False), json.dumps(asked))
         shown = [each.text for each in telegram.messages.values()]
-        nest.heard("all messages, one behind the other", "".join(shown), "\n".join(shown))
+        harness.heard("all messages, one behind the other", "".join(shown), "\n".join(shown))
 
 
-async def test_what_people_and_strangers_say(nest: Nest, telegram, model):
+async def test_what_people_and_strangers_say(harness: CanaryHarness, telegram, model):
     model._script.extend(said("Fine.") for _ in range(3))
-    async with bot_of(nest, telegram):
-        for canary in nest.canaries.alone:
+    async with bot_of(harness, telegram):
+        for canary in harness.canaries.alone:
             await telegram.say(EVE, canary.text)
             await telegram.say(ADA, f"/mode {canary.secret}")
             await telegram.say(ADA, f"/{canary.secret}")
-        await telegram.say(ADA, nest.canaries.text)
+        await telegram.say(ADA, harness.canaries.text)
         await telegram.until_shown(ADA, "Fine.", 60)
-    assert await nest.is_clean()
+    assert await harness.is_clean()
 
 
-async def test_what_a_model_says_calls_and_asks(nest: Nest, telegram, model):
-    nest.write("secrets.txt", nest.canaries.text)
-    texts = [canary.secret for canary in nest.canaries.alone]
+async def test_what_a_model_says_calls_and_asks(harness: CanaryHarness, telegram, model):
+    harness.write("secrets.txt", harness.canaries.text)
+    texts = [canary.secret for canary in harness.canaries.alone]
     question = {
         "type": "selection",
         "message": f"Is it {texts[0]}?",
@@ -105,13 +105,13 @@ async def test_what_a_model_says_calls_and_asks(nest: Nest, telegram, model):
     reads = [("read_file", {"path": "secrets.txt"}), ("read_file", {"path": f"{texts[1]}.txt"})]
     model._script.extend(
         [
-            called(*reads, ("write_file", {"path": texts[2], "content": nest.canaries.text}), ids="a"),
+            called(*reads, ("write_file", {"path": texts[2], "content": harness.canaries.text}), ids="a"),
             called(("ask_user", question), ids="b"),
-            said(nest.canaries.text, size=7),
+            said(harness.canaries.text, size=7),
             refused(400, f"no: {texts[3]}"),
         ]
     )
-    async with bot_of(nest, telegram):
+    async with bot_of(harness, telegram):
         await telegram.say(ADA, "/mode chat")
         await telegram.until_shown(ADA, "in chat mode", 30)
         await telegram.say(ADA, "go")
@@ -124,18 +124,18 @@ async def test_what_a_model_says_calls_and_asks(nest: Nest, telegram, model):
         await telegram.until_shown(ADA, "Refused:", 30)
         await telegram.say(ADA, "again")
         await telegram.until_shown(ADA, "⚠", 60)
-    assert await nest.is_clean()
+    assert await harness.is_clean()
 
 
-async def test_what_goes_wrong_with_telegram(nest: Nest, telegram, model):
+async def test_what_goes_wrong_with_telegram(harness: CanaryHarness, telegram, model):
     """Servers in between like to repeat the address that was asked for."""
-    model._script.extend([said(f"It is {nest.canaries.alone[0].secret}.") for _ in range(2)])
+    model._script.extend([said(f"It is {harness.canaries.alone[0].secret}.") for _ in range(2)])
     address = f"<html>no such page: {telegram.base_url}/bot{TOKEN}/x</html>"
     for method in ("getMe", "getUpdates", "sendMessage"):
-        telegram.trouble(method, Trouble(502, address), Trouble(200, address), LOST)
+        telegram.trouble(method, TelegramFault(502, address), TelegramFault(200, address), LOST)
     description = {"ok": False, "error_code": 400, "description": f"Bad Request: {TOKEN}"}
-    telegram.trouble("sendMessage", Trouble(400, description))
-    async with bot_of(nest, telegram):
+    telegram.trouble("sendMessage", TelegramFault(400, description))
+    async with bot_of(harness, telegram):
         await telegram.say(ADA, "go")
         await telegram.until_shown(ADA, "It is", 60)
-    assert await nest.is_clean()
+    assert await harness.is_clean()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.e2e.shell import Shell
+from tests.harness.cli import CliRunner
 
 
 @pytest.fixture
-def interlock(tmp_path) -> Shell:
-    return Shell(tmp_path)
+def interlock(tmp_path) -> CliRunner:
+    return CliRunner(tmp_path)

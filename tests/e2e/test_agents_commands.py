@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 GOOD = """---
 description: Reads code and says what is wrong.

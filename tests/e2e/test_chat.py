@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from interlock.session.slash import Place, known_in
-from tests.e2e.shell import Shell, one_line_error
-from tests.e2e.terminal import CTRL_C, CTRL_D, Terminal, script
+from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.terminal import CTRL_C, CTRL_D, Terminal, script
 
 
 @pytest.fixture
@@ -21,11 +21,11 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def person(tmp_path) -> Shell:
-    return Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
+def person(tmp_path) -> CliRunner:
+    return CliRunner(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
 
 
-def piped(shell: Shell, lines: str, *arguments: str) -> subprocess.CompletedProcess:
+def piped(shell: CliRunner, lines: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "interlock", "chat", *arguments],
         input=lines,
@@ -108,7 +108,7 @@ def test_ctrl_c_cancels_the_task_and_not_the_program(person):
     person("events", "verify")
 
 
-def wait_for_a_task(person: Shell) -> str:
+def wait_for_a_task(person: CliRunner) -> str:
     while True:
         running = person.json("tasks", "list", "--status", "running")
         if running:
@@ -154,7 +154,7 @@ def test_questions_are_asked_and_answered_in_place(person):
     assert [task["status"] for task in person.json("tasks", "list", "--session", session)] == ["done"]
 
 
-def terminal_session(person: Shell) -> str:
+def terminal_session(person: CliRunner) -> str:
     return person.json("sessions", "list")[0]["id"]
 
 

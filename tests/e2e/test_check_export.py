@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.e2e.shell import Shell
+from tests.harness.cli import CliRunner
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "check_export.py"
 
@@ -22,7 +22,7 @@ def check(file, *arguments):
 
 @pytest.fixture(scope="module")
 def interlock(tmp_path_factory):
-    return Shell(tmp_path_factory.mktemp("home"))
+    return CliRunner(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="module")

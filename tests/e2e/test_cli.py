@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from interlock.store.database import SCHEMA_REVISION
-from tests.e2e.shell import Shell, one_line_error
+from tests.harness.cli import CliRunner, one_line_error
 
 
 def test_the_first_thing_a_newcomer_sees_is_the_matrix(interlock):
@@ -331,7 +331,7 @@ def test_a_backup_brings_everything_back(interlock, tmp_path):
     session = interlock.json("tool", "call", "current_time")["session_id"]
     told = interlock.json("backup", str(tmp_path / "b.zip"))
     assert told["rows"]["events"] == 4
-    other = Shell(tmp_path / "other")
+    other = CliRunner(tmp_path / "other")
     other.home.mkdir()
     other("restore", str(tmp_path / "b.zip"))
     assert [s["id"] for s in other.json("sessions", "list", "--group", "all")] == [session]

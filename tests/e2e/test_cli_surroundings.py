@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import interlock as interlock_package
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 
 @pytest.mark.parametrize(

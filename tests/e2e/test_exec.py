@@ -9,20 +9,20 @@ import time
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
-from tests.e2e.terminal import script
+from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.terminal import script
 
 DENIED = ["call:read_file {}"] * 3
 
 
 @pytest.fixture
-def shell(tmp_path) -> Shell:
+def shell(tmp_path) -> CliRunner:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "notes.txt").write_text("buy milk\n")
-    return Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
+    return CliRunner(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
 
 
-def with_model(shell: Shell, *items: str, **variables: str) -> Shell:
+def with_model(shell: CliRunner, *items: str, **variables: str) -> CliRunner:
     shell.variables |= {"MODEL": script(shell.home, *items), **variables}
     return shell
 

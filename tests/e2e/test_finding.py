@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
-from tests.e2e.terminal import Terminal
+from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.terminal import Terminal
 
 CHECK = Path(__file__).parents[2] / "examples" / "check_export.py"
 # What a terminal would obey, and what would turn the text around it.
@@ -16,11 +16,11 @@ HOSTILE = "the \x9b2J zebra \u202e is here"
 
 
 @pytest.fixture
-def person(tmp_path) -> Shell:
-    return Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
+def person(tmp_path) -> CliRunner:
+    return CliRunner(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace")})
 
 
-def said(person: Shell, *words: str) -> str:
+def said(person: CliRunner, *words: str) -> str:
     """In a session of its own; gives its id."""
     person("exec", *words)
     return person.json("sessions", "list", "--group", "all")[0]["id"]

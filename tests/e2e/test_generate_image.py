@@ -8,16 +8,16 @@ import sys
 
 import pytest
 
-from tests.e2e.shell import one_line_error
-from tests.image_endpoint import KEY, ImageEndpoint, InThread, made
-from tests.pictures import png
+from tests.harness.cli import one_line_error
+from tests.harness.image_bytes import png
+from tests.harness.image_server import KEY, ImageServer, InThread, made
 
 PROMPT = json.dumps({"prompt": "a red boat", "path": "art/boat.png", "aspect_ratio": "landscape"})
 
 
 @pytest.fixture
 def endpoint():
-    served = ImageEndpoint()
+    served = ImageServer()
     with InThread(served):
         yield served
     assert served.faults == []

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 
 @pytest.fixture

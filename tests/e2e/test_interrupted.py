@@ -11,9 +11,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from tests.conftest import _named, _postgres_database
-from tests.e2e.shell import Shell
-from tests.e2e.terminal import script
+from tests.harness.cli import CliRunner
+from tests.harness.terminal import script
 
 LEASE_SECONDS = 1.5
 SLOW_PUT = """
@@ -27,9 +26,9 @@ TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datnam
 
 
 @pytest.fixture
-def shell(tmp_path) -> Shell:
+def shell(tmp_path) -> CliRunner:
     items = ["sleep:4000", "msg:It ran on."]
-    return Shell(
+    return CliRunner(
         tmp_path,
         {
             "WORKSPACE_DIR": str(tmp_path / "workspace"),
@@ -42,11 +41,12 @@ def shell(tmp_path) -> Shell:
 
 @pytest.fixture
 def postgres(postgres_server):
-    yield from _postgres_database(postgres_server, template="interlock_template")
+    with postgres_server.database() as config:
+        yield config
 
 
 @contextmanager
-def executing(shell: Shell):
+def executing(shell: CliRunner):
     command = [sys.executable, "-m", "interlock", "exec", "go"]
     with subprocess.Popen(command, env=shell.environment, stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -63,7 +63,7 @@ def until(found, running: subprocess.Popen) -> None:
         time.sleep(0.05)
 
 
-def assert_cancelled(shell: Shell, running: subprocess.Popen, *, attempts: int) -> None:
+def assert_cancelled(shell: CliRunner, running: subprocess.Popen, *, attempts: int) -> None:
     _out, told = running.communicate(timeout=60)
     (task,) = shell.json("tasks", "list")
     assert (task["status"], task["attempts"]) == ("cancelled", attempts), told
@@ -83,7 +83,7 @@ def test_in_the_very_commit_that_puts_its_task(shell, postgres):
 
 
 @contextmanager
-def locked(shell: Shell):
+def locked(shell: CliRunner):
     connection = sqlite3.connect(shell.home / "state" / "interlock.db", isolation_level=None, timeout=30)
     connection.execute("BEGIN IMMEDIATE")
     yield
@@ -104,12 +104,11 @@ def closed(address: str, name: str):
 def test_while_the_store_is_away_shorter_or_longer_than_the_lease(shell, request, database, away_seconds):
     away = locked(shell)
     if database == "postgresql":
-        config, address = (request.getfixturevalue(name) for name in ("postgres", "postgres_server"))
+        config, server = (request.getfixturevalue(name) for name in ("postgres", "postgres_server"))
         shell.variables["DATABASE_URL"] = config.url
-        name = next(
-            part for part in config.url.split("/") if config.url == _named(address, part.split("?")[0])
-        )
-        away = closed(address, name.split("?")[0])
+        with psycopg.connect(config.url) as connection:
+            name = connection.info.dbname
+        away = closed(server.address, name)
     with executing(shell) as running:
         until(lambda: shell.json("tasks", "list", "--status", "running"), running)
         with away:

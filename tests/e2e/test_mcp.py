@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.landlock import CONFINING_ABI, abi_version
-from tests.e2e.shell import Shell
-from tests.e2e.terminal import script
+from tests.harness.cli import CliRunner
+from tests.harness.terminal import script
 
 DOUBLES = Path(__file__).parents[1] / "doubles" / "mcp_servers"
 PYTHON = str(Path(sys.executable).resolve())
@@ -17,11 +17,11 @@ COMMAND = ("--readable", str(DOUBLES), "--", PYTHON, "-I", "-S", str(DOUBLES / "
 
 
 @pytest.fixture
-def shell(tmp_path) -> Shell:
+def shell(tmp_path) -> CliRunner:
     if abi_version() < CONFINING_ABI:
         pytest.skip("this kernel has no Landlock that confines")
     (tmp_path / "project").mkdir()
-    return Shell(
+    return CliRunner(
         tmp_path,
         {"WORKSPACE_DIR": str(tmp_path / "workspace"), "TOOL_ALLOWED_ROOTS": str(tmp_path / "project")},
     )

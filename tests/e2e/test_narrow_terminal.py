@@ -4,21 +4,21 @@ import re
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
-from tests.e2e.terminal import Terminal, script
+from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.terminal import Terminal, script
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def person(tmp_path) -> Shell:
-    shell = Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace"), "COLUMNS": "80"})
+def person(tmp_path) -> CliRunner:
+    shell = CliRunner(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace"), "COLUMNS": "80"})
     shell.variables["MODEL"] = script(shell.home, "msg:Done.")
     shell("exec", "count the windmills of the whole country and tell me how many there are")
     return shell
 
 
-def _shown(person: Shell, *command: str) -> list[str]:
+def _shown(person: CliRunner, *command: str) -> list[str]:
     with Terminal(person, *command) as terminal:
         assert terminal.ends() == 0
         return COLOUR.sub("", terminal.all).splitlines()

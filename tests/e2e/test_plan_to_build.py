@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.shell import Shell
+from tests.harness.cli import CliRunner
 
 PLAN = {"type": "plan_review", "message": "Right?", "plan": "Write a.txt."}
 SCRIPT = [
@@ -18,10 +18,10 @@ SCRIPT = [
 
 
 @pytest.fixture
-def person(tmp_path) -> Shell:
+def person(tmp_path) -> CliRunner:
     (tmp_path / "project").mkdir()
     (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
-    return Shell(
+    return CliRunner(
         tmp_path,
         {
             "WORKSPACE_DIR": str(tmp_path / "workspace"),
@@ -31,7 +31,7 @@ def person(tmp_path) -> Shell:
     )
 
 
-def chat(shell: Shell, lines: str, *arguments: str, **more: str) -> subprocess.CompletedProcess:
+def chat(shell: CliRunner, lines: str, *arguments: str, **more: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "interlock", "chat", *arguments],
         input=lines,

@@ -15,13 +15,13 @@ from interlock.events.feed import whole_stream
 from interlock.events.verify import verify
 from interlock.gates.recovery import settle_interrupted_calls
 from interlock.infra.errors import StoreLocked
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 KILLS = 25
 ROOT = Path(__file__).parents[2]
 
 
-def start(role: str, store: Store, session: str, name: str) -> subprocess.Popen:
+def start(role: str, store: StoreHarness, session: str, name: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.e2e.writer_process", role, store.config.url, session, name],
         stdin=subprocess.PIPE,
@@ -42,13 +42,13 @@ def told(process: subprocess.Popen) -> dict:
     return json.loads(line)
 
 
-def stored(store: Store, session: str) -> list[tuple[int, str, str]]:
+def stored(store: StoreHarness, session: str) -> list[tuple[int, str, str]]:
     with store.database.reading() as connection:
         events = [(event.header.seq, event.event()) for event in whole_stream(connection, session)]
     return [(seq, event.who, event.title) for seq, event in events[1:]]
 
 
-def verified(store: Store) -> None:
+def verified(store: StoreHarness) -> None:
     with store.database.reading() as connection:
         assert verify(connection).faults == []
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 from tests.unit.questions.widget_cases import CASES
 
 CONFIRMATION = '{"type": "confirmation", "message": "Delete the old backups?"}'

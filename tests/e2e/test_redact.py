@@ -10,7 +10,7 @@ import time
 import pytest
 
 from interlock.redaction.redactor import MARK
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 OWN = """
 [[rule]]

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 
 def test_nothing_is_erased_unless_the_operator_says_after_how_long(interlock):

@@ -10,8 +10,8 @@ import sys
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.integration.gateway.house import Client
-from tests.integration.worker.shop import until
+from tests.harness.gateway import GatewayClient
+from tests.harness.tasks import until
 
 SCRIPT = json.dumps(["sleep:150", "call:current_time {}", "sleep:150", "msg:Here you are."])
 
@@ -46,7 +46,7 @@ class Serving:
     async def client(self, name="tester"):
         token = await asyncio.to_thread(self.interlock, "token", "add", name)
         address = self.link.split("/#")[0].replace("http", "ws") + "/ws"
-        return Client(
+        return GatewayClient(
             await connect(address, additional_headers={"Authorization": f"Bearer {token.strip()}"})
         )
 

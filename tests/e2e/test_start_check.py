@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from tests.e2e.shell import Shell
+from tests.harness.cli import CliRunner
 
 MISSING_RG = "warning: search_files cannot be used: the program rg is missing; install ripgrep"
 NO_SANDBOX = "warning: bash, bash_readonly cannot be used: commands cannot be confined (bubblewrap is not"
 
 
-def opened(shell: Shell, sandbox: str = "off") -> Shell:
+def opened(shell: CliRunner, sandbox: str = "off") -> CliRunner:
     """Without a sandbox unless a test looks at it: on a busy machine its probe may fail."""
     (shell.home / "root").mkdir()
     shell.variables |= {
@@ -25,7 +25,7 @@ def opened(shell: Shell, sandbox: str = "off") -> Shell:
     return shell
 
 
-def started_and_stopped(shell: Shell, *words: str, until: str) -> str:
+def started_and_stopped(shell: CliRunner, *words: str, until: str) -> str:
     """What a process that runs until it is stopped writes to stderr."""
     process = subprocess.Popen(
         [*shell.program, *words],
@@ -48,7 +48,7 @@ def started_and_stopped(shell: Shell, *words: str, until: str) -> str:
     return "".join(written) + rest
 
 
-def recorded(shell: Shell) -> list[dict]:
+def recorded(shell: CliRunner) -> list[dict]:
     lines = shell("events", "tail", "system", "--json").stdout.splitlines()
     events = [json.loads(line) for line in lines]
     return [event["payload"] for event in events if event["kind"] == "tools.unavailable"]
@@ -64,7 +64,7 @@ STARTS = [
 
 @pytest.mark.parametrize(("words", "until"), STARTS)
 def test_a_process_that_stays_says_which_tools_a_missing_program_keeps_away(tmp_path, words, until):
-    shell = opened(Shell.in_bare_environment(tmp_path, "bash"))
+    shell = opened(CliRunner.in_bare_environment(tmp_path, "bash"))
     said = started_and_stopped(shell, *words, until=until)
     assert said.count(MISSING_RG) == 1
     assert said.count("warning:") == 1
@@ -74,20 +74,20 @@ def test_a_process_that_stays_says_which_tools_a_missing_program_keeps_away(tmp_
 
 
 def test_it_is_said_also_where_nothing_is_open(tmp_path):
-    shell = Shell.in_bare_environment(tmp_path, "bash")
+    shell = CliRunner.in_bare_environment(tmp_path, "bash")
     shell.variables["TOOL_SANDBOX"] = "off"
     assert shell("exec", "hello").stderr.count(MISSING_RG) == 1
 
 
 @pytest.mark.parametrize("words", [("chat",), ("exec", "hello"), ("exec", "--quiet", "hello")])
 def test_a_conversation_says_it_too(tmp_path, words):
-    shell = opened(Shell.in_bare_environment(tmp_path, "bash"))
+    shell = opened(CliRunner.in_bare_environment(tmp_path, "bash"))
     assert shell(*words).stderr.count(MISSING_RG) == 1
     assert [event["need"] for event in recorded(shell)] == ["program:rg"]
 
 
 def test_what_cannot_be_confined_is_said_in_the_same_place(tmp_path):
-    shell = opened(Shell.in_bare_environment(tmp_path, "bash", "rg"), sandbox="bubblewrap")
+    shell = opened(CliRunner.in_bare_environment(tmp_path, "bash", "rg"), sandbox="bubblewrap")
     assert shell("exec", "hello").stderr.count(NO_SANDBOX) == 1
     (event,) = recorded(shell)
     assert (event["need"], event["tools"]) == ("sandbox", ["bash", "bash_readonly"])
@@ -104,14 +104,14 @@ def test_what_cannot_be_confined_is_said_in_the_same_place(tmp_path):
     ],
 )
 def test_what_was_left_out_by_choice_is_not_said(tmp_path, choice):
-    shell = opened(Shell.in_bare_environment(tmp_path, "bash"))
+    shell = opened(CliRunner.in_bare_environment(tmp_path, "bash"))
     shell.variables |= choice
     assert "warning" not in shell("exec", "hello").stderr
     assert recorded(shell) == []
 
 
 def test_a_shell_without_walls_by_choice_is_not_a_missing_sandbox(tmp_path):
-    shell = opened(Shell.in_bare_environment(tmp_path, "bash", "rg"), sandbox="off")
+    shell = opened(CliRunner.in_bare_environment(tmp_path, "bash", "rg"), sandbox="off")
     assert "warning" not in shell("exec", "hello").stderr
     assert recorded(shell) == []
 

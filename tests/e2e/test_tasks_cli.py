@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
-from tests.e2e.terminal import script
+from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.terminal import script
 
 
 @pytest.fixture
-def shell(tmp_path) -> Shell:
-    return Shell(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace"), "WORKER_POLL_SECONDS": "0.1"})
+def shell(tmp_path) -> CliRunner:
+    return CliRunner(tmp_path, {"WORKSPACE_DIR": str(tmp_path / "workspace"), "WORKER_POLL_SECONDS": "0.1"})
 
 
 def test_tasks_are_listed_shown_and_retried_and_a_worker_takes_them_up(shell):
@@ -75,7 +75,7 @@ def test_what_is_not_there_is_told_in_one_line(shell, arguments, code):
 class working:  # noqa: N801 - it reads as a word of the test
     """A worker as a process of its own, told to stop at the end."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: CliRunner) -> None:
         self._shell = shell
 
     def __enter__(self) -> subprocess.Popen:
@@ -91,7 +91,7 @@ class working:  # noqa: N801 - it reads as a word of the test
         self._process.communicate(timeout=60)
 
 
-def until(shell: Shell, task: str, status: str) -> None:
+def until(shell: CliRunner, task: str, status: str) -> None:
     deadline = time.monotonic() + 60
     while (found := shell.json("tasks", "show", task)["status"]) != status:
         assert time.monotonic() < deadline, f"it is {found}"

@@ -7,7 +7,7 @@ import pytest
 from interlock.cli.token import link_base
 from interlock.config.settings import load_settings
 from interlock.infra.errors import PersonError
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 TOKEN = re.compile(r"ilk_[A-Za-z0-9_-]{43}\n")
 CODE = re.compile(r"#code=ilc_[A-Za-z0-9_-]{43}$")

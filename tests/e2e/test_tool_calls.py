@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
+from tests.harness.cli import CliRunner, one_line_error
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_policy_explain_judges_a_path_without_touching_it(interlock, project):
 
 def test_doctor_names_a_missing_program_and_the_tools_that_need_it(tmp_path):
     """S3-10.9: rg comes with Interlock; here it is run from an environment that has none."""
-    without_rg = Shell.in_bare_environment(tmp_path, "bash")
+    without_rg = CliRunner.in_bare_environment(tmp_path, "bash")
     bare = tmp_path / "bin"
     findings = without_rg.json("doctor", expect=1)
     (missing,) = [finding for finding in findings if finding["state"] == "failed"]

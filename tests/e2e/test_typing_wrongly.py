@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.shell import one_line_error
+from tests.harness.cli import one_line_error
 
 
 @pytest.mark.parametrize(

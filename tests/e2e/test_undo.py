@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
+from tests.harness.cli import CliRunner, one_line_error
 
 
 class Agent:
     """Calls tools in one session, which each process continues."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: CliRunner) -> None:
         self.shell = shell
         self.root = shell.home / "work"
         self.root.mkdir()
@@ -51,7 +51,7 @@ def agent(interlock) -> Agent:
     return Agent(interlock)
 
 
-def calls_of(interlock: Shell, session: str) -> list[str]:
+def calls_of(interlock: CliRunner, session: str) -> list[str]:
     events = interlock.json("events", "tree", session)
     return [event["payload"]["call_id"] for event in events if event["kind"] == "tool_call.started"]
 

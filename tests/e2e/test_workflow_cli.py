@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.workflows import EXAMPLE
 from tests.integration.workflow.graphs import TWO
-from tests.integration.workflow.place import EXAMPLE
 
 # Reading what a step answered takes so long that the run ends meanwhile.
 SLOW_READER = """

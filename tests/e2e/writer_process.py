@@ -24,7 +24,7 @@ from interlock.session.lease import SessionLeases
 from interlock.store.database import StoreConfig, open_database
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool
+from tests.harness.tools import DeclaredTool
 
 APPENDS_PER_TURN = 5
 

@@ -12,15 +12,15 @@ import pytest_asyncio
 from interlock.gateway.serving import listening_socket
 from interlock.sandbox.landlock import CONFINING_ABI, abi_version
 from interlock.sandbox.landlock_backend import LandlockBackend
-from tests.escape.confinement import World
 from tests.escape.trying import Listener
-from tests.integration.gateway import house as house_module
-from tests.integration.gateway.house import House, opened_house
-from tests.integration.mcp.stand import Stand, opened_stand
+from tests.harness import gateway as gateway_module
+from tests.harness.gateway import GatewayHarness, open_gateway_harness
+from tests.harness.mcp import McpHarness, open_mcp_harness
+from tests.harness.sandbox import SandboxHarness
 
 
 @pytest.fixture
-async def world(tmp_path) -> AsyncIterator[World]:
+async def sandbox(tmp_path) -> AsyncIterator[SandboxHarness]:
     """With a launcher of its own, for tests that kill it."""
     losses: list[str] = []
     backend = await started(losses)
@@ -40,25 +40,25 @@ async def launched() -> AsyncIterator[LandlockBackend]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def shared_world(launched, tmp_path) -> AsyncIterator[World]:
+async def shared_sandbox(launched, tmp_path) -> AsyncIterator[SandboxHarness]:
     with attacked(launched, tmp_path, []) as made:
         yield made
 
 
 @pytest.fixture
-def listener(world) -> Iterator[Listener]:
-    opened = Listener(world.outside)
+def listener(sandbox) -> Iterator[Listener]:
+    opened = Listener(sandbox.outside)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def linked(world: World) -> World:
+def linked(sandbox: SandboxHarness) -> SandboxHarness:
     """Inside and outside, each with a link to either's file."""
-    for place in (world.inside, world.outside):
+    for place in (sandbox.inside, sandbox.outside):
         for name in ("inside", "outside"):
-            (place / f"link-{name}").symlink_to(world.place / name / "file")
-    return world
+            (place / f"link-{name}").symlink_to(sandbox.place / name / "file")
+    return sandbox
 
 
 async def started(losses: list[str]) -> LandlockBackend:
@@ -70,32 +70,32 @@ async def started(losses: list[str]) -> LandlockBackend:
 
 
 @contextmanager
-def attacked(backend: LandlockBackend, place: Path, losses: list[str]) -> Iterator[World]:
+def attacked(backend: LandlockBackend, place: Path, losses: list[str]) -> Iterator[SandboxHarness]:
     """Whatever a test does, it fails if a process of it is left."""
-    made = World(backend, place, losses=losses)
+    made = SandboxHarness(backend, place, losses=losses)
     yield made
     os.close(made.folder)
     assert made.survivors() == []
 
 
 @pytest.fixture
-async def open_house(tmp_path, monkeypatch) -> AsyncIterator[Callable[..., Awaitable[House]]]:
+async def open_harness(tmp_path, monkeypatch) -> AsyncIterator[Callable[..., Awaitable[GatewayHarness]]]:
     """A gateway to be attacked; call it with settings by their names in the environment."""
     async with AsyncExitStack() as stack:
 
-        async def opening(**environment: str) -> House:
-            return await stack.enter_async_context(opened_house(tmp_path, monkeypatch, environment))
+        async def opening(**environment: str) -> GatewayHarness:
+            return await stack.enter_async_context(open_gateway_harness(tmp_path, monkeypatch, environment))
 
         yield opening
 
 
 @pytest.fixture
-async def house(open_house) -> House:
-    return await open_house()
+async def harness(open_harness) -> GatewayHarness:
+    return await open_harness()
 
 
 @pytest.fixture
-def narrow_house(open_house, monkeypatch):
+def narrow_harness(open_harness, monkeypatch):
     """One whose connections hold next to nothing that the other end has not read."""
 
     def narrow(host: str, port: int) -> socket.socket:
@@ -103,14 +103,14 @@ def narrow_house(open_house, monkeypatch):
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         return listening
 
-    monkeypatch.setattr(house_module, "listening_socket", narrow)
-    return open_house
+    monkeypatch.setattr(gateway_module, "listening_socket", narrow)
+    return open_harness
 
 
 @pytest.fixture
-async def stand(tmp_path, monkeypatch) -> AsyncIterator[Stand]:
+async def mcp(tmp_path, monkeypatch) -> AsyncIterator[McpHarness]:
     """For MCP servers, which attack from inside."""
     if abi_version() < CONFINING_ABI:
         pytest.skip("this kernel has no Landlock that confines")
-    async with opened_stand(tmp_path, monkeypatch) as made:
+    async with open_mcp_harness(tmp_path, monkeypatch) as made:
         yield made

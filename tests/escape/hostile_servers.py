@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tests.integration.mcp.stand import HOSTILE, QUICK, Stand
+from tests.harness.mcp import HOSTILE, QUICK, McpHarness
 
 
 def processes_with(word: str) -> list[int]:
@@ -27,11 +27,11 @@ async def until_gone(word: str) -> bool:
     return False
 
 
-async def still_works(stand: Stand) -> None:
+async def still_works(mcp: McpHarness) -> None:
     """Another server, and a tool of our own, after whatever happened."""
-    await stand.add("good", *QUICK, str(HOSTILE), "well")
-    await stand.inspect("good")
-    await stand.allow("good", "echo")
-    await stand.switch_on("bad", "good")
-    assert (await stand.call("good__echo", text="fine")).stdout == "fine"
-    assert (await stand.call("current_time")).ok
+    await mcp.add("good", *QUICK, str(HOSTILE), "well")
+    await mcp.inspect("good")
+    await mcp.allow("good", "echo")
+    await mcp.switch_on("bad", "good")
+    assert (await mcp.call("good__echo", text="fine")).stdout == "fine"
+    assert (await mcp.call("current_time")).ok

@@ -15,7 +15,7 @@ from pathlib import Path
 from interlock.sandbox.choice import makers
 from interlock.sandbox.jobs import Job
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import MARK, line_of
+from tests.harness.sandbox import MARK, line_of
 
 FORK_SECONDS = 60
 

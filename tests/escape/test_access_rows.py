@@ -9,9 +9,9 @@ from interlock.gateway.auth import Credentials
 from interlock.redaction.redactor import Redactor
 from interlock.session.models import Role
 from interlock.worker.runs import RunDesk
-from tests.conftest import Store
 from tests.escape.victim import faults, new_session
-from tests.integration.worker.shop import Shop
+from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness
 
 DAY_US = 86_400_000_000
 OWN = """INSERT INTO credentials (id, kind, name, hash, created_us, created_by)
@@ -19,13 +19,13 @@ OWN = """INSERT INTO credentials (id, kind, name, hash, created_us, created_by)
 
 
 @pytest.fixture
-def credentials(store: Store) -> Credentials:
+def credentials(store: StoreHarness) -> Credentials:
     return Credentials(store.database, store.log, Redactor())
 
 
 @pytest.fixture
-def runs(store: Store) -> RunDesk:
-    return Shop(store).runs
+def runs(store: StoreHarness) -> RunDesk:
+    return TaskHarness(store).runs
 
 
 async def everybody(credentials: Credentials, runs: RunDesk) -> None:
@@ -98,7 +98,7 @@ LEFT_BEHIND = {
 }
 
 
-async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store):
+async def test_what_was_left_in_the_database_to_change_rows_is_told(store: StoreHarness):
     """Also while there is nothing yet that it has changed."""
     await new_session(store)
     assert faults(store) == []
@@ -110,13 +110,13 @@ async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store
 
 
 @pytest.mark.parametrize("table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools"])
-async def test_rows_cannot_go_by_taking_away_their_table(sqlite_store: Store, table):
+async def test_rows_cannot_go_by_taking_away_their_table(sqlite_store: StoreHarness, table):
     sqlite_store.execute("PRAGMA foreign_keys = OFF")
     sqlite_store.execute(f"DROP TABLE {table}")
     assert f"the table {table} is gone" in faults(sqlite_store)[0]
 
 
-async def test_nor_by_giving_a_column_another_name(sqlite_store: Store):
+async def test_nor_by_giving_a_column_another_name(sqlite_store: StoreHarness):
     await new_session(sqlite_store)
     sqlite_store.execute("ALTER TABLE sessions RENAME COLUMN agent TO actor")
     assert "sessions" in faults(sqlite_store)[0]
@@ -130,7 +130,7 @@ async def test_nor_by_giving_a_column_another_name(sqlite_store: Store):
         ("settings_versions", """document = '{"tools": {"fs": {"enabled": true}}}'"""),
     ],
 )
-async def test_no_row_has_a_double_that_nobody_compares(store: Store, table, change):
+async def test_no_row_has_a_double_that_nobody_compares(store: StoreHarness, table, change):
     """Its key keeps the rows of a table apart; who writes to the database can make the table anew."""
     session = await new_session(store)
     await store.sessions.append_message(session, Role.user, "do good")

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.shell import Shell, one_line_error
+from tests.harness.cli import CliRunner, one_line_error
 
 
 @pytest.fixture
-def interlock(tmp_path) -> Shell:
+def interlock(tmp_path) -> CliRunner:
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "link").symlink_to(root)
-    return Shell(tmp_path, {"TOOL_ALLOWED_ROOTS": str(root)})
+    return CliRunner(tmp_path, {"TOOL_ALLOWED_ROOTS": str(root)})
 
 
 @pytest.mark.parametrize("name", ["root/b.zip", "link/b.zip", "root/out/b.zip"])

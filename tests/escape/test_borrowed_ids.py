@@ -10,10 +10,10 @@ from interlock.gates.runner import CallContext
 from interlock.infra.errors import NothingToUndo
 from interlock.models import scripted
 from interlock.models.provider import RequestedCall
-from tests.integration.agent.office import Person, call, opened, script
+from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
+from tests.harness.workflows import open_workflow_harness
 from tests.integration.agent.test_delegate import hand, turn
 from tests.integration.workflow.graphs import TWO
-from tests.integration.workflow.place import opened as opened_hall
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def _same_names(monkeypatch):
     )
 
 
-def ids(person: Person, session: str) -> list[str]:
+def ids(person: RuntimeHarness, session: str) -> list[str]:
     return [told["call_id"] for told in person.payloads(session, "tool_call.started")]
 
 
@@ -37,7 +37,7 @@ async def test_a_task_that_was_handed_over_cannot_take_the_names_of_its_parents_
     folder = tmp_path / "workspace" / "agents"
     folder.mkdir(parents=True)
     (folder / "helper.md").write_text(f"---\ndescription: helps\nmodel: {child}\n---\nYou help.\n")
-    async with opened(tmp_path, monkeypatch, {"MODEL": parent, "MODELS": child}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": parent, "MODELS": child}) as ada:
         session = await ada.session(ToolMode.coding)
         assert (await ada.say(session, "go")).status == "done"
         handed, written = ids(ada, session)
@@ -50,7 +50,7 @@ async def test_a_task_that_was_handed_over_cannot_take_the_names_of_its_parents_
 @pytest.mark.usefixtures("_same_names")
 async def test_the_steps_of_a_run_cannot_take_the_names_of_one_anothers_calls(tmp_path, monkeypatch):
     both = "".join(f"when:Step {step}\ncall:current_time {{}}\nmsg:done\n" for step in ("first", "second"))
-    async with opened_hall(tmp_path, monkeypatch, both) as hall:
+    async with open_workflow_harness(tmp_path, monkeypatch, both) as hall:
         hall.put("two", TWO, first="Look.", second="Look again.")
         done = await hall.run("two")
         told = hall.events(done.run.session_id, "tool_call.started")
@@ -66,7 +66,7 @@ async def test_no_call_is_named_like_a_task_an_undo_or_a_session(borrowed):
 async def test_to_undo_a_task_takes_back_no_call_that_was_named_after_it(tmp_path, monkeypatch):
     writing = turn(call("write_file", path="a.txt", content="first\n"))
     model = script(tmp_path, writing, "msg:done", turn(call("current_time")), "msg:done")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
         session, runtime = await ada.session(ToolMode.coding), ada.office.runtime
         first = await ada.say(session, "write")
         second = await ada.say(session, "look")
@@ -81,7 +81,7 @@ async def test_to_undo_a_task_takes_back_no_call_that_was_named_after_it(tmp_pat
 
 async def test_to_undo_an_undo_takes_back_no_call_that_was_named_after_it(tmp_path, monkeypatch):
     model = script(tmp_path, turn(call("write_file", path="a.txt", content="first\n")), "msg:done")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
         session, runtime = await ada.session(ToolMode.coding), ada.office.runtime
         first = await ada.say(session, "write")
         undone = await runtime.undo.take_back(first.id, who="ada")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits, SandboxUnavailable
-from tests.escape.confinement import SOON_SECONDS, eventually, finished, line_of, only_survivor
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -43,11 +42,12 @@ from tests.escape.test_launcher_life import (  # noqa: F401
     test_where_memory_runs_out_the_kernel_takes_a_job_first,
 )
 from tests.escape.wrapped import wrapped
+from tests.harness.sandbox import SOON_SECONDS, eventually, finished, line_of, only_survivor
 from tests.unit.sandbox.conftest import open_descriptors
 
 
 @pytest.fixture
-async def world(tmp_path):
+async def sandbox(tmp_path):
     backend = wrapped()
     with attacked(backend, tmp_path, []) as made:
         yield made
@@ -60,49 +60,49 @@ def unopened() -> int:
     return errno.ENOENT
 
 
-async def test_a_folder_that_was_moved_away_starts_nothing(world):
+async def test_a_folder_that_was_moved_away_starts_nothing(sandbox):
     """It is not mounted, and what has its name now was not judged."""
-    world.inside.rename(world.place / "moved")
-    (world.place / "inside").mkdir()
-    done = await world.run("/bin/pwd")
+    sandbox.inside.rename(sandbox.place / "moved")
+    (sandbox.place / "inside").mkdir()
+    done = await sandbox.run("/bin/pwd")
     assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
 
 
-async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(world, monkeypatch):
+async def test_a_root_that_is_swapped_before_it_is_mounted_starts_nothing(sandbox, monkeypatch):
     """Between judging and mounting a path, somebody puts a link to the outside in its place."""
-    spawn = world.backend._spawn
+    spawn = sandbox.backend._spawn
 
     async def swap_first(*arguments):
-        world.inside.rename(world.place / "moved")
-        world.inside.symlink_to(world.outside)
+        sandbox.inside.rename(sandbox.place / "moved")
+        sandbox.inside.symlink_to(sandbox.outside)
         return await spawn(*arguments)
 
-    monkeypatch.setattr(world.backend, "_spawn", swap_first)
-    done = await world.shell("cat file; echo x > file")
+    monkeypatch.setattr(sandbox.backend, "_spawn", swap_first)
+    done = await sandbox.shell("cat file; echo x > file")
     assert (done.ended.reason, done.out) == (EndReason.not_started, "")
     assert "replaced" in done.ended.text
-    assert (world.outside / "file").read_text() != "x\n"
+    assert (sandbox.outside / "file").read_text() != "x\n"
 
 
-async def test_what_is_named_by_a_link_is_not_opened(world):
+async def test_what_is_named_by_a_link_is_not_opened(sandbox):
     """Settings are resolved when they are read. What is a link now was not one when it was judged."""
-    link = world.place / "link"
-    link.symlink_to(world.inside)
-    done = await world.shell("cat file", readable_paths=(link,))
+    link = sandbox.place / "link"
+    link.symlink_to(sandbox.inside)
+    done = await sandbox.shell("cat file", readable_paths=(link,))
     assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ELOOP)
 
 
-async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_same(world):
+async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_same(sandbox):
     """A folder of hundreds of repositories has four of them in each."""
     for number in range(60):
-        (world.inside / f"{number}/.git/hooks").mkdir(parents=True)
-        (world.inside / f"{number}/.git/config").touch()
-    job = world.job("/bin/sh", "-c", "echo x > 59/.git/config")
+        (sandbox.inside / f"{number}/.git/hooks").mkdir(parents=True)
+        (sandbox.inside / f"{number}/.git/config").touch()
+    job = sandbox.job("/bin/sh", "-c", "echo x > 59/.git/config")
     job = replace(job, profile=replace(job.profile, protected_names=(".git/hooks", ".git/config")))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_descriptors()) + 100, hard))
     try:
-        async with world.backend.running(job) as child:
+        async with sandbox.backend.running(job) as child:
             done = await finished(child)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -110,48 +110,48 @@ async def test_more_protected_names_than_files_may_be_open_are_mounted_all_the_s
     assert "Read-only file system" in done.err
 
 
-async def test_what_bubblewrap_complains_about_is_told(world, monkeypatch):
+async def test_what_bubblewrap_complains_about_is_told(sandbox, monkeypatch):
     monkeypatch.setattr("interlock.sandbox.bubblewrap._ALWAYS", ("--bind", "/nonexistent", "/x"))
-    done = await world.shell("true")
+    done = await sandbox.shell("true")
     assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.ENOENT)
     assert "/nonexistent" in done.ended.text
 
 
-async def test_a_missing_program_is_told(world):
-    world.backend._program = Path("/nonexistent/bwrap")
+async def test_a_missing_program_is_told(sandbox):
+    sandbox.backend._program = Path("/nonexistent/bwrap")
     with pytest.raises(SandboxUnavailable, match="No such file"):
-        await world.shell("true")
+        await sandbox.shell("true")
 
 
-async def test_a_stage_that_is_killed_takes_everything_with_it(world):
-    job = world.job("/bin/sh", "-c", "(setsid sleep 60 &); echo on; sleep 60")
-    async with world.backend.running(job) as child:
+async def test_a_stage_that_is_killed_takes_everything_with_it(sandbox):
+    job = sandbox.job("/bin/sh", "-c", "(setsid sleep 60 &); echo on; sleep 60")
+    async with sandbox.backend.running(job) as child:
         assert await line_of(child.stdout) == "on"
         (pid,) = [process.pid for process in (child._process,)]
         os.kill(pid, 9)
         async with asyncio.timeout(SOON_SECONDS):
             assert (await child.wait()).reason is EndReason.launcher_lost
-        assert await eventually(lambda: not world.survivors())
+        assert await eventually(lambda: not sandbox.survivors())
 
 
-async def test_a_job_cannot_end_its_first_process(world):
-    done = await world.shell("kill -KILL 1; kill -TERM 1; kill -INT 1; sleep 0.1; echo alive")
+async def test_a_job_cannot_end_its_first_process(sandbox):
+    done = await sandbox.shell("kill -KILL 1; kill -TERM 1; kill -INT 1; sleep 0.1; echo alive")
     assert (done.out, done.ended.exit_code) == ("alive\n", 0)
 
 
-async def test_where_memory_runs_out_what_watches_a_job_outlives_it(world):
+async def test_where_memory_runs_out_what_watches_a_job_outlives_it(sandbox):
     """The job alone is marked, and not the first process of its namespaces, which tells how it ended."""
     own = Path("/proc/self/oom_score_adj").read_text()
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
         await line_of(child.stdout)
-        pid = await only_survivor(world)
+        pid = await only_survivor(sandbox)
         status = Path(f"/proc/{pid}/status").read_text()
         watching = next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:"))
         assert Path(f"/proc/{watching}/oom_score_adj").read_text() == own
 
 
-async def test_few_open_files_do_not_open_a_way_around_the_filter(world):
+async def test_few_open_files_do_not_open_a_way_around_the_filter(sandbox):
     """The filter asks by a descriptor, and a limit on them comes after it."""
-    done = await world.run("/bin/chmod", "u+s", "file", limits=JobLimits(open_files=6))
+    done = await sandbox.run("/bin/chmod", "u+s", "file", limits=JobLimits(open_files=6))
     assert done.ended.exit_code == 1, done.err
-    assert not (world.inside / "file").stat().st_mode & stat.S_ISUID
+    assert not (sandbox.inside / "file").stat().st_mode & stat.S_ISUID

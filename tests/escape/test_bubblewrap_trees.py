@@ -27,7 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def world(tmp_path):
+async def sandbox(tmp_path):
     backend = wrapped()
     with attacked(backend, tmp_path, []) as made:
         yield made

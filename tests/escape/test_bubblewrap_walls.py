@@ -13,7 +13,6 @@ from interlock.sandbox.jobs import EndReason, Job
 from interlock.sandbox.landlock import NETWORK_ABI, abi_version
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.attempts import FILES, KERNEL, METADATA, PROCESSES, SOCKETS
-from tests.escape.confinement import SECRET, finished
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -38,6 +37,7 @@ from tests.escape.test_launcher_walls import (  # noqa: F401
 )
 from tests.escape.trying import KINDS, attempt, snapshot
 from tests.escape.wrapped import wrapped
+from tests.harness.sandbox import SECRET, finished
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,7 +49,7 @@ OWN = {"list the root of all", "list etc", "list processes", "signal the supervi
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def world(tmp_path):
+async def sandbox(tmp_path):
     backend = wrapped()
     with attacked(backend, tmp_path, []) as made:
         yield made
@@ -62,97 +62,100 @@ def named(cases) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", named(FILES))
-async def test_files_outside_are_out_of_reach(world, name, kind):
-    (world.outside / "empty").mkdir()
-    (world.inside / "link-out").symlink_to(world.outside / "file")
+async def test_files_outside_are_out_of_reach(sandbox, name, kind):
+    (sandbox.outside / "empty").mkdir()
+    (sandbox.inside / "link-out").symlink_to(sandbox.outside / "file")
     body, refusals = FILES[name]
-    assert await attempt(world, body, kind=kind) in (*refusals, *ABSENT)
-    assert sorted(path.name for path in world.outside.iterdir()) == ["empty", "file"]
-    assert (world.outside / "file").read_text() == SECRET
+    assert await attempt(sandbox, body, kind=kind) in (*refusals, *ABSENT)
+    assert sorted(path.name for path in sandbox.outside.iterdir()) == ["empty", "file"]
+    assert (sandbox.outside / "file").read_text() == SECRET
 
 
 @pytest.mark.parametrize(
     "body",
     ["os.stat(outside + '/file')", "os.chdir(outside)", "call(254, call(294, 0), outside.encode(), 0xfff)"],
 )
-async def test_not_even_the_names_outside_can_be_asked_for(world, body):
-    assert await attempt(world, body, kind="coding") == "ENOENT"
+async def test_not_even_the_names_outside_can_be_asked_for(sandbox, body):
+    assert await attempt(sandbox, body, kind="coding") == "ENOENT"
 
 
-async def test_the_root_and_etc_hold_only_what_is_opened(world):
-    assert await attempt(world, "return '/boot' in os.listdir('/')", kind="chat") == "reached"
-    done = await world.shell("ls -a / /etc /dev; ls /home /var /tmp /etc/ssl/private")
+async def test_the_root_and_etc_hold_only_what_is_opened(sandbox):
+    assert await attempt(sandbox, "return '/boot' in os.listdir('/')", kind="chat") == "reached"
+    done = await sandbox.shell("ls -a / /etc /dev; ls /home /var /tmp /etc/ssl/private")
     assert not {"boot", "shadow", "sda", "vda", "shm", "ptmx", "tty"} & set(done.out.split())
     assert done.ended.exit_code != 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["/", "/dev", "/etc", "/var", "/usr", "/proc"])
-async def test_nothing_can_be_made_between_the_mounts(world, place, kind):
-    assert await attempt(world, f"open('{place}/new', 'x')", kind=kind) in (*ABSENT, "EACCES")
+async def test_nothing_can_be_made_between_the_mounts(sandbox, place, kind):
+    assert await attempt(sandbox, f"open('{place}/new', 'x')", kind=kind) in (*ABSENT, "EACCES")
 
 
 @pytest.mark.parametrize(
     "name", ["sys/kernel/core_pattern", "sys/kernel/hostname", "sys/vm/swappiness", "self/oom_score_adj"]
 )
-async def test_the_kernels_switches_are_read_only_for_root_too(world, name):
+async def test_the_kernels_switches_are_read_only_for_root_too(sandbox, name):
     """Root owns them, and needs no capability to write them: bubblewrap alone leaves them open."""
     refusals = ("EROFS",) if os.getuid() == 0 else ("EROFS", "EACCES")
-    assert await attempt(world, f"os.open('/proc/{name}', os.O_WRONLY)", kind="coding") in refusals
+    assert await attempt(sandbox, f"os.open('/proc/{name}', os.O_WRONLY)", kind="coding") in refusals
 
 
 @pytest.mark.parametrize("name", [name for name in KERNEL if name.startswith(("a device", "the name"))])
-async def test_no_device_and_no_socket_can_be_made(world, name):
-    assert await attempt(world, KERNEL[name][0], kind="coding") in KERNEL[name][1]
+async def test_no_device_and_no_socket_can_be_made(sandbox, name):
+    assert await attempt(sandbox, KERNEL[name][0], kind="coding") in KERNEL[name][1]
 
 
 @pytest.mark.parametrize("name", named(PROCESSES))
-async def test_other_processes_are_out_of_reach(world, name):
+async def test_other_processes_are_out_of_reach(sandbox, name):
     body, refusals = PROCESSES[name]
-    assert await attempt(world, body, kind="coding") in (*refusals, *ABSENT)
+    assert await attempt(sandbox, body, kind="coding") in (*refusals, *ABSENT)
 
 
-async def test_only_its_own_processes_can_be_seen(world):
-    done = await world.shell("for n in /proc/[0-9]*; do echo ${n#/proc/}; done")
+async def test_only_its_own_processes_can_be_seen(sandbox):
+    done = await sandbox.shell("for n in /proc/[0-9]*; do echo ${n#/proc/}; done")
     assert {int(pid) for pid in done.out.split()} <= set(range(1, 6))
     assert str(os.getpid()) not in done.out.split()
 
 
-async def test_the_first_process_keeps_its_memory_and_its_descriptors(world):
+async def test_the_first_process_keeps_its_memory_and_its_descriptors(sandbox):
     for body in (
         "open('/proc/1/mem', 'rb')",
         "os.open('/proc/1/fd/0', 0)",
         "os.listdir('/proc/1/cwd/')",
         "open('/proc/1/environ', 'rb').read()",
     ):
-        assert await attempt(world, body, kind="coding") in ("EACCES", "EPERM"), body
+        assert await attempt(sandbox, body, kind="coding") in ("EACCES", "EPERM"), body
 
 
 @pytest.mark.parametrize("reach", ["offline", "another port is open"])
 @pytest.mark.parametrize("name", SOCKETS)
-async def test_nobody_is_reached_by_any_socket(world, listener, name, reach):
+async def test_nobody_is_reached_by_any_socket(sandbox, listener, name, reach):
     body, refusals = SOCKETS[name]
     ports = frozenset() if reach == "offline" else frozenset({1})
-    assert await attempt(world, body, kind="coding", listener=listener, ports=ports) in (*refusals, *ABSENT)
+    assert await attempt(sandbox, body, kind="coding", listener=listener, ports=ports) in (
+        *refusals,
+        *ABSENT,
+    )
 
 
-async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(world, listener):
+async def test_a_listed_port_is_reached_by_tcp_and_by_nothing_else(sandbox, listener):
     if abi_version() < NETWORK_ABI:
         pytest.skip("this kernel has no rules for ports")
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
-    assert (await attempt(world, SOCKETS["tcp"][0], **opened)).startswith("reached")
+    assert (await attempt(sandbox, SOCKETS["tcp"][0], **opened)).startswith("reached")
     for name in ("udp", "multipath tcp", "tcp fast open", "bind", "listen without bind", "unix by path"):
-        assert await attempt(world, SOCKETS[name][0], **opened) == "EACCES", name
+        assert await attempt(sandbox, SOCKETS[name][0], **opened) == "EACCES", name
 
 
-async def test_without_rules_for_ports_there_is_no_network_at_all(world, listener, monkeypatch):
+async def test_without_rules_for_ports_there_is_no_network_at_all(sandbox, listener, monkeypatch):
     monkeypatch.setattr("interlock.sandbox.landlock.abi_version", lambda: NETWORK_ABI - 1)
     opened = {"kind": "coding", "listener": listener, "ports": frozenset({listener.port})}
-    assert await attempt(world, SOCKETS["tcp"][0], **opened) == "EACCES"
+    assert await attempt(sandbox, SOCKETS["tcp"][0], **opened) == "EACCES"
 
 
-async def test_there_are_no_capabilities_and_none_can_come_back(world):
-    done = await world.shell(
+async def test_there_are_no_capabilities_and_none_can_come_back(sandbox):
+    done = await sandbox.shell(
         "grep -E '^(CapInh|CapPrm|CapEff|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status"
     )
     facts = dict(line.split() for line in done.out.splitlines())
@@ -160,9 +163,9 @@ async def test_there_are_no_capabilities_and_none_can_come_back(world):
     assert (facts["NoNewPrivs:"], facts["Seccomp:"]) == ("1", "2")
 
 
-async def test_each_job_has_namespaces_of_its_own(world):
+async def test_each_job_has_namespaces_of_its_own(sandbox):
     kinds = ("pid", "net", "ipc", "uts", "mnt")
-    done = await world.shell("for n in pid net ipc uts mnt; do readlink /proc/self/ns/$n; done")
+    done = await sandbox.shell("for n in pid net ipc uts mnt; do readlink /proc/self/ns/$n; done")
     ours = [str(Path("/proc/self/ns", kind).readlink()) for kind in kinds]
     assert not set(ours) & set(done.out.split())
 
@@ -187,18 +190,18 @@ async def test_a_profile_that_writes_changes_no_metadata_outside(linked, name):
 # -- protected names --
 
 
-async def protected_shell(world, script: str):
-    profile = SandboxProfile((world.inside,), (world.inside,), protected_names=PROTECTED_NAMES)
-    job = Job(("/bin/sh", "-c", script), world.folder, {"PATH": "/usr/bin:/bin"}, profile)
-    async with world.backend.running(job) as child:
+async def protected_shell(sandbox, script: str):
+    profile = SandboxProfile((sandbox.inside,), (sandbox.inside,), protected_names=PROTECTED_NAMES)
+    job = Job(("/bin/sh", "-c", script), sandbox.folder, {"PATH": "/usr/bin:/bin"}, profile)
+    async with sandbox.backend.running(job) as child:
         done = await finished(child)
     assert done.ended.reason is EndReason.exited, done
     return done
 
 
 @pytest.fixture
-def repository(world):
-    folder = world.inside / "deep" / "project"
+def repository(sandbox):
+    folder = sandbox.inside / "deep" / "project"
     folder.mkdir(parents=True)
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
@@ -232,10 +235,10 @@ def repository(world):
         "git config core.hooksPath /elsewhere",
     ],
 )
-async def test_protected_names_that_exist_cannot_be_written(world, repository, script):
+async def test_protected_names_that_exist_cannot_be_written(sandbox, repository, script):
     (repository / "README").write_text("new\n")
     config = (repository / ".git" / "config").read_bytes()
-    done = await protected_shell(world, f"cd deep/project && {script}")
+    done = await protected_shell(sandbox, f"cd deep/project && {script}")
     assert done.ended.exit_code != 0, done
     assert (repository / ".git" / "config").read_bytes() == config
     assert list((repository / ".git" / "hooks").glob("pre-commit")) == []
@@ -243,25 +246,25 @@ async def test_protected_names_that_exist_cannot_be_written(world, repository, s
     assert (repository / ".git" / "modules" / "a" / "b" / "hooks").is_dir()
 
 
-async def test_beside_protected_names_everything_works(world, repository):
+async def test_beside_protected_names_everything_works(sandbox, repository):
     script = (
         "cd deep/project && echo x > a && git add a && "
         "git -c user.name=a -c user.email=a@b commit -qm first && git branch other && "
         "git checkout -q other && mv a b && mkdir new && git log --oneline | wc -l"
     )
-    done = await protected_shell(world, script)
+    done = await protected_shell(sandbox, script)
     assert (done.out.strip(), done.ended.exit_code) == ("1", 0), done
 
 
-async def test_nothing_is_made_where_a_protected_name_is_missing(world):
-    (world.inside / ".git").mkdir()
-    done = await protected_shell(world, "mv .git other")
+async def test_nothing_is_made_where_a_protected_name_is_missing(sandbox):
+    (sandbox.inside / ".git").mkdir()
+    done = await protected_shell(sandbox, "mv .git other")
     assert done.ended.exit_code != 0
-    assert list((world.inside / ".git").iterdir()) == []
+    assert list((sandbox.inside / ".git").iterdir()) == []
 
 
-async def test_open_because_nothing_can_be_mounted_there_a_missing_protected_name_can_be_made(world):
+async def test_open_because_nothing_can_be_mounted_there_a_missing_protected_name_can_be_made(sandbox):
     """The runner puts it back and reports it, as under Landlock."""
-    (world.inside / ".git").mkdir()
-    done = await protected_shell(world, "mkdir .git/hooks && echo x > .git/hooks/pre-commit")
+    (sandbox.inside / ".git").mkdir()
+    done = await protected_shell(sandbox, "mkdir .git/hooks && echo x > .git/hooks/pre-commit")
     assert done.ended.exit_code == 0

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.jobs import JobLimits
-from tests.conftest import Store
 from tests.escape.cases import command_cases
-from tests.integration.workbench import Workbench
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 RUN = [case for case in command_cases() if case.get("run") == "sandboxed"]
 SECRET = "sk-planted-in-the-environment"
@@ -24,7 +24,7 @@ AT_ONCE = 4
 class World:
     """A workbench, and around it everything that must stay as it is."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: ToolHarness) -> None:
         self.bench = bench
         self.home = bench.outside / "home"
         for name in (
@@ -83,29 +83,29 @@ class World:
 
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
-async def planted(request, sqlite_store: Store, tmp_path, monkeypatch):
+async def planted(request, sqlite_store: StoreHarness, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     session = await sqlite_store.sessions.create(opened_by="test")
-    workbench = Workbench(sqlite_store, session.id, tmp_path)
-    workbench.job_limits = JobLimits(processes=64, memory_bytes=512 * 2**20, file_bytes=16 * 2**20)
-    await workbench.open_sandbox(request.param)
-    world = World(workbench)
-    yield world
-    for listener in world.listeners:
+    harness = ToolHarness(sqlite_store, session.id, tmp_path)
+    harness.job_limits = JobLimits(processes=64, memory_bytes=512 * 2**20, file_bytes=16 * 2**20)
+    await harness.open_sandbox(request.param)
+    sandbox = World(harness)
+    yield sandbox
+    for listener in sandbox.listeners:
         listener.close()
-    await workbench.backend.close()
+    await harness.backend.close()
 
 
 @pytest.mark.parametrize("tool", ["bash", "bash_readonly"])
 async def test_no_command_reads_changes_or_reaches_anything_outside(planted: World, tool):
-    world = planted
+    sandbox = planted
     turn = asyncio.Semaphore(AT_ONCE)
     refused_work, leaked, ran = [], [], 0
 
     async def attempt(case: dict) -> None:
-        command = world.command(case["command"])
+        command = sandbox.command(case["command"])
         async with turn:
-            result = await world.bench.call(tool, cmd=command, timeout_seconds=2)
+            result = await sandbox.bench.call(tool, cmd=command, timeout_seconds=2)
         nonlocal ran
         ran += result.ok
         shown = result.stdout + result.stderr
@@ -120,6 +120,6 @@ async def test_no_command_reads_changes_or_reaches_anything_outside(planted: Wor
     assert ran > (50 if tool == "bash" else 30), "too few commands did anything at all"
     assert leaked == []
     assert refused_work == []
-    assert world.outside() == world.before
-    assert world.nothing_was_heard()
-    assert not (world.bench.root.parent / "outside.txt").exists()
+    assert sandbox.outside() == sandbox.before
+    assert sandbox.nothing_was_heard()
+    assert not (sandbox.bench.root.parent / "outside.txt").exists()

@@ -18,8 +18,8 @@ from interlock.session.models import Role
 from interlock.store.driver import PostgresConnection, SqliteConnection
 from interlock.wiring import open_runtime
 from interlock.wiring.office import open_office
-from tests.conftest import Store, open_store
-from tests.integration.agent.office import call, script
+from tests.harness.runtime import call, script
+from tests.harness.store import StoreHarness, open_store
 from tests.integration.gateway.test_methods import new_session
 
 TABLES = ("events", "messages", "sessions", "tasks", "questions", "runs", "run_nodes")
@@ -105,12 +105,12 @@ async def test_a_call_that_runs_while_its_session_is_deleted_and_erased_is_still
     assert by_kind["session.deleted"][1].who == by_kind["task.cancelled"][1].who == "token:eve"
 
 
-async def test_deleting_over_the_gateway_takes_nothing_from_the_log(house):
-    client = await house.connect()
+async def test_deleting_over_the_gateway_takes_nothing_from_the_log(harness):
+    client = await harness.connect()
     session = await new_session(client)
-    before = log_of(house, session)
+    before = log_of(harness, session)
     assert await client.ask("session.delete", session_id=session) == {}
-    after = log_of(house, session)
+    after = log_of(harness, session)
     assert after[: len(before)] == before
     assert [event.kind for _, event in after[len(before) :]] == ["session.deleted"]
 
@@ -130,7 +130,9 @@ async def test_an_erased_text_cannot_be_guessed_from_its_hash(store):
     assert hashes[0] != hashes[1]
 
 
-async def test_what_is_recorded_while_a_session_is_erased_loses_nothing_unseen(store: Store, monkeypatch):
+async def test_what_is_recorded_while_a_session_is_erased_loses_nothing_unseen(
+    store: StoreHarness, monkeypatch
+):
     """By another process, between the look at what is covered and the end of the transaction."""
     session = (await store.sessions.create(opened_by="test")).id
     await store.sessions.append_message(session, Role.user, "hello")

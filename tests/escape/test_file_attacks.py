@@ -20,8 +20,8 @@ from interlock.infra.errors import (
 )
 from interlock.store.archive import back_up, restore
 from interlock.store.database import StoreConfig, open_database
-from tests.conftest import _postgres_database, open_store
 from tests.escape.victim import faults, new_session, renamed
+from tests.harness.store import open_store
 
 
 def test_a_question_mark_does_not_lead_to_another_programs_database(tmp_path):
@@ -99,7 +99,7 @@ def test_another_programs_file_is_never_replaced(tmp_path, sqlite_config):
 
 
 async def test_a_restore_ends_every_lease_and_meets_no_old_token_again(postgres_server, tmp_path):
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await new_session(store)
         back_up(store.database, tmp_path / "b.zip")
@@ -193,9 +193,9 @@ def test_on_a_disk_that_takes_no_more_the_intent_fails_and_the_tool_does_not_run
     """For any user, for real: the child's files may not grow beyond a limit the kernel enforces."""
     script = """
 import asyncio, resource, signal, sys
-from tests.conftest import open_store
+from tests.harness.store import open_store
 from tests.integration.test_bad_stores import call_through, config_at
-from tests.doubles import DeclaredTool
+from tests.harness.tools import DeclaredTool
 from interlock.infra.errors import AuditUnavailable
 from pathlib import Path
 
@@ -248,7 +248,7 @@ def test_durability_is_what_the_settings_say(sqlite_config):
 def test_every_acknowledged_event_was_synced_to_disk(tmp_path):
     script = """
 import asyncio, sys
-from tests.conftest import open_store
+from tests.harness.store import open_store
 from interlock.store.database import StoreConfig
 from interlock.events.catalog import SessionRenamed
 

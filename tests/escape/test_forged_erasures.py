@@ -12,14 +12,16 @@ from interlock.events.chain import now_us
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.retention import Retention
 from interlock.session.models import Role
-from tests.conftest import Store
 from tests.escape.victim import faults, new_session, renamed
+from tests.harness.store import StoreHarness
 
 DAY_US = 86_400_000_000
 ERASE = "UPDATE events SET facts = '{}', content = NULL, salt = NULL WHERE stream = ? AND seq = ?"
 
 
-async def forge_sweep(store: Store, stream: str, *numbers: int, before_us: int | None = None) -> None:
+async def forge_sweep(
+    store: StoreHarness, stream: str, *numbers: int, before_us: int | None = None
+) -> None:
     """As whoever can write to the database can: a record that is chained like any other."""
     before_us = now_us() + DAY_US if before_us is None else before_us
     spans = [[number, number] for number in numbers]
@@ -31,18 +33,18 @@ async def forge_sweep(store: Store, stream: str, *numbers: int, before_us: int |
         store.execute(ERASE, stream, number)
 
 
-def last(store: Store, stream: str) -> int:
+def last(store: StoreHarness, stream: str) -> int:
     return int(store.query("SELECT max(seq) FROM events WHERE stream = ?", stream)[0][0])
 
 
-def remove(store: Store, session: str) -> None:
+def remove(store: StoreHarness, session: str) -> None:
     for table, column in (
         *(("messages", "session_id"), ("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")),
     ):
         store.execute(f"DELETE FROM {table} WHERE {column} = ?", session)
 
 
-async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: Store):
+async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: StoreHarness):
     session = await new_session(store)
     await store.sessions.append_message(session, Role.user, "hello")
     anchor = await write_checkpoint(store.log)
@@ -53,7 +55,7 @@ async def test_an_erased_checkpoint_does_not_free_what_its_anchor_holds(store: S
     assert "header and facts" in fault
 
 
-async def test_a_call_cannot_be_erased_together_with_what_it_was(store: Store):
+async def test_a_call_cannot_be_erased_together_with_what_it_was(store: StoreHarness):
     """Deleting a session once removed what its calls were, and the log verified."""
     session = await new_session(store)
     started = ToolCallStarted(
@@ -76,7 +78,7 @@ async def test_a_call_cannot_be_erased_together_with_what_it_was(store: Store):
     assert "header and facts" in faults(store)[0]
 
 
-async def test_a_version_of_the_settings_cannot_be_swept_away_with_its_event(store: Store):
+async def test_a_version_of_the_settings_cannot_be_swept_away_with_its_event(store: StoreHarness):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     store.execute("UPDATE settings_versions SET document = '{}'")
     await forge_sweep(store, SYSTEM_STREAM, last(store, SYSTEM_STREAM))
@@ -84,7 +86,7 @@ async def test_a_version_of_the_settings_cannot_be_swept_away_with_its_event(sto
 
 
 @pytest.mark.parametrize("what", ["the mode", "the model"])
-async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: Store, what):
+async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: StoreHarness, what):
     """By a real sweep: what people switched stays on record, so the row cannot be changed afterwards."""
     session = await new_session(store)
     await store.switch(*ToolMode).switch(session, ToolMode.chat, who="ada")
@@ -98,7 +100,7 @@ async def test_what_a_session_was_switched_to_is_known_however_old_it_is(store: 
     assert len(faults(store)) == 1
 
 
-async def test_a_sweep_vouches_for_nothing_younger_than_the_day_it_names(store: Store):
+async def test_a_sweep_vouches_for_nothing_younger_than_the_day_it_names(store: StoreHarness):
     session = await new_session(store)
     await store.log.append(session, renamed("what was done today"))
     seq = last(store, session)

@@ -11,7 +11,7 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.gates.situation import Situation
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool, file_reader, judged
+from tests.harness.tools import DeclaredTool, file_reader, judged
 
 
 def registry_with(tool) -> ToolRegistry:

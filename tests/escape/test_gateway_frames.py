@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from interlock.gateway.methods import ALL
 from tests.escape.gateway_attacker import BINARY, Wire, asking, closes_in, frame, get
-from tests.integration.gateway.house import Refused
+from tests.harness.gateway import RequestRefused
 
 FAST = {"GATEWAY_REQUESTS_PER_SECOND": "100000"}
 TRIES = 40
@@ -48,8 +48,8 @@ NO_REQUESTS = (
 ODD_IDS = (True, False, 1.5, -0.0, 1e300, 10**40, [], {}, ["1"], {"a": 1}, "x" * 129, "x" * 100_000)
 
 
-async def test_what_is_no_request_gets_an_error_and_the_socket_stays(house):
-    wire = await Wire.socket(house.port, await house.token())
+async def test_what_is_no_request_gets_an_error_and_the_socket_stays(harness):
+    wire = await Wire.socket(harness.port, await harness.token())
     for text in NO_REQUESTS:
         await wire.send(frame(text))
         [answer] = await told(wire, 1)
@@ -64,8 +64,8 @@ async def test_what_is_no_request_gets_an_error_and_the_socket_stays(house):
     await wire.close()
 
 
-async def test_every_id_that_may_be_one_comes_back_as_it_was(house):
-    wire = await Wire.socket(house.port, await house.token())
+async def test_every_id_that_may_be_one_comes_back_as_it_was(harness):
+    wire = await Wire.socket(harness.port, await harness.token())
     ids = [
         "",
         "a",
@@ -87,8 +87,8 @@ async def test_every_id_that_may_be_one_comes_back_as_it_was(house):
     await wire.close()
 
 
-async def test_binary_frames_are_read_as_text_or_refused(house):
-    wire = await Wire.socket(house.port, await house.token())
+async def test_binary_frames_are_read_as_text_or_refused(harness):
+    wire = await Wire.socket(harness.port, await harness.token())
     await wire.send(frame(asking("server.info", 7)[6:], BINARY))
     await wire.send(frame(b"\xff\xfe\x00\x01" * 100, BINARY))
     answers = await told(wire, 2)
@@ -99,11 +99,11 @@ async def test_binary_frames_are_read_as_text_or_refused(house):
     await wire.close()
 
 
-async def test_methods_that_are_not_there_say_so(house):
-    client = await house.connect()
+async def test_methods_that_are_not_there_say_so(harness):
+    client = await harness.connect()
     names = ("", "x", "__class__", "session.set_mode", "server.info ", "SERVER.INFO", "session", "a" * 5000)
     for name in (*names, "../server.info", "__init__", "chat.send\x00"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             await client.ask(name, session_id="s_1", mode="coding")
         assert refused.value.code == "METHOD_NOT_FOUND", name
         assert len(refused.value.message) < 200
@@ -188,25 +188,25 @@ class Making:
         return self._random.choice(values())
 
 
-async def test_every_method_takes_anything_and_answers_once(open_house, store_config):
-    house = await open_house(DATABASE_URL=store_config.url, SESSION_OPEN_MODES="chat,coding", **FAST)
-    client = await house.connect()
+async def test_every_method_takes_anything_and_answers_once(open_harness, store_config):
+    harness = await open_harness(DATABASE_URL=store_config.url, SESSION_OPEN_MODES="chat,coding", **FAST)
+    client = await harness.connect()
     session = (await client.ask("session.create", title="t"))["session"]["id"]
     task = (await client.ask("chat.send", session_id=session, content="go"))["task"]["id"]
     known = {"session_id": session, "task_id": task, "mode": "coding", "tool_name": "read_file"}
     known |= {"content": "hello", "title": "t", "query": "hello", "question_id": "q_1"}
     making = Making(known)
     # Last, because nothing is left of it then.
-    for method in sorted(house.gateway.dispatcher.methods, key=lambda name: name == "session.delete"):
-        await answers_each(house, method, [making.params(method) for _ in range(TRIES)])
+    for method in sorted(harness.gateway.dispatcher.methods, key=lambda name: name == "session.delete"):
+        await answers_each(harness, method, [making.params(method) for _ in range(TRIES)])
     assert (await client.ask("events.verify"))["ok"]
     assert client.socket.close_code is None
 
 
-async def test_what_a_store_cannot_hold_is_the_fault_of_the_request(open_house, store_config):
+async def test_what_a_store_cannot_hold_is_the_fault_of_the_request(open_harness, store_config):
     """In every text that any method takes."""
-    house = await open_house(DATABASE_URL=store_config.url, SESSION_OPEN_MODES="chat,coding", **FAST)
-    client = await house.connect()
+    harness = await open_harness(DATABASE_URL=store_config.url, SESSION_OPEN_MODES="chat,coding", **FAST)
+    client = await harness.connect()
     session = (await client.ask("session.create", title="t"))["session"]["id"]
     known = {"session_id": session, "content": "hello", "title": "t", "query": "x", "mode": "chat"}
     known |= {"task_id": "t_1", "question_id": "q_1", "tool_name": "bash", "patch": {}, "answer": {}}
@@ -221,15 +221,15 @@ async def test_what_a_store_cannot_hold_is_the_fault_of_the_request(open_house, 
             {"\x00": "\x00"},
             {"tools": {"denied_tools": ["\x00"]}},
         ]
-        await answers_each(house, method, [usual | {name: value} for name in names for value in bad])
+        await answers_each(harness, method, [usual | {name: value} for name in names for value in bad])
     for name in ("s_1%00", "%00"):
-        given = {"Authorization": f"Bearer {await house.token(f'of-{len(name)}')}"}
+        given = {"Authorization": f"Bearer {await harness.token(f'of-{len(name)}')}"}
         for target in (f"/export/session/{name}.jsonl", f"/export/events.jsonl?session_id={name}"):
-            assert (await get(house.port, target, given))[0] in {400, 404}
+            assert (await get(harness.port, target, given))[0] in {400, 404}
 
 
-async def answers_each(house, method: str, tried: list[dict[str, Any]]) -> None:
-    client = await house.connect()
+async def answers_each(harness, method: str, tried: list[dict[str, Any]]) -> None:
+    client = await harness.connect()
     sent = {await client.send(method, **params): params for params in tried}
 
     def answers() -> list[dict[str, Any]]:

@@ -14,24 +14,24 @@ from websockets.asyncio.client import connect
 from interlock.gateway.serving import Address, listening_socket
 from interlock.gateway.uvicorn_protocols import MORE_CONNECTIONS
 from interlock.wiring.serving import open_server
-from tests.doubles.openai_answers import Hang, said
-from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.escape.gateway_attacker import Child, Wire, head
-from tests.integration.gateway.house import Client, text_of
+from tests.harness.gateway import GatewayClient, text_of
+from tests.harness.model_answers import Hang, said
+from tests.harness.model_server import KEY, ModelServer
 
 STOP_SECONDS = 8
 
 
-async def joined(child: Child) -> Client:
+async def joined(child: Child) -> GatewayClient:
     headers = {"Authorization": f"Bearer {child.token}"}
-    return Client(await connect(f"ws://127.0.0.1:{child.port}/ws", additional_headers=headers))
+    return GatewayClient(await connect(f"ws://127.0.0.1:{child.port}/ws", additional_headers=headers))
 
 
 async def test_stopped_in_the_middle_of_an_answer_nothing_is_lost_or_doubled(tmp_path):
     """Whoever follows is told to come back, and the next start goes on with the task."""
     whole = said("This is the whole answer.", size=5)
     broken = type(whole)((*whole.steps[:3], Hang()))
-    async with OpenAIServer([broken, whole]) as model:
+    async with ModelServer([broken, whole]) as model:
         settings = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.base_url, "OPENAI_MODEL": "m"}
         settings |= {"MODEL": "openai", "WORKER_STOP_GRACE_SECONDS": "1"}
         child = await asyncio.to_thread(Child(tmp_path, **settings).start)
@@ -74,12 +74,12 @@ async def test_clients_that_do_not_go_do_not_keep_it(tmp_path):
     assert "Traceback" not in child.complaints()
 
 
-async def test_if_a_part_of_it_dies_so_does_the_rest_with_its_fault(house):
+async def test_if_a_part_of_it_dies_so_does_the_rest_with_its_fault(harness):
     """Half a server, that takes messages and answers nobody, would be worse than none."""
     listening = listening_socket("127.0.0.1", 0)
     address = Address("127.0.0.1", listening.getsockname()[1])
-    server = open_server(house.gateway, house.runtime, address)
-    client = await house.connect()
+    server = open_server(harness.gateway, harness.runtime, address)
+    client = await harness.connect()
 
     async def dies() -> None:
         await asyncio.sleep(0.2)

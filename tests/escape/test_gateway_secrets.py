@@ -6,10 +6,10 @@ import json
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.doubles.openai_answers import called, said
-from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.escape.gateway_attacker import Child, get, post
-from tests.integration.gateway.house import Client, Refused, text_of
+from tests.harness.gateway import GatewayClient, RequestRefused, text_of
+from tests.harness.model_answers import called, said
+from tests.harness.model_server import KEY, ModelServer
 
 
 def pieces(secret: str) -> list[bytes]:
@@ -32,12 +32,14 @@ async def spoken_to(child: Child, code: str) -> tuple[str, list[bytes]]:
         paths = ("/whoami", "/metrics", "/export/events.jsonl", f"/export/session/{child.token}.jsonl")
         said += [(await get(child.port, path, given))[1] for path in (*paths, f"/{code}", f"/?t={cookie}")]
     for given in (as_script, as_browser):
-        client = Client(await connect(f"ws://127.0.0.1:{child.port}/ws?x=y", additional_headers=given))
+        client = GatewayClient(
+            await connect(f"ws://127.0.0.1:{child.port}/ws?x=y", additional_headers=given)
+        )
         session = (await client.ask("session.create", title=f"{code} {cookie}"))["session"]["id"]
         for secret in (code, cookie, child.token):
             await client.talk(session, f"say {secret}")
             for method, name in (("session.get", "session_id"), ("tasks.get", "task_id"), (secret, "x")):
-                with pytest.raises(Refused):
+                with pytest.raises(RequestRefused):
                     await client.ask(method, **{name: secret})
         await client.ask("events.tail")
         await client.ask("session.search", query="say")
@@ -66,17 +68,17 @@ async def test_no_secret_is_told_logged_or_stored(tmp_path):
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">\u2028&lt;\'"'
 
 
-async def test_text_that_would_be_a_page_stays_text(open_house):
+async def test_text_that_would_be_a_page_stays_text(open_harness):
     """In titles, messages, answers, results, questions and names of files: as JSON, unchanged."""
     name = HOSTILE.replace("/", "_")
     question = {"type": "confirmation", "message": HOSTILE}
     calls = [("list_files", {"path": "."}), ("read_file", {"path": name}), ("ask_user", question)]
     script = [called(call, ids=f"call{number}") for number, call in enumerate(calls)]
-    async with OpenAIServer([*script, said(HOSTILE, size=3)]) as model:
+    async with ModelServer([*script, said(HOSTILE, size=3)]) as model:
         environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": model.base_url, "OPENAI_MODEL": "m"}
-        house = await open_house(MODEL="openai", SESSION_OPEN_MODES="coding", **environment)
-        (house.root / name).write_text(HOSTILE)
-        client = await house.connect()
+        harness = await open_harness(MODEL="openai", SESSION_OPEN_MODES="coding", **environment)
+        (harness.root / name).write_text(HOSTILE)
+        client = await harness.connect()
         session = (await client.ask("session.create", title=HOSTILE, mode="coding"))["session"]
         assert session["title"].startswith("</script><script>")
         await client.send("chat.send", session_id=session["id"], content=HOSTILE)
@@ -91,8 +93,8 @@ async def test_text_that_would_be_a_page_stays_text(open_house):
         listed, read, _ = [frame["data"]["result"] for frame in client.of("tool_result")]
         assert "<script>alert(1)<_script><img src=x onerror=" in listed["stdout"]
         assert HOSTILE in read["stdout"]
-        given = {"Authorization": f"Bearer {await house.token('script')}"}
-        _, export = await get(house.port, f"/export/session/{session['id']}.jsonl", given)
+        given = {"Authorization": f"Bearer {await harness.token('script')}"}
+        _, export = await get(harness.port, f"/export/session/{session['id']}.jsonl", given)
     headers, _, _ = export.partition(b"\r\n\r\n")
     assert b"nosniff" in headers
     assert b"content-disposition: attachment" in headers.lower()

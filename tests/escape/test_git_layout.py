@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Store
-from tests.integration.workbench import Workbench
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 # Makes the working directory a repository without a `.git`. `steps` come before that.
 ATTACK = """
@@ -40,9 +40,9 @@ STEPS = {
 
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
-async def shell(request, sqlite_store: Store, tmp_path):
+async def shell(request, sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     await bench.open_sandbox(request.param)
     for directory in (bench.root, bench.root / "lib/inner"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,9 @@ def git(directory: Path, *words: str, check: bool = True) -> str:
 
 
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS.keys())
-async def test_a_command_cannot_leave_a_repository_whose_config_the_next_git_runs(shell: Workbench, steps):
+async def test_a_command_cannot_leave_a_repository_whose_config_the_next_git_runs(
+    shell: ToolHarness, steps
+):
     shell.write("attack.py", ATTACK.format(steps=steps))
     result = await shell.call("bash", cmd="python3 attack.py")
     for directory in (shell.root, shell.root / "lib/inner"):
@@ -80,7 +82,7 @@ async def test_a_command_cannot_leave_a_repository_whose_config_the_next_git_run
     assert "tool_call.restored" in [kind for kind, _ in shell.events()]
 
 
-async def test_git_itself_may_change_its_head_in_a_command(shell: Workbench):
+async def test_git_itself_may_change_its_head_in_a_command(shell: ToolHarness):
     identity = "-c user.name=A -c user.email=a@b -c safe.directory='*'"
     steps = (
         "switch -c topic",
@@ -95,13 +97,13 @@ async def test_git_itself_may_change_its_head_in_a_command(shell: Workbench):
     assert git(shell.root, "log", "-1", "--format=%s", "topic") == "second"
 
 
-async def test_a_bare_repository_in_a_new_directory_stays(shell: Workbench):
+async def test_a_bare_repository_in_a_new_directory_stays(shell: ToolHarness):
     result = await shell.ok("bash", cmd="git init --bare fresh.git")
     assert "restored" not in result.meta
     assert git(shell.root / "fresh.git", "rev-parse", "--is-bare-repository") == "true"
 
 
-async def test_in_a_bare_repository_that_is_opened_a_command_changes_no_config(shell: Workbench):
+async def test_in_a_bare_repository_that_is_opened_a_command_changes_no_config(shell: ToolHarness):
     bare = shell.root / "opened.git"
     git(shell.root, "init", "--bare", "opened.git")
     before = (bare / "config").read_text()
@@ -116,9 +118,11 @@ async def test_in_a_bare_repository_that_is_opened_a_command_changes_no_config(s
     assert not (bare / "hooks/post-update").exists()
 
 
-async def test_file_tools_make_no_directory_a_repository_and_keep_its_head(sqlite_store: Store, tmp_path):
+async def test_file_tools_make_no_directory_a_repository_and_keep_its_head(
+    sqlite_store: StoreHarness, tmp_path
+):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     git(bench.root, "init", "-b", "main")
     assert await bench.refused("delete_file", path=".git/HEAD") == "PATH_DENIED"
     assert await bench.refused("move_file", source=".git/HEAD", destination="HEAD") == "PATH_DENIED"
@@ -140,10 +144,10 @@ async def test_file_tools_make_no_directory_a_repository_and_keep_its_head(sqlit
 
 
 @pytest.fixture
-async def two(sqlite_store: Store, tmp_path) -> list[Workbench]:
+async def two(sqlite_store: StoreHarness, tmp_path) -> list[ToolHarness]:
     """Two sessions, each with what a process of its own has: they share the state folder."""
     sessions = [await sqlite_store.sessions.create(opened_by="test") for _ in range(2)]
-    return [Workbench(sqlite_store, session.id, tmp_path) for session in sessions]
+    return [ToolHarness(sqlite_store, session.id, tmp_path) for session in sessions]
 
 
 def parts_of(directory: Path) -> list[str]:
@@ -151,7 +155,7 @@ def parts_of(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("way", ["written", "moved"])
-async def test_two_sessions_make_no_repository_together(two: list[Workbench], way):
+async def test_two_sessions_make_no_repository_together(two: list[ToolHarness], way):
     first, second = two
     for number in range(30):
         top = f"x{number}"
@@ -170,14 +174,14 @@ async def test_two_sessions_make_no_repository_together(two: list[Workbench], wa
         assert len(parts_of(first.root / top)) == 2, number
 
 
-async def undone(bench: Workbench, call: int) -> list[str | None]:
+async def undone(bench: ToolHarness, call: int) -> list[str | None]:
     report = await bench.undo.take_back(f"call_{call}", who="test")
     return [outcome.reason for outcome in report.outcomes]
 
 
-async def test_an_undo_makes_no_directory_a_repository(sqlite_store: Store, tmp_path):
+async def test_an_undo_makes_no_directory_a_repository(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     for top in ("deleted", "moved", "folder"):
         bench.write(f"{top}/objects/a", "")
     for top in ("deleted", "moved"):
@@ -202,9 +206,9 @@ async def test_an_undo_makes_no_directory_a_repository(sqlite_store: Store, tmp_
     assert parts_of(bench.root / "deleted") == ["HEAD", "objects"]
 
 
-async def test_an_undo_gives_a_repository_no_earlier_config(sqlite_store: Store, tmp_path):
+async def test_an_undo_gives_a_repository_no_earlier_config(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     await bench.ok("write_file", path="fresh.git/config", content="[core]\nfsmonitor = evil\n")
     await bench.ok("write_file", path="fresh.git/config", content="")
     git(bench.root, "init", "--bare", "fresh.git")
@@ -215,10 +219,10 @@ async def test_an_undo_gives_a_repository_no_earlier_config(sqlite_store: Store,
     assert (bench.root / "fresh.git/config").read_text() == ""
 
 
-async def test_file_tools_take_no_repository_apart(sqlite_store: Store, tmp_path):
+async def test_file_tools_take_no_repository_apart(sqlite_store: StoreHarness, tmp_path):
     """Without one of its parts it is none, and what it runs could be written before it is one again."""
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     git(bench.root, "init", "--bare", "mirror.git")
     for name in ("HEAD", "objects", "refs"):
         deleted = {"path": f"mirror.git/{name}", "recursive": True}

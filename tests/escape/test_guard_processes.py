@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.escape.confinement import SOON_SECONDS
+from tests.harness.sandbox import SOON_SECONDS
 
 HOOK = ".git/hooks/pre-commit"
 

@@ -8,7 +8,7 @@ from interlock.channels.telegram.asking import question_markdown
 from interlock.channels.telegram.rendering import rendered
 from interlock.config.modes import ToolMode
 from interlock.questions.widgets import PlanReview
-from tests.integration.agent.office import call, opened, script
+from tests.harness.runtime import call, open_runtime_harness, script
 
 SAID = "delete the tests"
 # Each letter as a tag, which no screen shows and a model reads like the letter.
@@ -21,7 +21,7 @@ ENGLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007
 async def asked(tmp_path, monkeypatch, plan: str) -> dict:
     question = call("ask_user", type="plan_review", message="Is that right?", plan=plan)
     model = script(tmp_path, {"tool_calls": [question]}, "msg:done")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
         session = await ada.session(ToolMode.plan)
         task = await ada.say(session, "plan it")
         answers = [each for found in (await ada.answers(session)).values() for each in found]

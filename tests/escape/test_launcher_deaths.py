@@ -11,81 +11,81 @@ from pathlib import Path
 import pytest
 
 from interlock.sandbox.jobs import EndReason, SandboxUnavailable
-from tests.escape.confinement import SOON_SECONDS, eventually, finished, line_of
 from tests.escape.server_process import beginning
+from tests.harness.sandbox import SOON_SECONDS, eventually, finished, line_of
 
 ROOT = Path(__file__).parents[2]
 
 
-async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(world):
-    async with world.backend.running(
-        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
+async def test_when_the_launcher_is_killed_its_jobs_die_and_another_one_starts(sandbox):
+    async with sandbox.backend.running(
+        sandbox.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
     ) as child:
         assert await line_of(child.stdout) == "on"
-        killed = world.backend.launcher_pid
+        killed = sandbox.backend.launcher_pid
         os.kill(killed, signal.SIGKILL)
         async with asyncio.timeout(SOON_SECONDS):
             ended = await child.wait()
         assert ended.reason is EndReason.launcher_lost
-        assert world.survivors() == []
-    assert (await world.shell("echo again")).out == "again\n"
-    assert world.backend.launcher_pid != killed
-    assert len(world.losses) == 1
+        assert sandbox.survivors() == []
+    assert (await sandbox.shell("echo again")).out == "again\n"
+    assert sandbox.backend.launcher_pid != killed
+    assert len(sandbox.losses) == 1
 
 
-async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(world):
+async def test_when_a_supervisor_is_killed_the_launcher_ends_what_it_left(sandbox):
     script = "(setsid sh -c 'sleep 60 & sleep 60' &) ; echo $PPID; sleep 60"
-    async with world.backend.running(world.job("/bin/sh", "-c", script)) as child:
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", script)) as child:
         supervisor = int(await line_of(child.stdout))
         os.kill(supervisor, signal.SIGKILL)
         async with asyncio.timeout(SOON_SECONDS):
             ended = await child.wait()
         assert ended.reason is EndReason.launcher_lost
-        assert world.survivors() == []
-    assert (await world.shell("echo again")).out == "again\n"
-    assert world.losses == []
+        assert sandbox.survivors() == []
+    assert (await sandbox.shell("echo again")).out == "again\n"
+    assert sandbox.losses == []
 
 
-async def test_when_its_supervisor_is_killed_a_job_dies_though_the_launcher_does_nothing(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo $PPID; exec sleep 60")) as child:
-        supervisor, launcher = int(await line_of(child.stdout)), world.backend.launcher_pid
+async def test_when_its_supervisor_is_killed_a_job_dies_though_the_launcher_does_nothing(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo $PPID; exec sleep 60")) as child:
+        supervisor, launcher = int(await line_of(child.stdout)), sandbox.backend.launcher_pid
         os.kill(launcher, signal.SIGSTOP)
         try:
             os.kill(supervisor, signal.SIGKILL)
-            assert await eventually(lambda: not world.survivors())
+            assert await eventually(lambda: not sandbox.survivors())
         finally:
             os.kill(launcher, signal.SIGCONT)
 
 
-async def test_nobody_of_the_same_account_looks_into_the_launcher(world):
+async def test_nobody_of_the_same_account_looks_into_the_launcher(sandbox):
     """The kernel gives the files of a process that may not be traced to root."""
-    assert Path(f"/proc/{world.backend.launcher_pid}/environ").stat().st_uid == 0
+    assert Path(f"/proc/{sandbox.backend.launcher_pid}/environ").stat().st_uid == 0
 
 
-async def test_a_launcher_that_dies_while_idle_is_replaced_before_the_next_job(world):
-    await world.shell("true")
-    os.kill(world.backend.launcher_pid, signal.SIGKILL)
-    assert await eventually(lambda: bool(world.losses))
-    assert (await world.shell("echo again")).out == "again\n"
+async def test_a_launcher_that_dies_while_idle_is_replaced_before_the_next_job(sandbox):
+    await sandbox.shell("true")
+    os.kill(sandbox.backend.launcher_pid, signal.SIGKILL)
+    assert await eventually(lambda: bool(sandbox.losses))
+    assert (await sandbox.shell("echo again")).out == "again\n"
 
 
-async def test_closing_kills_running_jobs(world):
-    async with world.backend.running(
-        world.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
+async def test_closing_kills_running_jobs(sandbox):
+    async with sandbox.backend.running(
+        sandbox.job("/bin/sh", "-c", "setsid sleep 60 & echo on; wait")
     ) as child:
         assert await line_of(child.stdout) == "on"
-        await world.backend.close()
-        assert world.survivors() == []
+        await sandbox.backend.close()
+        assert sandbox.survivors() == []
         assert (await child.wait()).reason is EndReason.stopped
     with pytest.raises(SandboxUnavailable):
-        await world.shell("true")
+        await sandbox.shell("true")
 
 
-async def test_a_cancelled_caller_leaves_nothing(world):
+async def test_a_cancelled_caller_leaves_nothing(sandbox):
     started = asyncio.Event()
 
     async def call() -> None:
-        async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
+        async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
             await line_of(child.stdout)
             started.set()
             await finished(child)
@@ -94,14 +94,14 @@ async def test_a_cancelled_caller_leaves_nothing(world):
     await started.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert world.survivors() == []
+    assert sandbox.survivors() == []
 
 
 @pytest.mark.parametrize("held", ["alone", "a fork holds its sockets"])
-async def test_when_the_server_is_killed_everything_dies(world, held):
+async def test_when_the_server_is_killed_everything_dies(sandbox, held):
     """A server of its own, killed the hard way while its job and the job's daemon run."""
     more = () if held == "alone" else ("fork",)
-    words = (world.backend.name, str(world.inside), world.mark, *more)
+    words = (sandbox.backend.name, str(sandbox.inside), sandbox.mark, *more)
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.escape.server_process", *words),
         stdout=subprocess.PIPE,
@@ -111,10 +111,10 @@ async def test_when_the_server_is_killed_everything_dies(world, held):
     facts = json.loads(await server.stdout.readline())
     started = facts["started"]
     assert started
-    assert len(world.survivors()) >= 2
+    assert len(sandbox.survivors()) >= 2
     server.kill()
     try:
-        assert await eventually(lambda: not world.survivors())
+        assert await eventually(lambda: not sandbox.survivors())
         # By more than their numbers, which others may have got meanwhile.
         assert await eventually(lambda: not any(when == beginning(pid) for pid, when in started))
     finally:

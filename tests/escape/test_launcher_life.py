@@ -14,28 +14,28 @@ import pytest
 from interlock.sandbox.jobs import EndReason, Job, JobLimits, system_paths
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import everything, finished, line_of, only_survivor
 from tests.escape.loop_watch import watched_loop
+from tests.harness.sandbox import everything, finished, line_of, only_survivor
 from tests.unit.sandbox.conftest import open_descriptors
 
 ROOT = Path(__file__).parents[2]
 
 
-async def test_the_environment_is_exactly_the_one_given(world):
-    done = await world.run("/usr/bin/env", environment={"ONLY": "this", "UTF": "ä"})
+async def test_the_environment_is_exactly_the_one_given(sandbox):
+    done = await sandbox.run("/usr/bin/env", environment={"ONLY": "this", "UTF": "ä"})
     assert sorted(done.out.splitlines()) == sorted(
-        ["PATH=/usr/bin:/bin", f"INTERLOCK_TEST_MARK={world.mark}", "ONLY=this", "UTF=ä"]
+        ["PATH=/usr/bin:/bin", f"INTERLOCK_TEST_MARK={sandbox.mark}", "ONLY=this", "UTF=ä"]
     )
 
 
-async def test_it_starts_in_the_folder_that_was_opened_whatever_its_path_leads_to_now(world):
-    world.inside.rename(world.place / "moved")
-    (world.place / "inside").mkdir()
-    done = await world.run("/bin/pwd")
-    assert done.out.strip() == str(world.place / "moved")
+async def test_it_starts_in_the_folder_that_was_opened_whatever_its_path_leads_to_now(sandbox):
+    sandbox.inside.rename(sandbox.place / "moved")
+    (sandbox.place / "inside").mkdir()
+    done = await sandbox.run("/bin/pwd")
+    assert done.out.strip() == str(sandbox.place / "moved")
 
 
-async def test_it_inherits_no_descriptor_but_its_three(world):
+async def test_it_inherits_no_descriptor_but_its_three(sandbox):
     code = (
         "import os\n"
         "def is_open(n):\n"
@@ -44,19 +44,19 @@ async def test_it_inherits_no_descriptor_but_its_three(world):
         "    return True\n"
         "print([n for n in range(4096) if is_open(n)], os.readlink('/proc/self/fd/0'))"
     )
-    done = await world.python(code)
+    done = await sandbox.python(code)
     assert done.out.strip() == "[0, 1, 2] /dev/null"
 
 
-async def test_it_has_a_session_and_a_group_of_its_own(world):
-    done = await world.python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))")
+async def test_it_has_a_session_and_a_group_of_its_own(sandbox):
+    done = await sandbox.python("import os; print(os.getpid() == os.getsid(0) == os.getpgid(0))")
     assert done.out.strip() == "True"
 
 
-async def test_no_signal_is_ignored_or_blocked(world):
-    async with world.backend.running(world.job("/bin/cat", "/dev/zero")) as child:
+async def test_no_signal_is_ignored_or_blocked(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/cat", "/dev/zero")) as child:
         await child.stdout.read(1)
-        (pid,) = world.survivors()
+        (pid,) = sandbox.survivors()
         status = Path(f"/proc/{pid}/status").read_text().splitlines()
     masks = dict(line.split() for line in status if line.startswith(("SigBlk", "SigIgn")))
     # 32 and 33 are the C library's own: nobody can reset them, and some parents leave them ignored.
@@ -65,14 +65,14 @@ async def test_no_signal_is_ignored_or_blocked(world):
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 127, 255])
-async def test_its_exit_code_is_told(world, code):
-    done = await world.shell(f"exit {code}")
+async def test_its_exit_code_is_told(sandbox, code):
+    done = await sandbox.shell(f"exit {code}")
     assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (EndReason.exited, code, None)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
-async def test_the_signal_that_ended_it_is_told(world, number):
-    done = await world.shell(f"kill -{int(number)} $$")
+async def test_the_signal_that_ended_it_is_told(sandbox, number):
+    done = await sandbox.shell(f"kill -{int(number)} $$")
     assert (done.ended.reason, done.ended.exit_code, done.ended.signal) == (
         *(EndReason.signalled, None, number),
     )
@@ -97,31 +97,31 @@ def unopened() -> int:
     ],
 )
 async def test_a_program_that_cannot_be_executed_is_told_with_the_systems_reason(
-    world, unopened, program, error
+    sandbox, unopened, program, error
 ):
     error = unopened if error == "unopened" else error
     for place, name, text in (
-        (world.outside, "program", "#!/bin/sh\n"),
-        (world.inside, "not-a-program", "just text\n"),
-        (world.inside, "no-interpreter", "#!/nonexistent/shell\n"),
+        (sandbox.outside, "program", "#!/bin/sh\n"),
+        (sandbox.inside, "not-a-program", "just text\n"),
+        (sandbox.inside, "no-interpreter", "#!/nonexistent/shell\n"),
     ):
         (place / name).write_text(text)
         (place / name).chmod(0o755)
-    done = await world.run(program.format(inside=world.inside, outside=world.outside))
+    done = await sandbox.run(program.format(inside=sandbox.inside, outside=sandbox.outside))
     assert (done.ended.reason, done.ended.error) == (EndReason.not_started, error)
     assert os.strerror(error) in done.ended.text
     # And the supervisor that failed to start it runs the next one.
-    assert (await world.shell("echo next")).out == "next\n"
+    assert (await sandbox.shell("echo next")).out == "next\n"
 
 
-async def test_an_argument_list_that_is_too_long_is_told(world):
-    done = await world.run("/bin/true", *["x" * 100_000] * 40)
+async def test_an_argument_list_that_is_too_long_is_told(sandbox):
+    done = await sandbox.run("/bin/true", *["x" * 100_000] * 40)
     assert (done.ended.reason, done.ended.error) == (EndReason.not_started, errno.E2BIG)
 
 
-async def test_a_long_command_line_and_a_large_environment_arrive_whole(world):
+async def test_a_long_command_line_and_a_large_environment_arrive_whole(sandbox):
     words = [f"{number:05d}" + "y" * 100_000 for number in range(8)]
-    done = await world.python(
+    done = await sandbox.python(
         "import sys, os; print(sum(map(len, sys.argv[1:])), len(os.environ['BIG']))",
         *words,
         environment={"BIG": "z" * 100_000},
@@ -129,17 +129,17 @@ async def test_a_long_command_line_and_a_large_environment_arrive_whole(world):
     assert done.out.split() == [str(8 * 100_005), "100000"]
 
 
-async def test_names_that_are_not_text_arrive_as_they_are(world):
-    done = await world.run("/bin/echo", b"\xff\xfe", "ä")
+async def test_names_that_are_not_text_arrive_as_they_are(sandbox):
+    done = await sandbox.run("/bin/echo", b"\xff\xfe", "ä")
     assert done.out.encode("utf-8", "replace") == "\ufffd\ufffd ä\n".encode()
 
 
-async def test_a_missing_root_starts_nothing(world):
-    job = Job(("/bin/true",), world.folder, {}, SandboxProfile((world.place / "gone",)))
-    async with world.backend.running(job) as child:
+async def test_a_missing_root_starts_nothing(sandbox):
+    job = Job(("/bin/true",), sandbox.folder, {}, SandboxProfile((sandbox.place / "gone",)))
+    async with sandbox.backend.running(job) as child:
         ended = await child.wait()
     assert (ended.reason, ended.error) == (EndReason.not_started, errno.ENOENT)
-    assert str(world.place / "gone") in ended.text
+    assert str(sandbox.place / "gone") in ended.text
 
 
 @pytest.mark.parametrize(
@@ -171,49 +171,49 @@ async def test_a_system_file_that_is_replaced_while_the_server_runs_is_read_anew
 # -- output --
 
 
-async def test_both_streams_are_read_apart_and_whole(world):
-    done = await world.shell("seq 1 20000; seq 20001 30000 >&2")
+async def test_both_streams_are_read_apart_and_whole(sandbox):
+    done = await sandbox.shell("seq 1 20000; seq 20001 30000 >&2")
     assert done.out.split() == [str(number) for number in range(1, 20001)]
     assert done.err.split() == [str(number) for number in range(20001, 30001)]
 
 
-async def test_a_child_nobody_reads_is_held_up_and_not_buffered(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo on >&2; exec yes")) as child:
+async def test_a_child_nobody_reads_is_held_up_and_not_buffered(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on >&2; exec yes")) as child:
         await line_of(child.stderr)
         for _ in range(3):
             assert len(await child.stdout.read(1000)) == 1000
         assert (await child.stop()).reason is EndReason.stopped
 
 
-async def test_output_can_be_read_after_the_end(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo late; echo worse >&2")) as child:
+async def test_output_can_be_read_after_the_end(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo late; echo worse >&2")) as child:
         await child.wait()
         assert await everything(child.stdout) == b"late\n"
         assert await everything(child.stderr) == b"worse\n"
 
 
-async def test_no_descriptor_is_left_after_many_jobs(world):
-    await asyncio.gather(*(world.shell("true") for _ in range(4)))
+async def test_no_descriptor_is_left_after_many_jobs(sandbox):
+    await asyncio.gather(*(sandbox.shell("true") for _ in range(4)))
     before = open_descriptors()
     for _ in range(5):
-        await asyncio.gather(*(world.shell("true") for _ in range(4)))
-        await world.run("/nonexistent")
+        await asyncio.gather(*(sandbox.shell("true") for _ in range(4)))
+        await sandbox.run("/nonexistent")
     assert len(open_descriptors()) <= len(before)
 
 
-async def test_thirty_jobs_run_at_once_and_the_loop_stays_free(world):
+async def test_thirty_jobs_run_at_once_and_the_loop_stays_free(sandbox):
     """They take longer than a start does on a machine that has other things to do."""
     async with watched_loop() as holds:
-        done = await asyncio.gather(*(world.shell(f"sleep 2; echo {number}") for number in range(30)))
+        done = await asyncio.gather(*(sandbox.shell(f"sleep 2; echo {number}") for number in range(30)))
     assert [one.out for one in done] == [f"{number}\n" for number in range(30)]
     assert holds.longest_seconds < 2
 
 
-async def test_more_descriptors_may_be_under_way_than_an_ordinary_account_may_have_open(world):
+async def test_more_descriptors_may_be_under_way_than_an_ordinary_account_may_have_open(sandbox):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (700, hard))
     try:
-        done = await asyncio.gather(*(world.run("/bin/true") for _ in range(200)))
+        done = await asyncio.gather(*(sandbox.run("/bin/true") for _ in range(200)))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert {one.ended.exit_code for one in done} == {0}
@@ -222,27 +222,27 @@ async def test_more_descriptors_may_be_under_way_than_an_ordinary_account_may_ha
 # -- limits of the kernel --
 
 
-async def test_a_file_that_grows_too_large_ends_its_writer(world):
-    done = await world.run("/bin/dd", "if=/dev/zero", "of=big", "bs=64k", "count=64")
+async def test_a_file_that_grows_too_large_ends_its_writer(sandbox):
+    done = await sandbox.run("/bin/dd", "if=/dev/zero", "of=big", "bs=64k", "count=64")
     assert done.ended.signal == signal.SIGXFSZ
-    assert (world.inside / "big").stat().st_size == 2**20
+    assert (sandbox.inside / "big").stat().st_size == 2**20
 
 
-async def test_processor_time_is_bounded(world):
-    done = await world.shell("while :; do :; done", limits=JobLimits(cpu_seconds=1))
+async def test_processor_time_is_bounded(sandbox):
+    done = await sandbox.shell("while :; do :; done", limits=JobLimits(cpu_seconds=1))
     assert done.ended.signal in (signal.SIGXCPU, signal.SIGKILL)
 
 
-async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(world):
+async def test_address_space_and_open_files_are_bounded_and_there_is_no_core(sandbox):
     code = "from resource import *; print([getrlimit(k) for k in (RLIMIT_AS, RLIMIT_NOFILE, RLIMIT_CORE)])"
-    done = await world.python(code, limits=JobLimits(address_space_bytes=2**30, open_files=50))
+    done = await sandbox.python(code, limits=JobLimits(address_space_bytes=2**30, open_files=50))
     assert done.out.strip() == f"[({2**30}, {2**30}), (50, 50), (0, 0)]"
 
 
-async def test_where_memory_runs_out_the_kernel_takes_a_job_first(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
+async def test_where_memory_runs_out_the_kernel_takes_a_job_first(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; exec sleep 60")) as child:
         await line_of(child.stdout)
-        pid = await only_survivor(world)
+        pid = await only_survivor(sandbox)
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "800\n"
 
 

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
-def world(shared_world):
-    return shared_world
+def sandbox(shared_sandbox):
+    return shared_sandbox
 
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
@@ -52,23 +52,23 @@ async def test_a_profile_that_writes_changes_no_metadata_outside_in_any_form(lin
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OF_THE_SYSTEM)
-async def test_the_systems_files_keep_their_metadata_though_they_can_be_opened(world, name, kind):
+async def test_the_systems_files_keep_their_metadata_though_they_can_be_opened(sandbox, name, kind):
     system = Path("/usr/bin/env").resolve()
     before = facts(system)
     body = OF_THE_SYSTEM[name].replace("SYSTEM", repr(str(system)))
-    assert await attempt(world, body, kind=kind) == "EPERM"
+    assert await attempt(sandbox, body, kind=kind) == "EPERM"
     assert facts(system) == before
 
 
 @pytest.mark.parametrize("name", SET_ID)
-async def test_no_file_is_made_that_runs_as_its_owner(world, name):
+async def test_no_file_is_made_that_runs_as_its_owner(sandbox, name):
     if "call" in name and os.uname().machine != "x86_64":
         pytest.skip("the numbers are x86_64's")
-    assert await attempt(world, SET_ID[name], kind="coding") in ("EPERM", "ENOSYS")
-    assert [path for path in world.inside.iterdir() if path.stat().st_mode & 0o6000] == []
+    assert await attempt(sandbox, SET_ID[name], kind="coding") in ("EPERM", "ENOSYS")
+    assert [path for path in sandbox.inside.iterdir() if path.stat().st_mode & 0o6000] == []
 
 
-async def test_a_caller_that_rewrites_its_path_while_it_is_judged_gains_nothing(world):
+async def test_a_caller_that_rewrites_its_path_while_it_is_judged_gains_nothing(sandbox):
     """The path lies in memory that another thread flips between an inside and an outside name."""
     body = (
         "import threading\n"
@@ -87,12 +87,12 @@ async def test_a_caller_that_rewrites_its_path_while_it_is_judged_gains_nothing(
         "flipping.join()\n"
         "return done > 0"
     )
-    before = snapshot(world.outside)
-    assert await attempt(world, body, kind="coding") == "reached True"
-    assert snapshot(world.outside) == before
+    before = snapshot(sandbox.outside)
+    assert await attempt(sandbox, body, kind="coding") == "reached True"
+    assert snapshot(sandbox.outside) == before
 
 
-async def test_a_folder_that_is_swapped_for_a_link_while_it_is_judged_gains_nothing(world):
+async def test_a_folder_that_is_swapped_for_a_link_while_it_is_judged_gains_nothing(sandbox):
     body = (
         "import threading\n"
         "os.mkdir(inside + '/a'); open(inside + '/a/file', 'w').close()\n"
@@ -110,16 +110,17 @@ async def test_a_folder_that_is_swapped_for_a_link_while_it_is_judged_gains_noth
         "flipping.join()\n"
         "return done > 0"
     )
-    before = snapshot(world.outside)
-    assert await attempt(world, body, kind="coding") == "reached True"
-    assert snapshot(world.outside) == before
+    before = snapshot(sandbox.outside)
+    assert await attempt(sandbox, body, kind="coding") == "reached True"
+    assert snapshot(sandbox.outside) == before
 
 
-async def test_a_bad_pointer_or_descriptor_is_the_callers_own_mistake(world):
-    assert await attempt(world, "call(90, 8, 0o777)", kind="coding") == "EFAULT"
-    assert await attempt(world, "call(90, (1 << 63) - 1, 0o777)", kind="coding") == "EFAULT"
-    assert await attempt(world, "os.fchmod(77, 0o777)", kind="coding") == "EBADF"
-    assert await attempt(world, "os.chmod(inside + '/missing', 0o777)", kind="coding") == "ENOENT"
+async def test_a_bad_pointer_or_descriptor_is_the_callers_own_mistake(sandbox):
+    assert await attempt(sandbox, "call(90, 8, 0o777)", kind="coding") == "EFAULT"
+    assert await attempt(sandbox, "call(90, (1 << 63) - 1, 0o777)", kind="coding") == "EFAULT"
+    assert await attempt(sandbox, "os.fchmod(77, 0o777)", kind="coding") == "EBADF"
+    assert await attempt(sandbox, "os.chmod(inside + '/missing', 0o777)", kind="coding") == "ENOENT"
     assert (
-        await attempt(world, "os.chmod(inside + '/' + 'x/' * 3000, 0o777)", kind="coding") == "ENAMETOOLONG"
+        await attempt(sandbox, "os.chmod(inside + '/' + 'x/' * 3000, 0o777)", kind="coding")
+        == "ENAMETOOLONG"
     )

@@ -9,14 +9,14 @@ import time
 import pytest
 
 from interlock.sandbox.jobs import EndReason, JobLimits
-from tests.escape.confinement import PYTHON, SOON_SECONDS, everything, finished, line_of
+from tests.harness.sandbox import PYTHON, SOON_SECONDS, everything, finished, line_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture
-def world(shared_world):
-    return shared_world
+def sandbox(shared_sandbox):
+    return shared_sandbox
 
 
 # Six chains, each link of which begins a session, forks and is gone, for at most ten seconds.
@@ -122,18 +122,18 @@ time.sleep(10)
 
 
 @pytest.mark.parametrize("name", TREES)
-async def test_a_tree_is_dead_within_a_second_of_being_stopped(world, name):
+async def test_a_tree_is_dead_within_a_second_of_being_stopped(sandbox, name):
     """In one of three tries: in the others somebody else may have had the processors."""
-    took = [await seconds_to_stop(world, name)]
+    took = [await seconds_to_stop(sandbox, name)]
     while min(took) >= 1 and len(took) < 3:
-        took.append(await seconds_to_stop(world, name))
+        took.append(await seconds_to_stop(sandbox, name))
     assert min(took) < 1, took
     # The supervisor that had it runs the next one as if nothing had been.
-    assert (await world.shell("echo next")).out == "next\n"
+    assert (await sandbox.shell("echo next")).out == "next\n"
 
 
-async def seconds_to_stop(world, name: str) -> float:
-    async with world.backend.running(world.job(*TREES[name], limits=UNBOUNDED)) as child:
+async def seconds_to_stop(sandbox, name: str) -> float:
+    async with sandbox.backend.running(sandbox.job(*TREES[name], limits=UNBOUNDED)) as child:
         assert await line_of(child.stdout) == "on"
         # The tree grows while the caller looks away.
         await asyncio.sleep(0.2 if "hydra" in name or "bomb" in name else 0)
@@ -141,84 +141,84 @@ async def seconds_to_stop(world, name: str) -> float:
         ended = await child.stop()
         took = time.monotonic() - began
         assert ended.reason is EndReason.stopped
-        assert world.survivors() == []
+        assert sandbox.survivors() == []
     return took
 
 
 @pytest.mark.parametrize("name", ["a daemon", "a hydra of double forks"])
-async def test_leaving_the_context_ends_a_tree_as_well(world, name):
-    async with world.backend.running(world.job(*TREES[name], limits=UNBOUNDED)) as child:
+async def test_leaving_the_context_ends_a_tree_as_well(sandbox, name):
+    async with sandbox.backend.running(sandbox.job(*TREES[name], limits=UNBOUNDED)) as child:
         await line_of(child.stdout)
-    assert world.survivors() == []
+    assert sandbox.survivors() == []
 
 
-async def test_what_a_program_leaves_running_ends_with_it(world):
+async def test_what_a_program_leaves_running_ends_with_it(sandbox):
     began = time.monotonic()
-    done = await world.shell("setsid sleep 30 & (setsid sleep 30 &); echo on; exit 7")
+    done = await sandbox.shell("setsid sleep 30 & (setsid sleep 30 &); echo on; exit 7")
     assert (done.out, done.ended.exit_code) == ("on\n", 7)
-    assert world.survivors() == []
+    assert sandbox.survivors() == []
     assert time.monotonic() - began < SOON_SECONDS
 
 
-async def test_what_a_program_leaves_has_a_moment_to_finish_its_output(world):
-    done = await world.run("/bin/bash", "-c", "exec > >(sleep 0.05; cat); echo said at the end")
+async def test_what_a_program_leaves_has_a_moment_to_finish_its_output(sandbox):
+    done = await sandbox.run("/bin/bash", "-c", "exec > >(sleep 0.05; cat); echo said at the end")
     assert done.out == "said at the end\n"
 
 
-async def test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_up(world):
-    job = world.job("/bin/sh", "-c", "sleep 30 & echo on", linger_seconds=0)
+async def test_a_background_child_that_keeps_the_pipe_does_not_hold_the_caller_up(sandbox):
+    job = sandbox.job("/bin/sh", "-c", "sleep 30 & echo on", linger_seconds=0)
     began = time.monotonic()
-    async with world.backend.running(job) as child:
+    async with sandbox.backend.running(job) as child:
         done = await finished(child)
     assert (done.out, done.ended.exit_code) == ("on\n", 0)
     assert time.monotonic() - began < SOON_SECONDS
 
 
-async def test_a_fork_bomb_ends_itself_by_its_number(world):
+async def test_a_fork_bomb_ends_itself_by_its_number(sandbox):
     limits = JobLimits(processes=40)
-    done = await world.run(PYTHON, "-I", "-S", "-c", BOMB, "400", limits=limits)
+    done = await sandbox.run(PYTHON, "-I", "-S", "-c", BOMB, "400", limits=limits)
     assert done.ended.reason is EndReason.too_many_processes
-    assert world.survivors() == []
+    assert sandbox.survivors() == []
 
 
-async def test_threads_count_as_processes(world):
-    done = await world.python(THREADS, limits=JobLimits(processes=40))
+async def test_threads_count_as_processes(sandbox):
+    done = await sandbox.python(THREADS, limits=JobLimits(processes=40))
     assert done.ended.reason is EndReason.too_many_processes
 
 
-async def test_a_memory_hog_ends_itself_by_its_size(world):
-    done = await world.python(HOG, limits=JobLimits(memory_bytes=200 * 2**20))
+async def test_a_memory_hog_ends_itself_by_its_size(sandbox):
+    done = await sandbox.python(HOG, limits=JobLimits(memory_bytes=200 * 2**20))
     assert done.ended.reason is EndReason.too_much_memory
 
 
-async def test_what_the_kernel_needs_to_map_much_that_is_empty_counts(world):
-    done = await world.python(TABLES, limits=JobLimits(memory_bytes=128 * 2**20))
+async def test_what_the_kernel_needs_to_map_much_that_is_empty_counts(sandbox):
+    done = await sandbox.python(TABLES, limits=JobLimits(memory_bytes=128 * 2**20))
     if "refused" in done.out:
         pytest.skip("this kernel promises no more memory than it has")
     assert done.ended.reason is EndReason.too_much_memory
 
 
-async def test_memory_of_the_whole_tree_counts(world):
+async def test_memory_of_the_whole_tree_counts(sandbox):
     code = "import os\nfor _ in range(5): os.fork() == 0 and exec(" + repr(HOG.replace("60", "3")) + ")\n"
-    done = await world.python(
+    done = await sandbox.python(
         code + "import time; time.sleep(10)", limits=JobLimits(memory_bytes=200 * 2**20)
     )
     assert done.ended.reason is EndReason.too_much_memory
 
 
-async def test_memory_that_forks_share_counts_once(world):
+async def test_memory_that_forks_share_counts_once(sandbox):
     code = (
         "import os, time\n"
         "held = bytearray(b'x') * (80 * 2**20)\n"
         "pids = [os.fork() for _ in range(3)]\n"
         "time.sleep(0.3)\n"
     )
-    done = await world.python(code, limits=JobLimits(processes=64, memory_bytes=200 * 2**20))
+    done = await sandbox.python(code, limits=JobLimits(processes=64, memory_bytes=200 * 2**20))
     assert done.ended.exit_code == 0
 
 
-async def test_an_endless_writer_is_bounded_by_its_reader_and_ends(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "yes & yes >&2 & yes")) as child:
+async def test_an_endless_writer_is_bounded_by_its_reader_and_ends(sandbox):
+    async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "yes & yes >&2 & yes")) as child:
         for _ in range(20):
             assert await child.stdout.read()
         began = time.monotonic()
@@ -228,10 +228,12 @@ async def test_an_endless_writer_is_bounded_by_its_reader_and_ends(world):
         assert len(await everything(child.stdout)) <= 64 * 1024
 
 
-async def test_jobs_do_not_end_each_other(world):
-    async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 0.3; echo alive")) as first:
+async def test_jobs_do_not_end_each_other(sandbox):
+    async with sandbox.backend.running(
+        sandbox.job("/bin/sh", "-c", "echo on; sleep 0.3; echo alive")
+    ) as first:
         assert await line_of(first.stdout) == "on"
-        async with world.backend.running(world.job(*TREES["a hydra of double forks"])) as second:
+        async with sandbox.backend.running(sandbox.job(*TREES["a hydra of double forks"])) as second:
             await line_of(second.stdout)
             await second.stop()
         done = await finished(first)

@@ -22,8 +22,8 @@ from interlock.session.models import Role
 from interlock.store.database import StoreConfig, open_database
 from interlock.store.driver import Connection, SqliteConnection
 from interlock.store.upgrade import upgrade
-from tests.conftest import Store, _postgres_database, open_store
 from tests.escape.victim import faults, new_session, renamed
+from tests.harness.store import StoreHarness, open_store
 
 # -- groups --
 
@@ -150,7 +150,7 @@ HOLD = "SELECT 1 FROM stream_heads WHERE stream = ? FOR UPDATE"
 
 
 @contextmanager
-def opened(config: StoreConfig, count: int) -> Iterator[list[Store]]:
+def opened(config: StoreConfig, count: int) -> Iterator[list[StoreHarness]]:
     with ExitStack() as stack:
         yield [stack.enter_context(closing(open_store(config))) for _ in range(count)]
 
@@ -173,29 +173,28 @@ async def waiting(connection: Connection, count: int) -> None:
 
 
 async def test_two_processes_that_move_the_same_heads_do_not_deadlock(postgres_server):
-    for config in _postgres_database(postgres_server, "interlock_template"):
-        with opened(config, 2) as stores:
-            a, b = await new_session(stores[0]), await new_session(stores[0])
-            leases = [await stores[0].leases.take(name, "w") for name in (a, b)]
+    with postgres_server.database() as config, opened(config, 2) as stores:
+        a, b = await new_session(stores[0]), await new_session(stores[0])
+        leases = [await stores[0].leases.take(name, "w") for name in (a, b)]
 
-            async def mixed(store: Store, free: str, lease) -> None:
-                for _ in range(60):
-                    await asyncio.gather(
-                        store.log.append(free, renamed()),
-                        store.log.append(lease.session_id, renamed(), token=lease.token),
-                    )
+        async def mixed(store: StoreHarness, free: str, lease) -> None:
+            for _ in range(60):
+                await asyncio.gather(
+                    store.log.append(free, renamed()),
+                    store.log.append(lease.session_id, renamed(), token=lease.token),
+                )
 
-            began = time.monotonic()
-            await asyncio.gather(mixed(stores[0], b, leases[0]), mixed(stores[1], a, leases[1]))
-            assert time.monotonic() - began < 30
-            assert stores[0].query("SELECT sum(seq) FROM stream_heads") == [(2 + 240,)]
-            assert stores[0].deadlocks() == 0
-            assert faults(stores[0]) == []
+        began = time.monotonic()
+        await asyncio.gather(mixed(stores[0], b, leases[0]), mixed(stores[1], a, leases[1]))
+        assert time.monotonic() - began < 30
+        assert stores[0].query("SELECT sum(seq) FROM stream_heads") == [(2 + 240,)]
+        assert stores[0].deadlocks() == 0
+        assert faults(stores[0]) == []
 
 
 async def test_a_group_that_waits_for_one_head_holds_none_behind_it(postgres_server):
     """A head read for the first time used to be locked out of turn: a known one only at the end."""
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         with opened(config, 2) as (store, other), connected(config, 3) as (gate, holder, third):
             known, behind = sorted([await new_session(other), await new_session(other)])
             queued_first = await new_session(other)
@@ -321,7 +320,7 @@ async def test_rows_of_the_wrong_shape_are_a_finding_and_not_a_crash(sqlite_stor
 
 async def test_a_postgres_moved_with_its_own_tools_is_noticed_and_adopted(postgres_server):
     """Rows of another server carry transaction numbers that mean nothing here."""
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await new_session(store)
         await store.log.append(session, renamed())

@@ -9,8 +9,8 @@ import string
 
 import pytest
 
-from tests.conftest import Store
-from tests.integration.workbench import Workbench
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 LINES = 2500
 _MATERIAL = re.compile(r"[A-Za-z0-9+/]{24,}")
@@ -24,9 +24,9 @@ def block(kind: str = "PGP PRIVATE KEY BLOCK", lines: int = LINES) -> str:
 
 
 @pytest.fixture
-async def bench(sqlite_store: Store, tmp_path):
+async def bench(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    made = Workbench(sqlite_store, session.id, tmp_path)
+    made = ToolHarness(sqlite_store, session.id, tmp_path)
     await made.open_sandbox()
     made.write("keys.asc", f"exported today\n{block()}that was all\n")
     yield made
@@ -40,7 +40,7 @@ def leaked(text: str) -> list[str]:
 @pytest.mark.parametrize(
     "call", [("read_file", {"path": "keys.asc"}), ("bash", {"cmd": "cat keys.asc"})], ids=["file", "output"]
 )
-async def test_no_page_shows_a_line_of_it(bench: Workbench, call):
+async def test_no_page_shows_a_line_of_it(bench: ToolHarness, call):
     name, arguments = call
     shown, cursor = "", None
     for _ in range(20):
@@ -65,25 +65,25 @@ async def test_no_page_shows_a_line_of_it(bench: Workbench, call):
     ],
     ids=str,
 )
-async def test_none_is_shown_by_beginning_inside_it(bench: Workbench, begin):
+async def test_none_is_shown_by_beginning_inside_it(bench: ToolHarness, begin):
     result = await bench.call("read_file", path="keys.asc", **begin)
     assert result.ok
     assert leaked(result.stdout) == []
 
 
-async def test_none_is_shown_by_a_search(bench: Workbench):
+async def test_none_is_shown_by_a_search(bench: ToolHarness):
     result = await bench.call("search_files", path="keys.asc", pattern="^[A-D]")
     assert result.stdout.count("\n") > 50
     assert leaked(result.stdout) == []
 
 
-async def test_none_is_shown_as_progress(bench: Workbench):
+async def test_none_is_shown_as_progress(bench: ToolHarness):
     script = "head -c 60000 keys.asc; sleep 1.2; sed -n '1000,1100p' keys.asc"
     assert (await bench.call("bash", cmd=script)).ok
     assert leaked("\n".join(bench.progress)) == []
 
 
-async def test_what_follows_a_long_block_or_is_none_is_shown(bench: Workbench):
+async def test_what_follows_a_long_block_or_is_none_is_shown(bench: ToolHarness):
     bench.write("after.txt", f"{block()}'quoted' {'aB3' * 20}\n" + f"{'xY7z' * 16}\n" * 1000)
     result = await bench.call("read_file", path="after.txt", offset=220_000, limit_bytes=300)
     assert leaked(result.stdout)

@@ -13,7 +13,7 @@ from interlock.events.retention import Retention
 from interlock.events.verify import verify
 from interlock.infra.errors import AuditUnavailable
 from interlock.wiring.office import open_office
-from tests.e2e.shell import Shell, one_line_error
+from tests.harness.cli import CliRunner, one_line_error
 
 # The log shows `PASSWORD='***REDACTED***'; eval "$PASSWORD"` of it, whatever stands there.
 HIDING = "PASSWORD='{}'; eval \"$PASSWORD\""
@@ -134,7 +134,7 @@ async def test_it_goes_with_its_session_and_with_its_age(tmp_path, folder):
 
 
 def test_the_operator_is_shown_it_at_the_command_line(tmp_path, folder):
-    interlock = Shell(tmp_path)
+    interlock = CliRunner(tmp_path)
     arguments = json.dumps({"cmd": HIDING.format("echo evil-deed > one.txt")})
     interlock("tool", "call", "bash", "--mode", "coding", "--root", "opened", "--args", arguments)
     session = interlock.json("sessions", "list", "--group", "all")[0]["id"]

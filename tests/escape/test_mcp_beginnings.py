@@ -7,7 +7,7 @@ import pytest
 from interlock.infra.errors import PersonError
 from interlock.tools.mcp import connection
 from tests.escape.hostile_servers import still_works, until_gone
-from tests.integration.mcp.stand import HOSTILE, QUICK, Stand
+from tests.harness.mcp import HOSTILE, QUICK, McpHarness
 
 
 @pytest.mark.parametrize(
@@ -21,43 +21,43 @@ from tests.integration.mcp.stand import HOSTILE, QUICK, Stand
     ],
 )
 async def test_a_server_that_cannot_even_begin_is_told_of_and_left_dead(
-    stand: Stand, monkeypatch, behaviour, reason
+    mcp: McpHarness, monkeypatch, behaviour, reason
 ):
     monkeypatch.setattr(connection, "START_SECONDS", 1.5)
     monkeypatch.setattr(connection.Connection.tools, "__defaults__", (1.5,))
-    await stand.add_hostile(behaviour)
+    await mcp.add_hostile(behaviour)
     with pytest.raises(PersonError, match=reason):
         for _ in range(3):
             # A storm may be noticed a moment after the first answer.
-            await stand.inspect("bad")
+            await mcp.inspect("bad")
             await asyncio.sleep(0.5)
     if behaviour != "storms":
-        await still_works(stand)
-    await stand.runtime.close()
+        await still_works(mcp)
+    await mcp.runtime.close()
     assert await until_gone(behaviour)
 
 
-async def test_pages_without_end_and_thousands_of_tools_are_cut(stand: Stand):
-    await stand.add_hostile("pages-without-end")
-    assert len(await stand.inspect("bad")) <= 20
-    await stand.add("many", *QUICK, str(HOSTILE), "many-tools")
-    assert len(await stand.inspect("many")) == 200
+async def test_pages_without_end_and_thousands_of_tools_are_cut(mcp: McpHarness):
+    await mcp.add_hostile("pages-without-end")
+    assert len(await mcp.inspect("bad")) <= 20
+    await mcp.add("many", *QUICK, str(HOSTILE), "many-tools")
+    assert len(await mcp.inspect("many")) == 200
 
 
-async def test_a_server_that_keeps_failing_is_left_alone_for_a_while(stand: Stand):
-    await stand.add_hostile("dies-at-hello")
+async def test_a_server_that_keeps_failing_is_left_alone_for_a_while(mcp: McpHarness):
+    await mcp.add_hostile("dies-at-hello")
     for _ in range(2):
         with pytest.raises(PersonError, match="last words"):
-            await stand.inspect("bad")
+            await mcp.inspect("bad")
     with pytest.raises(PersonError, match="tried again in"):
-        await stand.inspect("bad")
-    failed = await stand.events("mcp.server_failed")
+        await mcp.inspect("bad")
+    failed = await mcp.flushed("mcp.server_failed")
     assert len(failed) == 2
     assert "cannot find my settings" in failed[0]["reason"]
 
 
-async def test_nothing_is_left_when_interlock_ends(stand: Stand):
-    await stand.ready("well", name="bad")
-    assert (await stand.call("bad__echo", text="x")).ok
-    await stand.runtime.close()
+async def test_nothing_is_left_when_interlock_ends(mcp: McpHarness):
+    await mcp.ready("well", name="bad")
+    assert (await mcp.call("bad__echo", text="x")).ok
+    await mcp.runtime.close()
     assert await until_gone("well")

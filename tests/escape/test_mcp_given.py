@@ -8,34 +8,34 @@ import pytest
 from interlock.infra.errors import BadUsage
 from interlock.tools.mcp.references import Given, ReferenceUnresolved
 from interlock.wiring import foreign
-from tests.integration.mcp.stand import QUICK, Stand
+from tests.harness.mcp import QUICK, McpHarness
 
 SERVER = (*QUICK, "-m", "server")
 
 
 @pytest.mark.parametrize("name", ["root/token", "link", "root/deep/token"])
-async def test_no_secret_is_read_from_an_opened_folder(stand: Stand, name):
+async def test_no_secret_is_read_from_an_opened_folder(mcp: McpHarness, name):
     """An agent could put a link to any other file of the account there, or a pipe that never ends."""
-    (stand.root / "deep").mkdir()
-    for path in (stand.root / "token", stand.root / "deep" / "token"):
+    (mcp.root / "deep").mkdir()
+    for path in (mcp.root / "token", mcp.root / "deep" / "token"):
         path.write_text("x")
-    (stand.root.parent / "link").symlink_to(stand.root / "token")
-    path = stand.root.parent / name
+    (mcp.root.parent / "link").symlink_to(mcp.root / "token")
+    path = mcp.root.parent / name
     with pytest.raises(BadUsage, match="TOKEN is to come from"):
-        await stand.add("s", *SERVER, environment=(f"TOKEN=file:{path}",))
+        await mcp.add("s", *SERVER, environment=(f"TOKEN=file:{path}",))
     with pytest.raises(BadUsage, match="Authorization is to come from"):
         wish = foreign.Wish(id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",))
-        await foreign.add(stand.runtime, wish, who="local:tester")
+        await foreign.add(mcp.runtime, wish, who="local:tester")
 
 
 LOADING = ("PYTHONPATH", "PATH", "LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "HOME", "GIT_CONFIG_GLOBAL")
 
 
 @pytest.mark.parametrize("value", ["{root}", "{root}/lib", "/usr/lib:{root}/lib", "--require={root}/a.js"])
-async def test_no_variable_has_code_loaded_from_an_opened_folder(stand: Stand, value):
+async def test_no_variable_has_code_loaded_from_an_opened_folder(mcp: McpHarness, value):
     for variable in LOADING:
         with pytest.raises(BadUsage, match="must not be run"):
-            await stand.add("s", *SERVER, environment=(f"{variable}={value.format(root=stand.root)}",))
+            await mcp.add("s", *SERVER, environment=(f"{variable}={value.format(root=mcp.root)}",))
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ async def test_no_variable_has_code_loaded_from_an_opened_folder(stand: Stand, v
         ("cargo", "run", "--manifest-path={root}"),
     ],
 )
-async def test_no_launcher_is_sent_into_an_opened_folder(stand: Stand, tmp_path, words):
+async def test_no_launcher_is_sent_into_an_opened_folder(mcp: McpHarness, tmp_path, words):
     """They run what the settings of a project say."""
     program = tmp_path / "own" / words[0]
     program.parent.mkdir()
     program.symlink_to(sys.executable)
-    rest = [word.format(root=stand.root) for word in words[1:]]
+    rest = [word.format(root=mcp.root) for word in words[1:]]
     with pytest.raises(BadUsage, match="must not be run"):
-        await stand.add("s", str(program), *rest)
+        await mcp.add("s", str(program), *rest)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ async def test_no_launcher_is_sent_into_an_opened_folder(stand: Stand, tmp_path,
         (("server-files",), ("DATA={root}/data.db", "PYTHONPATH=/usr/lib/server")),
     ],
 )
-async def test_a_server_may_be_told_what_to_serve(stand: Stand, tmp_path, words, environment):
+async def test_a_server_may_be_told_what_to_serve(mcp: McpHarness, tmp_path, words, environment):
     program = tmp_path / "own" / words[0]
     program.parent.mkdir()
     program.symlink_to(sys.executable)
-    rest = [word.format(root=stand.root) for word in words[1:]]
-    given = tuple(each.format(root=stand.root) for each in environment)
-    assert await stand.add("s", str(program), *rest, environment=given)
+    rest = [word.format(root=mcp.root) for word in words[1:]]
+    given = tuple(each.format(root=mcp.root) for each in environment)
+    assert await mcp.add("s", str(program), *rest, environment=given)
 
 
 async def test_what_is_no_plain_file_is_never_waited_for(tmp_path):

@@ -10,7 +10,7 @@ from interlock.infra.errors import ErrorCode
 from interlock.sandbox.bubblewrap import BubblewrapBackend
 from interlock.sandbox.choice import choose_backend
 from tests.escape.hostile_servers import until_gone
-from tests.integration.mcp.stand import DOUBLES, QUICK, Stand, opened_stand
+from tests.harness.mcp import QUICK, SERVERS, McpHarness, open_mcp_harness
 
 SECRET = "THE-SECRET-OUTSIDE-47110815"
 
@@ -22,7 +22,7 @@ async def walled(request, tmp_path, monkeypatch):
     choice = await choose_backend(request.param, state_folder=tmp_path, opened=())
     if choice.backend is None:
         pytest.skip(f"{request.param} does not work here")
-    async with opened_stand(tmp_path, monkeypatch, choice.backend) as made:
+    async with open_mcp_harness(tmp_path, monkeypatch, choice.backend) as made:
         yield made
 
 
@@ -34,7 +34,7 @@ def listening():
 
 @pytest.mark.parametrize("roots", ["none", "read"])
 async def test_from_inside_a_server_reaches_nothing_that_was_not_granted(
-    walled: Stand, tmp_path, listening, roots
+    walled: McpHarness, tmp_path, listening, roots
 ):
     outside = tmp_path / "ssh" / "id_key"
     outside.parent.mkdir()
@@ -55,7 +55,7 @@ async def test_from_inside_a_server_reaches_nothing_that_was_not_granted(
     assert sorted(path.name for path in walled.root.iterdir()) == ["inside"]
 
 
-async def test_a_server_granted_writing_writes_and_cannot_plant_what_is_protected(walled: Stand):
+async def test_a_server_granted_writing_writes_and_cannot_plant_what_is_protected(walled: McpHarness):
     hooks = walled.root / ".git" / "hooks"
     hooks.mkdir(parents=True)
     (hooks / "pre-commit").write_text("#!/bin/sh\n")
@@ -73,19 +73,19 @@ async def test_a_server_granted_writing_writes_and_cannot_plant_what_is_protecte
 
 
 @pytest.mark.parametrize("roots", ["read", "write"])
-async def test_what_agents_leave_in_an_opened_folder_is_not_run_by_a_server(walled: Stand, roots):
+async def test_what_agents_leave_in_an_opened_folder_is_not_run_by_a_server(walled: McpHarness, roots):
     """Python looks for modules in the folder it stands in, before all others."""
     for name in ("hostile.py", "json.py"):
         (walled.root / name).write_text("import os\nos._exit(3)\n")
     command = (QUICK[0], "-S", "-m", "hostile", "well")
-    await walled.add("bad", *command, roots=roots, environment=(f"PYTHONPATH={DOUBLES}",))
+    await walled.add("bad", *command, roots=roots, environment=(f"PYTHONPATH={SERVERS}",))
     assert "echo" in await walled.inspect("bad")
 
 
 async def test_without_a_sandbox_there_is_no_server(tmp_path, monkeypatch):
     from interlock.sandbox.choice import Choice
 
-    async with opened_stand(tmp_path, monkeypatch) as made:
+    async with open_mcp_harness(tmp_path, monkeypatch) as made:
         await made.ready("well")
         made.runtime.mcp._hub.walls._given = Choice(None, "nothing works here")
         await made.allow("bad", "echo", modes="chat")

@@ -13,9 +13,9 @@ import pytest
 
 from interlock.config.folders import refuse_loading
 from interlock.sandbox.choice import choose_backend
-from tests.conftest import Store
-from tests.integration.mcp.stand import DOUBLES, QUICK
-from tests.integration.workbench import Workbench
+from tests.harness.mcp import QUICK, SERVERS
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 PLANTED = "import os, pathlib\npathlib.Path(os.environ['MARK']).write_text('planted')\nos._exit(3)\n"
 
@@ -58,11 +58,11 @@ def test_workers_that_are_started_in_an_opened_folder_load_nothing_from_it(tmp_p
 
 
 async def test_a_command_has_its_home_where_no_other_command_can_write(
-    sqlite_store: Store, tmp_path, monkeypatch
+    sqlite_store: StoreHarness, tmp_path, monkeypatch
 ):
     """`interlock chat --root /tmp`: what is in a home decides what git, npm and others run."""
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     await bench.open_sandbox()
     monkeypatch.setattr(tempfile, "tempdir", str(bench.root))
     try:
@@ -74,15 +74,15 @@ async def test_a_command_has_its_home_where_no_other_command_can_write(
     assert list(bench.root.iterdir()) == []
 
 
-async def test_an_mcp_server_stands_where_no_command_can_write(stand, monkeypatch):
+async def test_an_mcp_server_stands_where_no_command_can_write(mcp, monkeypatch):
     """Python looks for modules in the folder it stands in, before all others."""
-    monkeypatch.setattr(tempfile, "tempdir", str(stand.root))
+    monkeypatch.setattr(tempfile, "tempdir", str(mcp.root))
     is_over = threading.Event()
-    planting = asyncio.create_task(asyncio.to_thread(_plant_into_new_folders, stand.root, is_over))
+    planting = asyncio.create_task(asyncio.to_thread(_plant_into_new_folders, mcp.root, is_over))
     command = (QUICK[0], "-S", "-m", "hostile", "well")
     try:
-        await stand.add("bad", *command, environment=(f"PYTHONPATH={DOUBLES}",))
-        assert "echo" in await stand.inspect("bad")
+        await mcp.add("bad", *command, environment=(f"PYTHONPATH={SERVERS}",))
+        assert "echo" in await mcp.inspect("bad")
     finally:
         is_over.set()
         planted = await planting
@@ -114,9 +114,9 @@ async def test_the_sandbox_is_not_tried_out_where_a_command_can_write(tmp_path, 
     assert planted == []
 
 
-async def test_without_a_place_that_is_not_opened_no_command_is_run(sqlite_store: Store, tmp_path):
+async def test_without_a_place_that_is_not_opened_no_command_is_run(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     usual = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - nothing is made there
     bench.roots = (bench.root, *(Path(name).resolve() for name in usual))
     await bench.open_sandbox()

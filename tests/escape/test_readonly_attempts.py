@@ -12,8 +12,8 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.sandbox.jobs import JobLimits
-from tests.conftest import Store
-from tests.integration.workbench import Workbench
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 SHARED = ("/tmp/interlock-attempt", "/dev/shm/interlock-attempt")  # noqa: S108 - where nothing may come
 TARGETS = (
@@ -148,9 +148,9 @@ print(done)
 
 
 @pytest.fixture
-async def shell(sqlite_store: Store, tmp_path):
+async def shell(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     bench.job_limits = JobLimits(processes=32, memory_bytes=256 * 2**20, file_bytes=2**20, cpu_seconds=60)
     bench.write("file", "abc\n")
     bench.write("attack", "attack\n")
@@ -165,7 +165,7 @@ async def shell(sqlite_store: Store, tmp_path):
     await bench.backend.close()
 
 
-def state(shell: Workbench) -> dict[str, tuple[int, ...]]:
+def state(shell: ToolHarness) -> dict[str, tuple[int, ...]]:
     """Everything that the kernel would have marked, and places that must not come to be."""
     paths = [shell.root, *shell.root.rglob("*"), shell.outside, *shell.outside.rglob("*")]
     found = {}
@@ -183,13 +183,13 @@ def state(shell: Workbench) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def attempts(shell: Workbench) -> list[str]:
+def attempts(shell: ToolHarness) -> list[str]:
     targets = [target.replace("$OUTSIDE", str(shell.outside)) for target in TARGETS]
     return [way.format(target) for way, target in itertools.product(WAYS, targets)]
 
 
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.full)], ids=["some", "all"])
-async def test_a_thousand_ways_to_write_change_nothing(shell: Workbench, step):
+async def test_a_thousand_ways_to_write_change_nothing(shell: ToolHarness, step):
     every = attempts(shell)
     assert len(every) > 1000
     # Shifted by one from way to way, so that every target has its turn.
@@ -208,7 +208,7 @@ async def test_a_thousand_ways_to_write_change_nothing(shell: Workbench, step):
 
 
 @pytest.mark.full
-async def test_every_way_by_itself(shell: Workbench):
+async def test_every_way_by_itself(shell: ToolHarness):
     before = state(shell)
     for mode, text in itertools.product((ToolMode.chat, ToolMode.coding), attempts(shell)):
         shell.mode = mode
@@ -217,7 +217,7 @@ async def test_every_way_by_itself(shell: Workbench):
 
 
 @pytest.mark.full
-async def test_every_system_call_with_every_shape_of_arguments(shell: Workbench):
+async def test_every_system_call_with_every_shape_of_arguments(shell: ToolHarness):
     shell.write("calls.py", CALLS)
     before = state(shell)
     command = "python3 calls.py file folder folder/inner .git/config"

@@ -13,7 +13,7 @@ from interlock.infra.errors import BadUsage, ConfigurationError
 from interlock.sandbox.choice import choose_backend
 from interlock.sandbox.jobs import Backend, EndReason, Job
 from interlock.sandbox.profile import SandboxProfile
-from tests.escape.confinement import SECRET, Done, finished
+from tests.harness.sandbox import SECRET, FinishedJob, finished
 
 
 @pytest.fixture(params=["landlock", "bubblewrap"])
@@ -34,7 +34,7 @@ def outside(tmp_path) -> Path:
     return folder
 
 
-async def shell(backend: Backend, profile: SandboxProfile, script: str, **options) -> Done:
+async def shell(backend: Backend, profile: SandboxProfile, script: str, **options) -> FinishedJob:
     folder = os.open(profile.readable_roots[0], os.O_RDONLY | os.O_DIRECTORY)
     try:
         job = Job(("/bin/sh", "-c", script), folder, {"PATH": "/usr/bin:/bin"}, profile, **options)

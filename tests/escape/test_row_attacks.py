@@ -7,10 +7,10 @@ from interlock.events.chain import now_us
 from interlock.events.checkpoint import write_checkpoint
 from interlock.events.retention import Retention
 from interlock.events.verify import verify
-from tests.conftest import Store
 from tests.escape.victim import faults, new_session, renamed
-from tests.integration.agent.office import Person, call, opened, script
-from tests.integration.mcp.stand import opened_stand
+from tests.harness.mcp import open_mcp_harness
+from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
+from tests.harness.store import StoreHarness
 
 VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us) VALUES (?, ?, 'x', 0)"
 
@@ -30,7 +30,7 @@ VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us
         ("DELETE FROM sessions", "the row of the session is gone"),
     ],
 )
-async def test_a_sessions_row_cannot_be_changed_unseen(store: Store, change, told):
+async def test_a_sessions_row_cannot_be_changed_unseen(store: StoreHarness, change, told):
     session = await new_session(store)
     await store.log.append(session, renamed())
     assert faults(store) == []
@@ -39,7 +39,7 @@ async def test_a_sessions_row_cannot_be_changed_unseen(store: Store, change, tol
     assert told in fault
 
 
-async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back_is(store: Store):
+async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back_is(store: StoreHarness):
     session = await new_session(store)
     await store.switch(*ToolMode).switch(session, ToolMode.coding, who="ada")
     await store.switch(*ToolMode).switch(session, ToolMode.chat, who="ada")
@@ -49,14 +49,14 @@ async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back
     assert "is in coding mode, and the log tells of chat" in faults(store)[0]
 
 
-async def test_a_stream_that_is_gone_as_a_whole_is_told_by_its_session(store: Store):
+async def test_a_stream_that_is_gone_as_a_whole_is_told_by_its_session(store: StoreHarness):
     session = await new_session(store)
     store.execute("DELETE FROM events WHERE stream = ?", session)
     store.execute("DELETE FROM stream_heads WHERE stream = ?", session)
     assert "no head row" in faults(store)[0]
 
 
-async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_alone(store: Store):
+async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_alone(store: StoreHarness):
     """What cannot be seen without one; docs/security.md says so."""
     session = await new_session(store)
     anchor = await write_checkpoint(store.log)
@@ -69,14 +69,14 @@ async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_
     assert "anchored checkpoint is gone" in faults(store, anchor=anchor)[0]
 
 
-async def test_the_system_stream_cannot_go_as_a_whole(store: Store):
+async def test_the_system_stream_cannot_go_as_a_whole(store: StoreHarness):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     store.execute("DELETE FROM events WHERE stream = 'system'")
     store.execute("DELETE FROM stream_heads WHERE stream = 'system'")
     assert "no head row" in faults(store)[0]
 
 
-async def test_a_version_of_the_settings_cannot_be_slipped_in(store: Store):
+async def test_a_version_of_the_settings_cannot_be_slipped_in(store: StoreHarness):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     assert faults(store) == []
     store.execute(VERSION, 2, '{"tools": {"fs": {"enabled": true}}}')
@@ -87,7 +87,7 @@ async def test_a_version_of_the_settings_cannot_be_slipped_in(store: Store):
 # -- tasks --
 
 
-def found(person: Person) -> list[str]:
+def found(person: RuntimeHarness) -> list[str]:
     with person.office.runtime.database.reading() as connection:
         return [str(fault) for fault in verify(connection).faults]
 
@@ -106,7 +106,7 @@ def found(person: Person) -> list[str]:
     ],
 )
 async def test_a_tasks_row_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
-    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
         session = await ada.session(ToolMode.chat)
         await ada.say(session, "hello")
         assert found(ada) == []
@@ -116,7 +116,7 @@ async def test_a_tasks_row_cannot_be_changed_unseen(tmp_path, monkeypatch, chang
 
 
 async def test_a_task_that_nobody_asked_for_is_told(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:hello")}) as ada:
         session = await ada.session(ToolMode.chat)
         await ada.say(session, "hello")
         row = """INSERT INTO tasks (id, session_id, message_seq, status, who, created_us, attempts,
@@ -128,7 +128,7 @@ async def test_a_task_that_nobody_asked_for_is_told(tmp_path, monkeypatch):
 async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(tmp_path, monkeypatch):
     question = call("ask_user", type="confirmation", message="Shall I?")
     model = script(tmp_path, {"tool_calls": [question]}, "msg:done", "err:auth")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
         session, runtime = await ada.session(ToolMode.chat), ada.office.runtime
         waiting = await ada.say(session, "hello")
         assert waiting.status == "waiting"
@@ -160,11 +160,11 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
 )
 async def test_what_opens_a_foreign_tool_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
     monkeypatch.setenv("SOME_WORDS", "correct-horse-battery")
-    async with opened_stand(tmp_path, monkeypatch) as stand:
-        await stand.ready("well", environment=("API_TOKEN=env:SOME_WORDS",))
-        database = stand.runtime.database
+    async with open_mcp_harness(tmp_path, monkeypatch) as mcp:
+        await mcp.ready("well", environment=("API_TOKEN=env:SOME_WORDS",))
+        database = mcp.runtime.database
         assert await database.read(lambda db: verify(db).faults) == []
-        await stand.runtime.log.transact("system", lambda unit: unit.connection.change(change))
+        await mcp.runtime.log.transact("system", lambda unit: unit.connection.change(change))
         (fault,) = await database.read(lambda db: verify(db).faults)
         assert told in str(fault)
 
@@ -175,7 +175,7 @@ async def test_what_opens_a_foreign_tool_cannot_be_changed_unseen(tmp_path, monk
 async def test_deleting_sessions_gives_no_day_a_new_budget(tmp_path, monkeypatch):
     model = script(tmp_path, "msg:one", "msg:two")
     variables = {"MODEL": model, "CONTROL_MAX_DAY_TOKENS": "10"}
-    async with opened(tmp_path, monkeypatch, variables) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as ada:
         first = await ada.session(ToolMode.chat_safe)
         assert (await ada.say(first, "say something")).status == "done"
         await ada.office.tasks.delete_session(first, who="ada")

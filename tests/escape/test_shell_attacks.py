@@ -10,30 +10,30 @@ import orjson
 import pytest
 
 from interlock.sandbox.jobs import JobLimits
-from tests.conftest import Store
-from tests.escape.confinement import SOON_SECONDS
 from tests.escape.loop_watch import watched_loop
-from tests.integration.workbench import SECRET, Workbench
+from tests.harness.sandbox import SOON_SECONDS
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import SECRET, ToolHarness
 
 EVIL = "#!/bin/sh\necho evil\n"
 
 
 @pytest.fixture
-async def shell(sqlite_store: Store, tmp_path):
+async def shell(sqlite_store: StoreHarness, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     bench.job_limits = JobLimits(processes=64, memory_bytes=256 * 2**20, file_bytes=16 * 2**20)
     await bench.open_sandbox()
     yield bench
     await bench.backend.close()
 
 
-def repository(shell: Workbench) -> None:
+def repository(shell: ToolHarness) -> None:
     shell.write(".git/config", "[core]\n")
     shell.write(".git/hooks/pre-commit", "#!/bin/sh\n")
 
 
-async def python(shell: Workbench, code: str, tool: str = "bash", **more):
+async def python(shell: ToolHarness, code: str, tool: str = "bash", **more):
     """A script that the judge of commands cannot look into."""
     shell.write("attack.py", code)
     return await shell.call(tool, cmd="python3 attack.py", **more)
@@ -57,7 +57,7 @@ def evil_files(root: Path) -> list[str]:
         "os.rename('.git', 'g'); os.mkfifo('.git')",
     ],
 )
-async def test_a_repository_that_was_moved_and_replaced_brings_no_hooks(shell: Workbench, trick):
+async def test_a_repository_that_was_moved_and_replaced_brings_no_hooks(shell: ToolHarness, trick):
     repository(shell)
     code = f"import os\nopen('.git/hooks/post-commit','w').write({EVIL!r})\n{trick}\n"
     result = await python(shell, code)
@@ -68,19 +68,19 @@ async def test_a_repository_that_was_moved_and_replaced_brings_no_hooks(shell: W
     assert not any("could not" in text for text in result.meta["restored"])
 
 
-async def test_a_worktrees_file_is_put_back(shell: Workbench):
+async def test_a_worktrees_file_is_put_back(shell: ToolHarness):
     shell.write(".git", "gitdir: /somewhere/.git/worktrees/here\n")
     result = await python(shell, "open('.git','w').write('gitdir: evil')")
     assert (shell.root / ".git").read_text() == "gitdir: /somewhere/.git/worktrees/here\n"
     assert result.meta["restored"] == [".git"]
 
 
-async def test_a_git_file_that_was_not_there_is_removed(shell: Workbench):
+async def test_a_git_file_that_was_not_there_is_removed(shell: ToolHarness):
     await python(shell, "open('.git','w').write('gitdir: evil')")
     assert not (shell.root / ".git").exists()
 
 
-async def test_a_linked_repository_is_guarded_where_it_is(shell: Workbench):
+async def test_a_linked_repository_is_guarded_where_it_is(shell: ToolHarness):
     shell.write("real/config", "[core]\n")
     (shell.root / ".git").symlink_to("real")
     code = "import os\nopen('real/config','w').write('evil'); os.mkdir('evil'); os.mkdir('evil/hooks')\n"
@@ -89,14 +89,14 @@ async def test_a_linked_repository_is_guarded_where_it_is(shell: Workbench):
     assert (shell.root / "real/config").read_text() == "[core]\n"
 
 
-async def test_a_repository_inside_is_guarded_though_the_command_ran_above_it(shell: Workbench):
+async def test_a_repository_inside_is_guarded_though_the_command_ran_above_it(shell: ToolHarness):
     shell.write("lib/inner/.git/config", "[core]\n")
     result = await python(shell, "open('lib/inner/.git/config', 'a').write('fsmonitor = evil')")
     assert result.meta["restored"] == ["lib/inner/.git/config"]
     assert evil_files(shell.root / "lib/inner") == []
 
 
-async def test_a_new_match_of_a_pattern_is_removed(shell: Workbench):
+async def test_a_new_match_of_a_pattern_is_removed(shell: ToolHarness):
     shell.write(".git/modules/sub/HEAD", "ref\n")
     code = (
         "import os\nos.mkdir('.git/modules/sub/hooks')\nopen('.git/modules/sub/config','w').write('evil')\n"
@@ -105,7 +105,7 @@ async def test_a_new_match_of_a_pattern_is_removed(shell: Workbench):
     assert [path.name for path in (shell.root / ".git/modules/sub").iterdir()] == ["HEAD"]
 
 
-async def test_the_guard_destroys_nothing_that_it_did_not_remember(shell: Workbench):
+async def test_the_guard_destroys_nothing_that_it_did_not_remember(shell: ToolHarness):
     repository(shell)
     large = b"x" * (3 * 2**20)
     shell.write(".vscode/large.bin", large)
@@ -119,7 +119,7 @@ async def test_the_guard_destroys_nothing_that_it_did_not_remember(shell: Workbe
         assert (shell.root / f".git/hooks/n{number:04}").read_text() == f"hook {number}\n"
 
 
-async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell: Workbench):
+async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell: ToolHarness):
     shell.write(".vscode/large.bin", b"x" * (5 * 2**20))
     result = await python(
         shell, "f = open('.vscode/large.bin','r+'); f.seek(4500000); f.write('evil'); f.close()"
@@ -128,7 +128,7 @@ async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell:
     assert "was put back" not in result.stderr
 
 
-async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: Workbench):
+async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: ToolHarness):
     code = "import os\nfor top in ('.vscode', os.environ['TMPDIR'], '.git/modules'):\n"
     code += " os.makedirs(top, exist_ok=True); here = os.open(top, 0)\n os.fchdir(here)\n"
     code += " for _ in range(1500):\n  os.mkdir('d'); os.chdir('d')\n os.chdir(ROOT)\n"
@@ -142,7 +142,7 @@ async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: Work
     assert (await shell.ok("bash", cmd="rm -rf .git/modules")).ok
 
 
-async def test_two_commands_at_once_cannot_have_the_guard_keep_what_one_changed(shell: Workbench):
+async def test_two_commands_at_once_cannot_have_the_guard_keep_what_one_changed(shell: ToolHarness):
     """The second begins when the hook is there, and ends after the first."""
     repository(shell)
     shell.write(
@@ -160,7 +160,7 @@ async def test_two_commands_at_once_cannot_have_the_guard_keep_what_one_changed(
     assert (shell.root / ".git/config").read_text() == "[person]\n"
 
 
-async def test_a_person_s_change_stays_after_commands_that_were_cancelled_at_any_moment(shell: Workbench):
+async def test_a_person_s_change_stays_after_commands_that_were_cancelled_at_any_moment(shell: ToolHarness):
     repository(shell)
     for step in range(12):
         calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 5"))
@@ -176,14 +176,14 @@ async def test_a_person_s_change_stays_after_commands_that_were_cancelled_at_any
 # -- what is left, held and shown --
 
 
-async def test_a_full_temporary_folder_does_not_stop_the_loop(shell: Workbench):
+async def test_a_full_temporary_folder_does_not_stop_the_loop(shell: ToolHarness):
     code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor n in range(30000): open(str(n),'w').close()"
     async with watched_loop() as holds:
         await python(shell, code, timeout_seconds=20)
     assert holds.longest_seconds < 0.3
 
 
-async def test_cancelled_commands_leave_no_kept_output(shell: Workbench):
+async def test_cancelled_commands_leave_no_kept_output(shell: ToolHarness):
     for _ in range(5):
         calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 5"))
         await asyncio.sleep(0.08)
@@ -194,7 +194,7 @@ async def test_cancelled_commands_leave_no_kept_output(shell: Workbench):
     assert [path for path in kept.rglob("*") if path.is_file()] == []
 
 
-async def test_progress_shows_no_piece_of_a_secret(shell: Workbench):
+async def test_progress_shows_no_piece_of_a_secret(shell: ToolHarness):
     line = "x" * (200 - len(SECRET) // 2)
     shell.write("line", f"{line}{SECRET} and more\n")
     shell.write("half", SECRET[: len(SECRET) // 2])
@@ -209,7 +209,7 @@ async def test_progress_shows_no_piece_of_a_secret(shell: Workbench):
 
 
 @pytest.mark.parametrize("command", ["echo \ud800", "#" + "\U0001f600" * 99_999])
-async def test_what_cannot_be_an_argument_is_refused_in_words(shell: Workbench, command):
+async def test_what_cannot_be_an_argument_is_refused_in_words(shell: ToolHarness, command):
     result = await shell.call("bash", cmd=command)
     assert result.failure is not None
     assert "unexpectedly" not in result.failure.message
@@ -227,13 +227,13 @@ _NOT_COUNTED = pytest.mark.xfail(strict=True, reason="memory that nobody maps is
 @pytest.mark.parametrize(
     "way", [_SHARED, pytest.param(_UNMAPPED, marks=_NOT_COUNTED)], ids=["shared", "unmapped"]
 )
-async def test_shared_memory_counts_as_memory(shell: Workbench, way):
+async def test_shared_memory_counts_as_memory(shell: ToolHarness, way):
     code = f"import mmap, os, time\n{way}time.sleep(10); print('had it')"
     result = await python(shell, code, timeout_seconds=20)
     assert "had it" not in result.stdout
 
 
-async def test_a_forged_cursor_shows_no_piece_of_a_secret_and_no_other_file(shell: Workbench):
+async def test_a_forged_cursor_shows_no_piece_of_a_secret_and_no_other_file(shell: ToolHarness):
     shell.write("long", ("y" * 100 + SECRET) * 1000)
     first = await shell.ok("bash_readonly", cmd="cat long")
     cursor = str(first.next_page_cursor)
@@ -259,7 +259,7 @@ async def test_a_forged_cursor_shows_no_piece_of_a_secret_and_no_other_file(shel
         "while true; do (setsid true &); done",
     ],
 )
-async def test_no_command_holds_its_caller_or_the_loop(shell: Workbench, command):
+async def test_no_command_holds_its_caller_or_the_loop(shell: ToolHarness, command):
     shell.write("file", "x")
     began = time.monotonic()
     async with watched_loop() as holds:
@@ -270,13 +270,13 @@ async def test_no_command_holds_its_caller_or_the_loop(shell: Workbench, command
     assert (await shell.ok("bash", cmd="echo alive")).stdout == "alive\n"
 
 
-async def test_fifty_commands_at_once_keep_their_outputs_apart(shell: Workbench):
+async def test_fifty_commands_at_once_keep_their_outputs_apart(shell: ToolHarness):
     calls = [shell.call("bash_readonly", cmd=f"seq {n} {n + 3000}", timeout_seconds=60) for n in range(50)]
     for number, result in enumerate(await asyncio.gather(*calls)):
         assert result.stdout.splitlines()[:2] == [str(number), str(number + 1)]
 
 
-async def test_every_cancelled_call_has_one_outcome_and_does_nothing_later(shell: Workbench):
+async def test_every_cancelled_call_has_one_outcome_and_does_nothing_later(shell: ToolHarness):
     for number in range(20):
         calling = asyncio.ensure_future(shell.call("bash", cmd="sleep 1; echo late >> late"))
         await asyncio.sleep(number * 0.004)
@@ -292,7 +292,7 @@ async def test_every_cancelled_call_has_one_outcome_and_does_nothing_later(shell
     assert kinds.count("tool_call.started") == kinds.count("tool_call.failed")
 
 
-async def test_what_was_restored_takes_no_line_from_the_output(shell: Workbench):
+async def test_what_was_restored_takes_no_line_from_the_output(shell: ToolHarness):
     code = "import sys\nopen('.bashrc','w').write('x')\nfor n in range(5000): print(n, file=sys.stderr)"
     pages = [await python(shell, code)]
     while cursor := pages[-1].next_page_cursor:
@@ -302,7 +302,7 @@ async def test_what_was_restored_takes_no_line_from_the_output(shell: Workbench)
     assert numbers == [str(number) for number in range(5000)]
 
 
-async def test_nothing_at_a_protected_name_leads_the_guard_out_or_stops_it(shell: Workbench):
+async def test_nothing_at_a_protected_name_leads_the_guard_out_or_stops_it(shell: ToolHarness):
     repository(shell)
     (shell.outside / "victim").mkdir()
     (shell.outside / "victim" / "file").write_text("as it was")

@@ -28,14 +28,14 @@ from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
 from interlock.wiring import foreign, open_runtime
 from interlock.wiring.office import open_office
-from tests.conftest import Store, open_store
-from tests.doubles import DeclaredTool
 from tests.escape.victim import faults
-from tests.integration.agent.office import Person, call, opened, script
-from tests.integration.gateway.house import opened_house, task_of
-from tests.integration.mcp.stand import HOSTILE, QUICK, WHO, opened_stand
+from tests.harness.gateway import open_gateway_harness, task_of
+from tests.harness.mcp import HOSTILE, QUICK, WHO, open_mcp_harness
+from tests.harness.runtime import RuntimeHarness, call, open_runtime_harness, script
+from tests.harness.store import StoreHarness, open_store
+from tests.harness.tools import DeclaredTool
+from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ONE
-from tests.integration.workflow.place import opened as opened_hall
 
 ASK = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
 WRITE = {"tool_calls": [call("write_file", path="a.txt", content="x")]}
@@ -48,14 +48,14 @@ VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us
 async def parked(tmp_path: Path, monkeypatch) -> tuple[str, str]:
     """A session in coding whose task has asked, and whose process has ended."""
     model = {"MODEL": script(tmp_path, ASK, WRITE, "msg:done")}
-    async with opened(tmp_path, monkeypatch, model) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, model) as ada:
         session = await ada.session(ToolMode.coding)
         task = await ada.say(session, "write it")
         assert task.status == "waiting"
         return session, task.question_id
 
 
-async def answered(person: Person, session: str, question_id: str) -> str:
+async def answered(person: RuntimeHarness, session: str, question_id: str) -> str:
     """The code that the write of the resumed task ended with; empty where it was written."""
     question = await person.office.runtime.questions.get(question_id)
     await person.talk(session).answer(question, {"confirmed": True})
@@ -65,14 +65,14 @@ async def answered(person: Person, session: str, question_id: str) -> str:
 
 async def test_a_parked_task_goes_on_where_nothing_was_tightened(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
-    async with opened(tmp_path, monkeypatch, {}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
         assert await answered(ada, session, question) == ""
     assert (tmp_path / "root" / "a.txt").read_text() == "x"
 
 
 async def test_a_parked_task_follows_a_mode_that_was_switched_meanwhile(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
-    async with opened(tmp_path, monkeypatch, {}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
         switch = ada.office.runtime.mode_switch
         await switch.switch(session, ToolMode.chat, who="ada")
         assert await answered(ada, session, question) == "MODE_DENIED"
@@ -88,7 +88,7 @@ async def test_a_parked_task_is_taken_up_in_what_the_other_process_opened(tmp_pa
     runtime = open_runtime(Settings())
     office = open_office(runtime)
     try:
-        assert await answered(Person(office), session, question) == "MODE_DENIED"
+        assert await answered(RuntimeHarness(office), session, question) == "MODE_DENIED"
     finally:
         await office.close()
         await runtime.close()
@@ -97,7 +97,7 @@ async def test_a_parked_task_is_taken_up_in_what_the_other_process_opened(tmp_pa
 
 async def test_a_parked_task_follows_settings_that_were_changed_meanwhile(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
-    async with opened(tmp_path, monkeypatch, {}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
         patch = {"tools": {"denied_tools": ["Write_File"]}}
         await ada.office.runtime.stored_settings.update(patch, who="ada")
         assert await answered(ada, session, question) == "TOOL_NOT_AVAILABLE"
@@ -108,7 +108,7 @@ async def test_a_parked_task_writes_nothing_in_a_folder_that_was_closed_meanwhil
     session, question = await parked(tmp_path, monkeypatch)
     (tmp_path / "other").mkdir()
     variables = {"TOOL_ALLOWED_ROOTS": str(tmp_path / "other")}
-    async with opened(tmp_path, monkeypatch, variables) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as ada:
         assert await answered(ada, session, question) == ""
     assert (tmp_path / "other" / "a.txt").exists()
     assert list((tmp_path / "root").iterdir()) == []
@@ -116,7 +116,7 @@ async def test_a_parked_task_writes_nothing_in_a_folder_that_was_closed_meanwhil
 
 async def test_a_parked_task_ends_where_the_settings_cannot_be_understood(tmp_path, monkeypatch):
     session, question = await parked(tmp_path, monkeypatch)
-    async with opened(tmp_path, monkeypatch, {}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {}) as ada:
         runtime = ada.office.runtime
         broken = (7, '{"tools": {"fs": "off"}}')
         await runtime.log.transact("system", lambda unit: unit.connection.change(VERSION, broken))
@@ -154,14 +154,14 @@ MEANWHILE = call("meanwhile")
 
 
 def to(mode: ToolMode):
-    async def switch(other: Store, session: str) -> None:
+    async def switch(other: StoreHarness, session: str) -> None:
         await other.switch(*ToolMode).switch(session, mode, who="ada")
 
     return switch
 
 
 def settings(**tools):
-    async def change(other: Store, _session: str) -> None:
+    async def change(other: StoreHarness, _session: str) -> None:
         await other.settings.update({"tools": tools}, who="ada")
 
     return change
@@ -173,7 +173,9 @@ async def at_work(tmp_path: Path, monkeypatch, config: StoreConfig, *turns: obje
     meanwhile = Meanwhile(config)
     given = {"MODEL": script(tmp_path, *turns), "DATABASE_URL": config.url, **variables}
     sandbox = Choice(LandlockBackend(), "chosen by the test")
-    async with opened(tmp_path, monkeypatch, given, tools=[meanwhile.tool], sandbox=sandbox) as ada:
+    async with open_runtime_harness(
+        tmp_path, monkeypatch, given, tools=[meanwhile.tool], sandbox=sandbox
+    ) as ada:
         yield ada, meanwhile
 
 
@@ -190,9 +192,9 @@ def ran(tmp_path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def assert_denied_in(ada: Person, session: str, mode: str, count: int) -> None:
+def assert_denied_in(ada: RuntimeHarness, session: str, mode: str, count: int) -> None:
     """What a person is shown and what the log has: six fields, none of them empty, and the mode of now."""
-    shown = [event for event in ada.told if isinstance(event, ToolDenied)]
+    shown = [event for event in ada.shown if isinstance(event, ToolDenied)]
     assert len(shown) == count
     for denied in shown:
         six = (denied.call_id, denied.tool_name, denied.mode, denied.error_code, denied.message)
@@ -202,11 +204,11 @@ def assert_denied_in(ada: Person, session: str, mode: str, count: int) -> None:
     assert [each["mode"] for each in logged] == [mode] * count
 
 
-def started(ada: Person, session: str) -> list[str]:
+def started(ada: RuntimeHarness, session: str) -> list[str]:
     return [each["tool_name"] for each in ada.payloads(session, "tool_call.started")]
 
 
-def sound(ada: Person) -> bool:
+def sound(ada: RuntimeHarness) -> bool:
     with ada.office.runtime.database.reading() as connection:
         return verify(connection).ok
 
@@ -252,7 +254,7 @@ async def test_after_a_switch_nothing_is_shown_of_files_that_could_be_read_at_on
         assert started(ada, session) == ["read_file", "meanwhile"]
         transcript = [message.content for message in await ada.transcript(session)]
         assert "content 0" in str(transcript)
-        assert "content 1" not in str((transcript, ada.told))
+        assert "content 1" not in str((transcript, ada.shown))
         assert sound(ada)
 
 
@@ -281,7 +283,7 @@ async def test_what_was_loosened_waits_for_the_next_task(tmp_path, monkeypatch, 
     async with at_work(tmp_path, monkeypatch, store_config, *turns) as (ada, meanwhile):
         session = await ada.session(ToolMode.coding)
 
-        async def there_and_back(other: Store, session: str) -> None:
+        async def there_and_back(other: StoreHarness, session: str) -> None:
             await to(ToolMode.chat_safe)(other, session)
             await to(ToolMode.coding)(other, session)
 
@@ -381,7 +383,7 @@ async def test_a_step_of_a_run_is_tightened_as_well(tmp_path, monkeypatch, store
     looks = {"tool_calls": [call("list_files")]}
     model = script(tmp_path, {"tool_calls": [MEANWHILE, *WRITE["tool_calls"]]}, looks, "msg:ok")
     given = {"MODEL": model, "DATABASE_URL": store_config.url, "SESSION_OPEN_MODES": "coding"}
-    async with opened_hall(tmp_path, monkeypatch, **given) as hall:
+    async with open_workflow_harness(tmp_path, monkeypatch, **given) as hall:
         meanwhile = Meanwhile(store_config)
         meanwhile.steps = [to(ToolMode(mode))]
         hall.office.runtime.registry.register(meanwhile.tool)
@@ -398,7 +400,7 @@ async def test_no_call_of_a_task_is_begun_after_it_was_cancelled(tmp_path, monke
     async with at_work(tmp_path, monkeypatch, store_config, *turns) as (ada, meanwhile):
         (tmp_path / "root" / "1.txt").write_text("content\n")
 
-        async def cancel(other: Store, session: str) -> None:
+        async def cancel(other: StoreHarness, session: str) -> None:
             statement = "UPDATE tasks SET cancel_requested_us = 1, cancel_requested_by = 'ada'"
             await other.log.transact(session, lambda unit: unit.connection.change(statement))
 
@@ -412,7 +414,7 @@ async def test_no_call_of_a_task_is_begun_after_it_was_cancelled(tmp_path, monke
 
 
 async def test_what_is_called_from_a_program_follows_what_its_session_is_switched_to(
-    store: Store, tmp_path, monkeypatch
+    store: StoreHarness, tmp_path, monkeypatch
 ):
     """Between the judgement and the intent: the Authority was asked for before the switch."""
     monkeypatch.setenv("DATABASE_URL", store.config.url)
@@ -502,11 +504,11 @@ async def test_a_queued_message_runs_in_the_stricter_of_its_modes(
 # -- two processes --
 
 
-async def test_modes_that_two_processes_switch_at_once_are_told_one_after_another(store: Store):
+async def test_modes_that_two_processes_switch_at_once_are_told_one_after_another(store: StoreHarness):
     other = open_store(store.config)
     session = (await store.sessions.create(opened_by="test")).id
 
-    async def switching(process: Store, *modes: ToolMode) -> None:
+    async def switching(process: StoreHarness, *modes: ToolMode) -> None:
         for mode in modes * 4:
             await process.switch(*ToolMode).switch(session, mode, who="ada")
 
@@ -533,14 +535,14 @@ NOT_SETTINGS = [
 
 
 @pytest.mark.parametrize("document", NOT_SETTINGS)
-async def test_stored_settings_of_another_shape_open_nothing(sqlite_store: Store, document):
+async def test_stored_settings_of_another_shape_open_nothing(sqlite_store: StoreHarness, document):
     """Half of them counted as the defaults, with which everything is switched on."""
     sqlite_store.execute(VERSION, 1, document)
     with pytest.raises(InvalidSettings):
         await sqlite_store.settings.current()
 
 
-async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(store: Store):
+async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(store: StoreHarness):
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="ada")
     store.execute(VERSION, 2, '{"tools": {"fs": "off", "shell": {"enabled": false}}}')
     mended = await store.settings.update({"tools": {"memory": {"enabled": True}}}, who="ada")
@@ -554,7 +556,7 @@ async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(stor
 
 
 @pytest.mark.parametrize("name", ["bash ", "b\u0430sh", "", "\uff42ash", "bash\n", "a" * 65])
-async def test_a_denial_that_would_deny_nothing_is_refused(sqlite_store: Store, name):
+async def test_a_denial_that_would_deny_nothing_is_refused(sqlite_store: StoreHarness, name):
     with pytest.raises(InvalidSettings, match="cannot be a tool's name"):
         await sqlite_store.settings.update({"tools": {"denied_tools": ["bash", name]}}, who="ada")
     assert (await sqlite_store.settings.current()).version == 0
@@ -573,29 +575,29 @@ def test_a_denial_holds_in_whatever_case_it_was_written(name):
 
 async def test_a_server_that_was_replaced_is_not_started_again_by_a_turn_of_before(tmp_path, monkeypatch):
     """Same name, same tool, same class by the same person: only the command is another one."""
-    async with opened_stand(tmp_path, monkeypatch, LandlockBackend()) as stand:
-        await stand.ready("well")
-        authority = await stand.runtime.authority(ToolMode.coding)
-        await foreign.remove(stand.runtime, "bad", None, who=WHO)
-        await stand.add("bad", *QUICK, str(HOSTILE), "well", "another")
-        await stand.inspect("bad")
-        await stand.allow("bad", "echo")
+    async with open_mcp_harness(tmp_path, monkeypatch, LandlockBackend()) as mcp:
+        await mcp.ready("well")
+        authority = await mcp.runtime.authority(ToolMode.coding)
+        await foreign.remove(mcp.runtime, "bad", None, who=WHO)
+        await mcp.add("bad", *QUICK, str(HOSTILE), "well", "another")
+        await mcp.inspect("bad")
+        await mcp.allow("bad", "echo")
         call = ToolCall("late", "bad__echo", {"text": "x"})
-        late = await stand.runtime.runner.call(call, authority, CallContext(stand.session_id))
+        late = await mcp.runtime.runner.call(call, authority, CallContext(mcp.session_id))
         assert late.failure is not None
         assert late.failure.error_code == "TOOL_NOT_AVAILABLE"
-        assert (await stand.call("bad__echo", text="x")).ok
+        assert (await mcp.call("bad__echo", text="x")).ok
 
 
-async def switched_off(other: Store) -> None:
+async def switched_off(other: StoreHarness) -> None:
     await other.settings.update({"tools": {"mcp": {"enabled": False}}}, who="ada")
 
 
-async def taken_off_the_list(other: Store) -> None:
+async def taken_off_the_list(other: StoreHarness) -> None:
     await other.settings.update({"tools": {"mcp": {"allowed_servers": ["another"]}}}, who="ada")
 
 
-async def removed(other: Store) -> None:
+async def removed(other: StoreHarness) -> None:
     await ServerBook(other.database, other.log).remove("bad", who="ada")
 
 
@@ -603,25 +605,25 @@ async def removed(other: Store) -> None:
 async def test_a_server_that_another_process_closes_gets_no_further_call_of_the_turn(
     tmp_path, monkeypatch, store_config, close
 ):
-    async with opened_stand(
+    async with open_mcp_harness(
         tmp_path, monkeypatch, LandlockBackend(), DATABASE_URL=store_config.url
-    ) as stand:
-        await stand.ready("well")
-        authority = await stand.runtime.authority(ToolMode.coding)
-        context = CallContext(stand.session_id)
+    ) as mcp:
+        await mcp.ready("well")
+        authority = await mcp.runtime.authority(ToolMode.coding)
+        context = CallContext(mcp.session_id)
         first = ToolCall("first", "bad__echo", {"text": "x"})
-        assert (await stand.runtime.runner.call(first, authority, context)).ok
+        assert (await mcp.runtime.runner.call(first, authority, context)).ok
         other = open_store(store_config)
         try:
             await close(other)
         finally:
             other.close()
         late = ToolCall("late", "bad__echo", {"text": "x"})
-        refused = (await stand.runtime.runner.call(late, authority, context)).failure
+        refused = (await mcp.runtime.runner.call(late, authority, context)).failure
         assert refused is not None
         assert refused.error_code in {"TOOL_NOT_AVAILABLE", "TOOL_NOT_FOUND"}
         assert all((refused.tool_name, refused.mode, refused.message, refused.next_action))
-        told = await stand.events("tool_call.started", stand.session_id)
+        told = await mcp.flushed("tool_call.started", mcp.session_id)
         assert [each["call_id"] for each in told] == ["first"]
 
 
@@ -631,20 +633,20 @@ async def test_a_server_that_another_process_closes_gets_no_further_call_of_the_
 async def test_from_afar_nothing_is_taken_back_in_a_folder_that_was_closed_meanwhile(tmp_path, monkeypatch):
     model = json.dumps(['call:write_file {"path": "made.txt", "content": "hello"}', "msg:Written."])
     given = {"MODEL": f"scripted:{model}", "SESSION_OPEN_MODES": "coding"}
-    async with opened_house(tmp_path, monkeypatch, given) as house:
-        client = await house.connect()
+    async with open_gateway_harness(tmp_path, monkeypatch, given) as harness:
+        client = await harness.connect()
         session = (await client.ask("session.create", mode="coding"))["session"]["id"]
         task_id = task_of(await client.talk(session, "write it"))
     (tmp_path / "other").mkdir()
-    async with opened_house(
+    async with open_gateway_harness(
         tmp_path, monkeypatch, given | {"TOOL_ALLOWED_ROOTS": str(tmp_path / "other")}
-    ) as house:
-        client = await house.connect(await house.token("another"))
+    ) as harness:
+        client = await harness.connect(await harness.token("another"))
         undone = await client.ask("tasks.undo", task_id=task_id)
         assert undone["restored"] == []
         assert "not opened any more" in undone["left"][0]["reason"]
         assert (tmp_path / "root" / "made.txt").read_text() == "hello"
         # At the command line the person is the operator.
-        report = await house.runtime.undo.take_back(task_id, who="local:ada")
+        report = await harness.runtime.undo.take_back(task_id, who="local:ada")
         assert [outcome.reason for outcome in report.outcomes] == [None]
     assert not (tmp_path / "root" / "made.txt").exists()

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from interlock.sandbox.unconfined import UnconfinedBackend
-from tests.escape.confinement import SECRET, eventually, line_of
 from tests.escape.conftest import attacked
 
 # Run once more, with the `world` below.
@@ -34,32 +33,33 @@ from tests.escape.test_launcher_trees import (  # noqa: F401
     test_a_tree_is_dead_within_a_second_of_being_stopped,
     test_what_a_program_leaves_running_ends_with_it,
 )
+from tests.harness.sandbox import SECRET, eventually, line_of
 
 
 @pytest.fixture
-async def world(tmp_path):
+async def sandbox(tmp_path):
     backend = UnconfinedBackend()
     with attacked(backend, tmp_path, []) as made:
         yield made
         await backend.close()
 
 
-async def test_it_confines_nothing_and_is_named_so(world):
-    assert world.backend.name == "off"
-    assert (await world.run("/bin/cat", str(world.outside / "file"), kind="chat")).out == SECRET
+async def test_it_confines_nothing_and_is_named_so(sandbox):
+    assert sandbox.backend.name == "off"
+    assert (await sandbox.run("/bin/cat", str(sandbox.outside / "file"), kind="chat")).out == SECRET
 
 
-async def test_a_program_that_cannot_be_executed_is_told(world):
-    done = await world.run("/nonexistent/program")
+async def test_a_program_that_cannot_be_executed_is_told(sandbox):
+    done = await sandbox.run("/nonexistent/program")
     assert "No such file" in done.ended.text
 
 
-async def test_a_child_is_forgotten_whoever_stops_waiting_for_its_end(world):
+async def test_a_child_is_forgotten_whoever_stops_waiting_for_its_end(sandbox):
     """A server that runs for months must not remember every command that was cancelled twice."""
     started = asyncio.Event()
 
     async def call() -> None:
-        async with world.backend.running(world.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
+        async with sandbox.backend.running(sandbox.job("/bin/sh", "-c", "echo on; sleep 60")) as child:
             await line_of(child.stdout)
             started.set()
             await child.wait()
@@ -70,5 +70,5 @@ async def test_a_child_is_forgotten_whoever_stops_waiting_for_its_end(world):
         task.cancel()
         await asyncio.sleep(0)
     await asyncio.gather(task, return_exceptions=True)
-    assert await eventually(lambda: not world.backend._children)
-    assert await eventually(lambda: not world.survivors())
+    assert await eventually(lambda: not sandbox.backend._children)
+    assert await eventually(lambda: not sandbox.survivors())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from interlock.sandbox.jobs import EndReason
 from tests.escape.attempts import program
-from tests.escape.confinement import SECRET
+from tests.harness.sandbox import SECRET
 
 KINDS = ("chat", "coding")
 
@@ -29,11 +29,11 @@ class Listener:
             one.close()
 
 
-async def attempt(world, body: str, *, kind: str, listener: Listener | None = None, **options) -> str:
+async def attempt(sandbox, body: str, *, kind: str, listener: Listener | None = None, **options) -> str:
     port, path = (listener.port, listener.path) if listener else (9, "/nowhere")
-    done = await world.python(
+    done = await sandbox.python(
         program(body),
-        *(str(world.outside), str(world.inside), str(os.getpid()), str(port), path),
+        *(str(sandbox.outside), str(sandbox.inside), str(os.getpid()), str(port), path),
         kind=kind,
         **options,
     )

@@ -2,17 +2,17 @@
 
 from interlock.events.catalog import SessionRenamed
 from interlock.events.verify import verify
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 
 def renamed(title: str = "x") -> SessionRenamed:
     return SessionRenamed(who="test", title=title)
 
 
-async def new_session(store: Store) -> str:
+async def new_session(store: StoreHarness) -> str:
     return (await store.sessions.create(opened_by="test")).id
 
 
-def faults(store: Store, **options) -> list[str]:
+def faults(store: StoreHarness, **options) -> list[str]:
     with store.database.reading() as connection:
         return [str(fault) for fault in verify(connection, **options).faults]

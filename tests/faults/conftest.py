@@ -1,5 +1,5 @@
-"""The same places and servers as those of the agent's own tests."""
+"""The same harness and model server as those of the agent's own tests."""
 
-from tests.e2e.agent.conftest import new_state, place, server
+from tests.e2e.agent.conftest import harness, new_state, server
 
-__all__ = ["new_state", "place", "server"]
+__all__ = ["harness", "new_state", "server"]

@@ -10,7 +10,7 @@ from interlock.session.lease import SessionLeases
 from interlock.store import driver
 from interlock.worker.queue import Prospect
 from interlock.worker.rows import TaskStatus
-from tests.integration.worker.shop import Handler, Shop
+from tests.harness.tasks import ScriptedHandler, TaskHarness
 
 DAY_MS = 86_400_000
 TABLES = ["session_leases", "telegram_leases"]
@@ -23,17 +23,17 @@ def jump(store, milliseconds: int) -> None:
 
 
 async def test_a_clock_that_is_set_back_does_not_keep_a_dead_workers_session_for_a_day(store):
-    shop = Shop(store)
-    session = await shop.session()
-    task, _dead = await shop.started(session)
-    assert await shop.backlog.find_work(10) == []
+    harness = TaskHarness(store)
+    session = await harness.session()
+    task, _dead = await harness.started(session)
+    assert await harness.backlog.find_work(10) == []
     jump(store, -DAY_MS)
-    assert await shop.backlog.find_work(10) == [session]
-    assert await shop.backlog.look_at(session) is Prospect.free
-    async with shop.working(Handler()):
-        (ended,) = await shop.ended(task.id)
+    assert await harness.backlog.find_work(10) == [session]
+    assert await harness.backlog.look_at(session) is Prospect.free
+    async with harness.working(ScriptedHandler()):
+        (ended,) = await harness.ended(task.id)
     assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
 async def test_a_clock_that_is_set_back_does_not_silence_a_bot_for_a_day(store):

@@ -10,10 +10,10 @@ import pytest
 
 from interlock.infra.logging import Log, show_log
 from interlock.store.database import StoreConfig, open_database
-from tests.doubles.openai_answers import called, said
-from tests.doubles.openai_server import OpenAIServer
-from tests.e2e.agent.place import Place
 from tests.faults.disks import mounting, small_disk
+from tests.harness.model_answers import called, said
+from tests.harness.model_server import ModelServer
+from tests.harness.processes import ProcessHarness
 
 FULL = Path("/dev/full")
 
@@ -25,12 +25,12 @@ async def test_a_task_goes_on_when_there_is_space_again(tmp_path, new_state, sql
     home = tmp_path / "home"
     home.mkdir()
     with small_disk(home / "state", size="8m", inodes=2000) as disk:
-        place = _furnished(home, new_state, sqlite_template)
+        harness = _furnished(home, new_state, sqlite_template)
         filled: list[bool] = []
         seen: list[bool] = []
 
         def decide(asked):
-            seen.append((place.root / "made.txt").exists())
+            seen.append((harness.root / "made.txt").exists())
             answers = sum(message["role"] == "tool" for message in asked.messages)
             if not filled and answers == (moment == "answered"):
                 filled.append(True)
@@ -40,24 +40,24 @@ async def test_a_task_goes_on_when_there_is_space_again(tmp_path, new_state, sql
                 return called(("write_file", {"path": "made.txt", "content": "once\n"}))
             return said("It is written.")
 
-        async with OpenAIServer(decide) as server:
-            place.asks(server)
-            ran = await place.execute("make a file")
+        async with ModelServer(decide) as server:
+            harness.asks(server)
+            ran = await harness.execute("make a file")
             assert server.faults == []
         assert filled
         assert ran.stdout == "It is written.\n"
-        assert (place.root / "made.txt").read_text() == "once\n"
+        assert (harness.root / "made.txt").read_text() == "once\n"
         if moment == "asked":
             assert seen[:2] == [False, False], "the call ran though its intent could not be written"
-        assert len(place.events("tool_call.completed")) == 1
-        (finished,) = place.events("task.finished")
+        assert len(harness.events("tool_call.completed")) == 1
+        (finished,) = harness.events("task.finished")
         assert finished.fields["status"] == "done"
-        place.assert_sound()
+        harness.assert_sound()
 
 
-def _furnished(home: Path, new_state: Path, template: Path) -> Place:
+def _furnished(home: Path, new_state: Path, template: Path) -> ProcessHarness:
     """As for the other places, in a state folder that is there already because it is a disk."""
-    made = Place(home, {"CONTROL_RETRY_SECONDS": "0.05"})
+    made = ProcessHarness(home, {"CONTROL_RETRY_SECONDS": "0.05"})
     made.root.mkdir()
     shutil.copytree(new_state, made.state, dirs_exist_ok=True)
     shutil.copy(template, made.state / "interlock.db")
@@ -67,40 +67,40 @@ def _furnished(home: Path, new_state: Path, template: Path) -> Place:
 @mounting
 async def test_a_command_on_a_full_disk_is_one_sentence_and_exit_1(tmp_path, new_state, sqlite_template):
     with small_disk(tmp_path / "state", size="8m", inodes=2000) as disk:
-        place = _furnished(tmp_path, new_state, sqlite_template)
-        place.variables["MODEL"] = 'scripted:["ok"]'
-        open_database(StoreConfig(f"sqlite:///{place.state}/interlock.db")).close()
+        harness = _furnished(tmp_path, new_state, sqlite_template)
+        harness.variables["MODEL"] = 'scripted:["ok"]'
+        open_database(StoreConfig(f"sqlite:///{harness.state}/interlock.db")).close()
         disk.fill()
-        ran = await place.run("exec", "hello", expect=1)
+        ran = await harness.run("exec", "hello", expect=1)
         (sentence,) = ran.stderr.splitlines()
         assert "is full: nothing new is written until it has 5 MiB free" in sentence
         assert ran.stdout == ""
         disk.free()
-        assert (await place.run("exec", "hello")).stdout == "ok\n"
+        assert (await harness.run("exec", "hello")).stdout == "ok\n"
 
 
-async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(place):
-    place.variables["MODEL"] = 'scripted:["ok"]'
-    await place.run("exec", "hello")
+async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(harness):
+    harness.variables["MODEL"] = 'scripted:["ok"]'
+    await harness.run("exec", "hello")
     for words in (
-        ("sessions", "export", place.session),
+        ("sessions", "export", harness.session),
         ("sessions", "list", "--group", "all"),
-        ("events", "tree", place.session),
+        ("events", "tree", harness.session),
     ):
-        code, told = await _into(place, FULL, 1, *words)
+        code, told = await _into(harness, FULL, 1, *words)
         (sentence,) = told.splitlines()
         assert code == 1, words
         assert sentence == "interlock: what was to be printed cannot be written: No space left on device"
 
 
-async def test_a_process_whose_log_cannot_be_written_works_on(place):
-    place.variables |= {"MODEL": 'scripted:["call:current_time {}", "ok"]', "LOG_LEVEL": "debug"}
-    code, printed = await _into(place, FULL, 2, "exec", "hello")
+async def test_a_process_whose_log_cannot_be_written_works_on(harness):
+    harness.variables |= {"MODEL": 'scripted:["call:current_time {}", "ok"]', "LOG_LEVEL": "debug"}
+    code, printed = await _into(harness, FULL, 2, "exec", "hello")
     assert (code, printed) == (0, "ok\n")
-    place.assert_sound()
+    harness.assert_sound()
 
 
-async def _into(place: Place, target: Path, stream: int, *words: str) -> tuple[int, str]:
+async def _into(harness: ProcessHarness, target: Path, stream: int, *words: str) -> tuple[int, str]:
     """Run a command with one of its streams in that file; what it says on the other one."""
     with target.open("wb") as file:
         process = await asyncio.create_subprocess_exec(
@@ -108,8 +108,8 @@ async def _into(place: Place, target: Path, stream: int, *words: str) -> tuple[i
             stdin=asyncio.subprocess.DEVNULL,
             stdout=file if stream == 1 else asyncio.subprocess.PIPE,
             stderr=file if stream == 2 else asyncio.subprocess.PIPE,
-            cwd=place.home,
-            env=place.environment,
+            cwd=harness.home,
+            env=harness.environment,
         )
         out, err = await asyncio.wait_for(process.communicate(), 60)
     return process.returncode, (err if stream == 1 else out).decode()

@@ -24,9 +24,9 @@ from interlock.infra.errors import (
 from interlock.store.archive import back_up
 from interlock.store.database import StoreConfig, open_database
 from interlock.store.upgrade import upgrade
-from tests.conftest import open_store
 from tests.faults.disks import Disk, mounting, small_disk
-from tests.integration.workbench import Workbench
+from tests.harness.store import open_store
+from tests.harness.tool_calls import ToolHarness
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ async def test_where_the_earlier_content_cannot_be_kept_nothing_is_changed(tmp_p
     store = open_store(StoreConfig(f"sqlite:///{tmp_path}/interlock.db"))
     session = await store.sessions.create(opened_by="test")
     with small_disk(tmp_path / "state", size="256k") as disk:
-        bench = Workbench(store, session.id, tmp_path)
+        bench = ToolHarness(store, session.id, tmp_path)
         old = "what was there\n" * 1000
         file = bench.write("a.txt", old)
         await bench.ok("read_file", path="a.txt")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Store
 from tests.faults.disks import mounting, small_disk
 from tests.faults.test_full_state_disk import limited
-from tests.integration.workbench import Workbench
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
 
 OLD = "".join(f"line {number} of what was there\n" for number in range(400))
 MUCH = "new " * 40_000
@@ -20,17 +20,17 @@ CHANGES = [
 
 
 @pytest.fixture
-async def bench(sqlite_store: Store, tmp_path: Path):
+async def bench(sqlite_store: StoreHarness, tmp_path: Path):
     session = await sqlite_store.sessions.create(opened_by="test")
     with small_disk(tmp_path / "root", size="256k", inodes=100) as disk:
-        bench = Workbench(sqlite_store, session.id, tmp_path)
+        bench = ToolHarness(sqlite_store, session.id, tmp_path)
         bench.disk = disk
         bench.write("a.txt", OLD)
         await bench.ok("read_file", path="a.txt")
         yield bench
 
 
-async def refused(bench: Workbench, name: str, arguments: dict, reason: str) -> None:
+async def refused(bench: ToolHarness, name: str, arguments: dict, reason: str) -> None:
     before = {path: path.read_bytes() for path in bench.root.rglob("*.txt")}
     entries = sorted(bench.root.iterdir())
     result = await bench.call(name, arguments)
@@ -79,7 +79,7 @@ async def test_a_disk_that_became_read_only_is_told_as_such(bench):
 async def test_a_file_that_may_not_grow_stays_as_it_was(sqlite_store, tmp_path):
     """The system refuses the write with another error than a full disk: with a limit on the size."""
     session = await sqlite_store.sessions.create(opened_by="test")
-    bench = Workbench(sqlite_store, session.id, tmp_path)
+    bench = ToolHarness(sqlite_store, session.id, tmp_path)
     bench.write("a.txt", OLD)
     await bench.ok("read_file", path="a.txt")
     # What is allocated ahead beside the store is not written to that far.
@@ -93,7 +93,7 @@ async def test_a_file_that_may_not_grow_stays_as_it_was(sqlite_store, tmp_path):
 async def test_a_command_whose_output_cannot_be_kept_is_told_so(sqlite_store, tmp_path):
     session = await sqlite_store.sessions.create(opened_by="test")
     with small_disk(tmp_path / "state2", size="256k", inodes=100) as disk:
-        bench = Workbench(sqlite_store, session.id, tmp_path)
+        bench = ToolHarness(sqlite_store, session.id, tmp_path)
         bench.outputs._folder = disk.path / "outputs"
         await bench.open_sandbox()
         disk.use_up_names()

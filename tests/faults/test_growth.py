@@ -6,7 +6,6 @@ from bench.many_events import LONG_SESSION, Maker
 
 from interlock.events.verify import verify
 from interlock.store.database import Database, StoreConfig, open_database
-from tests.conftest import _postgres_database
 
 SMALL, LARGE = 10_000, 50_000
 
@@ -65,7 +64,8 @@ def test_on_sqlite_nothing_takes_more_steps_because_the_log_is_longer(sqlite_con
 
 @pytest.fixture
 def postgres(postgres_server):
-    yield from _postgres_database(postgres_server, template="interlock_template")
+    with postgres_server.database() as config:
+        yield config
 
 
 ROWS_READ = """

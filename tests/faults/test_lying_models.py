@@ -14,7 +14,7 @@ from interlock.models import assembling
 from interlock.models.assembling import MAX_REPLY_BYTES, Assembly
 from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply
 from interlock.models.sse import MAX_EVENT_BYTES
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     DONE,
     Answer,
     Cut,
@@ -30,7 +30,7 @@ from tests.doubles.openai_answers import (
     text_chunks,
     usage_chunk,
 )
-from tests.doubles.openai_server import OpenAIServer
+from tests.harness.model_server import ModelServer
 from tests.integration.models.asking import asked, chat, failed, failure_of, reply_to
 
 MEGABYTE = 1024 * 1024
@@ -68,7 +68,7 @@ def at_most(megabytes: int) -> Iterator[None]:
 async def test_a_stream_without_end_is_given_up_and_hung_up_on(delta):
     piece = event(chunk(delta))
     endless = Answer((piece,) * (2 * MAX_REPLY_BYTES // len(piece)), ends=False)
-    async with OpenAIServer([endless]) as server:
+    async with ModelServer([endless]) as server:
         provider = chat(server)
         with at_most(4 * MAX_REPLY_BYTES // MEGABYTE):
             error = await failed(provider)
@@ -79,7 +79,7 @@ async def test_a_stream_without_end_is_given_up_and_hung_up_on(delta):
 
 async def test_a_line_without_end_is_given_up_and_hung_up_on():
     endless = Answer((b"data: ", *(b"x" * 65_536,) * (4 * MAX_EVENT_BYTES // 65_536)), ends=False)
-    async with OpenAIServer([endless]) as server:
+    async with ModelServer([endless]) as server:
         provider = chat(server)
         with at_most(6 * MAX_EVENT_BYTES // MEGABYTE):
             error = await failed(provider)
@@ -133,7 +133,7 @@ async def test_a_byte_now_and_then_is_an_answer_in_the_end():
 
 async def test_a_byte_now_and_then_without_end_is_ended_by_whoever_waits():
     """The task's time is the bound: it cancels, and the server sees it."""
-    async with OpenAIServer([Answer((event(chunk({"content": "on"})),) * 3, ends=False)]) as server:
+    async with ModelServer([Answer((event(chunk({"content": "on"})),) * 3, ends=False)]) as server:
         provider = chat(server, idle_seconds=60)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -149,8 +149,8 @@ async def test_a_connection_that_breaks_anywhere_gives_the_answer_or_an_error():
     whole = called(("read_file", {"path": "a.txt"}), ("read_file", {"path": "b.txt"}))
     right = [("read_file", '{"path":"a.txt"}'), ("read_file", '{"path":"b.txt"}')]
     faults: list[ModelFault] = []
-    for place in range(len(whole.steps) + 1):
-        async with OpenAIServer([Answer((*whole.steps[:place], Cut()))]) as server:
+    for harness in range(len(whole.steps) + 1):
+        async with ModelServer([Answer((*whole.steps[:harness], Cut()))]) as server:
             provider = chat(server)
             try:
                 reply = await _reply(provider)
@@ -158,7 +158,7 @@ async def test_a_connection_that_breaks_anywhere_gives_the_answer_or_an_error():
                 faults.append(error.fault)
             else:
                 assert calls_of(reply) == right
-                assert place > len(whole.steps) - 3, "it was taken for whole before its end"
+                assert harness > len(whole.steps) - 3, "it was taken for whole before its end"
             await provider.close()
     assert len(faults) >= len(whole.steps) - 2
     assert set(faults) <= {ModelFault.network, ModelFault.protocol}
@@ -191,7 +191,7 @@ async def test_what_follows_the_end_is_no_part_of_the_answer():
 
 async def test_a_connection_on_which_more_follows_is_not_used_for_the_next_question():
     """What a server sends unasked must not become the answer to something else."""
-    async with OpenAIServer([said("One.").then(*said("Unasked.").steps), said("Two.")]) as server:
+    async with ModelServer([said("One.").then(*said("Unasked.").steps), said("Two.")]) as server:
         provider = chat(server)
         assert (await _reply(provider)).text == "One."
         assert (await _reply(provider)).text == "Two."

@@ -17,10 +17,10 @@ from interlock.events.catalog import SessionRenamed
 from interlock.infra.errors import StoreAway, StoreError, StoreFull, may_pass
 from interlock.store.database import StoreConfig
 from interlock.worker.handler import Done
-from tests.conftest import open_store
 from tests.faults.disks import Disk, mounting, small_disk
-from tests.integration.worker.shop import Handler, Shop, until
-from tests.postgres_server import PostgresServer
+from tests.harness.services import PostgresServer
+from tests.harness.store import open_store
+from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
 pytestmark = mounting
 
@@ -55,8 +55,8 @@ def _account_of(admin: psycopg.Connection) -> int:
 
 
 @pytest.fixture
-def small(postgres_server: str) -> Iterator[tuple[StoreConfig, Disk]]:
-    with _on_small_disk(postgres_server) as made:
+def small(postgres_server: PostgresServer) -> Iterator[tuple[StoreConfig, Disk]]:
+    with _on_small_disk(postgres_server.address) as made:
         yield made
 
 
@@ -92,15 +92,15 @@ async def test_what_was_acknowledged_before_the_servers_disk_was_full_is_there_a
     assert after.seq == acknowledged[-1].seq + 1, "no hole, and nothing unacknowledged"
     stored = dict(store.query("SELECT id, seq FROM events WHERE stream = ?", session.id))
     assert all(stored[each.id] == each.seq for each in acknowledged)
-    assert Shop(store).faults() == []
+    assert TaskHarness(store).faults() == []
     store.close()
 
 
 async def test_a_task_waits_for_space_on_the_servers_disk_and_goes_on_by_itself(small):
     config, disk = small
     store = open_store(config)
-    shop = Shop(store)
-    session, other = await shop.session(), await shop.session()
+    harness = TaskHarness(store)
+    session, other = await harness.session(), await harness.session()
     begun, full, met = asyncio.Event(), asyncio.Event(), []
 
     async def handling(task, lease, _cancelled):
@@ -116,16 +116,16 @@ async def test_a_task_waits_for_space_on_the_servers_disk_and_goes_on_by_itself(
             raise
         return Done()
 
-    async with shop.working(Handler(handling)):
-        task = await shop.put(session)
+    async with harness.working(ScriptedHandler(handling)):
+        task = await harness.put(session)
         await begun.wait()
         disk.fill()
         await _until_full(store, other)
         full.set()
-        (ended,) = await shop.ended(task.id)
+        (ended,) = await harness.ended(task.id)
     assert met, "it never met the full disk"
     assert (ended.status.value, ended.interruptions) == ("done", 0)
-    assert shop.faults() == []
+    assert harness.faults() == []
     with suppress(FileNotFoundError):
         disk.free()
     store.close()
@@ -150,8 +150,8 @@ def elsewhere() -> Iterator[tuple[PostgresServer, Disk]]:
 async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_on_by_itself(elsewhere):
     server, disk = elsewhere
     store = open_store(StoreConfig(server.url, busy_timeout_seconds=5))
-    shop = Shop(store)
-    session = await shop.session()
+    harness = TaskHarness(store)
+    session = await harness.session()
     acknowledged, met = [], []
 
     async def handling(task, lease, _cancelled):
@@ -166,16 +166,16 @@ async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_o
             met.append(error)
             raise
 
-    async with shop.working(Handler(handling)):
+    async with harness.working(ScriptedHandler(handling)):
         disk.fill()
-        task = await shop.put(session)
+        task = await harness.put(session)
         await until(lambda: met and not server.is_there)
         disk.free()
         server.restart()
-        (ended,) = await shop.ended(task.id)
+        (ended,) = await harness.ended(task.id)
     assert all(isinstance(error, StoreAway | StoreFull) and may_pass(error) for error in met), met
     assert ended.status.value == "done"
     stored = dict(store.query("SELECT id, seq FROM events WHERE stream = ?", session))
     assert all(stored[each.id] == each.seq for each in acknowledged)
-    assert shop.faults() == []
+    assert harness.faults() == []
     store.close()

@@ -13,13 +13,14 @@ from interlock.events.catalog import SessionRenamed
 from interlock.infra.errors import StoreAway, StoreError, StoreUnwritable, may_pass
 from interlock.store.database import StoreConfig
 from interlock.worker.handler import Done
-from tests.conftest import _postgres_database, open_store
-from tests.integration.worker.shop import Handler, Shop, until
+from tests.harness.store import open_store
+from tests.harness.tasks import ScriptedHandler, TaskHarness, until
 
 
 @pytest.fixture
 def postgres(postgres_server):
-    yield from _postgres_database(postgres_server, template="interlock_template")
+    with postgres_server.database() as config:
+        yield config
 
 
 @contextmanager
@@ -58,8 +59,8 @@ class SilentBell:
 
 
 async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
-    shop = Shop(store)
-    sessions = [await shop.session() for _ in range(5)]
+    harness = TaskHarness(store)
+    sessions = [await harness.session() for _ in range(5)]
     began = asyncio.Event()
 
     async def handling(task, _lease, cancelled):
@@ -68,16 +69,16 @@ async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
             await cancelled.wait()
         return Done()
 
-    shop.bell.ring = lambda _session: None
-    async with shop.working(Handler(handling), bell=SilentBell()):
-        tasks = [await shop.put(session) for session in sessions]
-        ended = await shop.ended(*(task.id for task in tasks[1:]))
+    harness.bell.ring = lambda _session: None
+    async with harness.working(ScriptedHandler(handling), bell=SilentBell()):
+        tasks = [await harness.put(session) for session in sessions]
+        ended = await harness.ended(*(task.id for task in tasks[1:]))
         assert {task.status.value for task in ended} == {"done"}
         await asyncio.wait_for(began.wait(), 30)
-        await shop.tasks.cancel(tasks[0].id, who="ada")
-        (stopped,) = await shop.ended(tasks[0].id)
+        await harness.tasks.cancel(tasks[0].id, who="ada")
+        (stopped,) = await harness.ended(tasks[0].id)
         assert stopped.status.value == "cancelled"
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
 # -- the server hangs --
@@ -86,8 +87,8 @@ async def test_without_any_ring_work_is_found_and_cancelled_by_looking(store):
 async def test_a_server_that_hangs_costs_a_holder_its_session_in_time_and_nothing_is_lost(postgres):
     """The server's own processes are stopped: connections stay open, and no answer comes."""
     store = open_store(StoreConfig(postgres.url, busy_timeout_seconds=2))
-    shop = Shop(store, lease_seconds=2.0)
-    session = await shop.session()
+    harness = TaskHarness(store, lease_seconds=2.0)
+    session = await harness.session()
     begun, lost = asyncio.Event(), asyncio.Event()
 
     async def handling(task, lease, _cancelled):
@@ -98,8 +99,8 @@ async def test_a_server_that_hangs_costs_a_holder_its_session_in_time_and_nothin
         lost.set()
         return Done()
 
-    async with shop.working(Handler(handling)):
-        task = await shop.put(session)
+    async with harness.working(ScriptedHandler(handling)):
+        task = await harness.put(session)
         await begun.wait()
         stopped = backends(postgres)
         assert stopped
@@ -113,9 +114,9 @@ async def test_a_server_that_hangs_costs_a_holder_its_session_in_time_and_nothin
             for pid in stopped:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
-        (ended,) = await shop.ended(task.id)
+        (ended,) = await harness.ended(task.id)
         assert ended.status.value == "done"
-    assert shop.faults() == []
+    assert harness.faults() == []
     store.close()
 
 
@@ -149,8 +150,8 @@ async def test_a_server_without_a_connection_to_give_is_waited_for(postgres):
 
 async def test_a_server_that_became_read_only_is_waited_for_and_gone_on_with(postgres):
     store = open_store(postgres)
-    shop = Shop(store)
-    session = await shop.session()
+    harness = TaskHarness(store)
+    session = await harness.session()
     with administrator(postgres) as admin:
         (name,) = admin.execute("SELECT current_database()").fetchone()
         admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -160,7 +161,7 @@ async def test_a_server_that_became_read_only_is_waited_for_and_gone_on_with(pos
         await store.log.append(session, named("x"))
     assert may_pass(raised.value)
     assert "does not let Interlock write" in str(raised.value)
-    assert (await shop.sessions.get(session)).id == session, "reading goes on"
+    assert (await harness.sessions.get(session)).id == session, "reading goes on"
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         admin.execute("SET default_transaction_read_only = off")
         admin.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
@@ -172,7 +173,7 @@ async def test_a_server_that_became_read_only_is_waited_for_and_gone_on_with(pos
             return await store.log.append(session, named("y"))
 
     assert (await until(written))[0].seq == 2
-    assert shop.faults() == []
+    assert harness.faults() == []
     store.close()
 
 
@@ -193,6 +194,6 @@ async def test_a_storm_on_one_stream_writes_each_event_once(postgres):
 
     seqs = [seq for part in await asyncio.gather(*map(storm, range(4))) for seq in part]
     assert sorted(seqs) == list(range(2, 102))
-    assert Shop(stores[0]).faults() == []
+    assert TaskHarness(stores[0]).faults() == []
     for store in stores:
         store.close()

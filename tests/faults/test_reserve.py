@@ -20,13 +20,13 @@ from interlock.memory.index import MemoryIndex
 from interlock.memory.notes import NoteFolder
 from interlock.store.database import StoreConfig, open_database
 from interlock.store.reserve import RESERVE_BYTES
-from tests.conftest import Store, open_store
-from tests.doubles.telegram_server import TelegramServer
-from tests.e2e.agent.place import Place
 from tests.faults.disks import Disk, mounting, small_disk
-from tests.integration.gateway.house import Refused, opened_house
-from tests.integration.telegram.street import ADA, opened_street, script
-from tests.integration.worker.shop import Handler, Shop, until
+from tests.harness.gateway import RequestRefused, open_gateway_harness
+from tests.harness.processes import ProcessHarness
+from tests.harness.store import StoreHarness, open_store
+from tests.harness.tasks import ScriptedHandler, TaskHarness, until
+from tests.harness.telegram import ADA, open_telegram_harness, script
+from tests.harness.telegram_server import TelegramServer
 
 pytestmark = mounting
 
@@ -40,7 +40,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def store(disk: Disk, sqlite_template: Path) -> Iterator[Store]:
+def store(disk: Disk, sqlite_template: Path) -> Iterator[StoreHarness]:
     opened = open_store(config_at(disk, sqlite_template))
     yield opened
     opened.close()
@@ -72,7 +72,7 @@ def _renamed(number: int = 0) -> SessionRenamed:
     return SessionRenamed(who="test", title=f"{number} " + "x" * 2000)
 
 
-async def fill(disk: Disk, store: Store, session_id: str) -> None:
+async def fill(disk: Disk, store: StoreHarness, session_id: str) -> None:
     """Until an ordinary write finds no space."""
     disk.fill()
     with pytest.raises(StoreFull):
@@ -94,7 +94,7 @@ async def cancel_all(disk: Disk, cancelling: Iterable[Awaitable[object]]) -> Non
     assert is_released, "there was space for all of it"
 
 
-async def written(store: Store, session_id: str) -> bool:
+async def written(store: StoreHarness, session_id: str) -> bool:
     try:
         await store.log.append(session_id, _renamed())
     except StoreFull:
@@ -102,7 +102,7 @@ async def written(store: Store, session_id: str) -> bool:
     return True
 
 
-def assert_sound(store: Store) -> None:
+def assert_sound(store: StoreHarness) -> None:
     with store.database.reading() as connection:
         assert verify(connection).ok
 
@@ -112,27 +112,30 @@ def assert_sound(store: Store) -> None:
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_on_a_full_disk_people_cancel_delete_revoke_and_erase(disk, store):
-    shop, credentials = Shop(store), Credentials(store.database, store.log, Shop(store).redactor)
-    session, other, old = await shop.session(), await shop.session(), await shop.session()
-    tasks = [await shop.put(session) for _ in range(MANY)]
-    await shop.put(other)
+    harness, credentials = (
+        TaskHarness(store),
+        Credentials(store.database, store.log, TaskHarness(store).redactor),
+    )
+    session, other, old = await harness.session(), await harness.session(), await harness.session()
+    tasks = [await harness.put(session) for _ in range(MANY)]
+    await harness.put(other)
     for number in range(50):
         await store.log.append(old, _renamed(number))
     token = await credentials.add_token("script", who="test")
     await fill(disk, store, other)
     assert is_whole(disk), "an ordinary write has released it"
 
-    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
-    assert shop.ends(session) == [(task.id, "cancelled") for task in tasks]
-    revoked = await credentials.revoke("script", shop.runs, who="ada")
+    await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
+    assert harness.ends(session) == [(task.id, "cancelled") for task in tasks]
+    revoked = await credentials.revoke("script", harness.runs, who="ada")
     assert (revoked.credential.id, revoked.ended.tasks) == (token.id, 0)
-    await shop.tasks.delete_session(other, who="ada")
-    assert [status for _, status in shop.ends(other)] == ["cancelled"]
+    await harness.tasks.delete_session(other, who="ada")
+    assert [status for _, status in harness.ends(other)] == ["cancelled"]
     swept = await Retention(store.log, store.database, 1, lambda: 2 * 10**15).sweep()
     assert swept.events >= 50
 
     with pytest.raises(StoreFull, match="cancelling and deleting still work"):
-        await shop.put(session)
+        await harness.put(session)
     disk.free()
     await until(lambda: written(store, session))
     assert is_whole(disk)
@@ -141,17 +144,20 @@ async def test_on_a_full_disk_people_cancel_delete_revoke_and_erase(disk, store)
 
 async def test_a_program_that_keeps_writing_does_not_get_the_space(disk, store):
     """What is committed is written to blocks that the write-ahead file has already."""
-    shop, credentials = Shop(store), Credentials(store.database, store.log, Shop(store).redactor)
-    session, other = await shop.session(), await shop.session()
-    tasks = [await shop.put(session) for _ in range(MANY)]
-    await shop.put(other)
+    harness, credentials = (
+        TaskHarness(store),
+        Credentials(store.database, store.log, TaskHarness(store).redactor),
+    )
+    session, other = await harness.session(), await harness.session()
+    tasks = [await harness.put(session) for _ in range(MANY)]
+    await harness.put(other)
     await credentials.add_token("script", who="test")
     with disk.kept_full():
         for task in tasks:
             assert not await written(store, session)
-            assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
-        await credentials.revoke("script", shop.runs, who="ada")
-        await shop.tasks.delete_session(other, who="ada")
+            assert (await harness.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
+        await credentials.revoke("script", harness.runs, who="ada")
+        await harness.tasks.delete_session(other, who="ada")
         assert is_whole(disk)
     disk.free()
     await until(lambda: written(store, session))
@@ -160,14 +166,14 @@ async def test_a_program_that_keeps_writing_does_not_get_the_space(disk, store):
 
 async def test_one_reserve_is_enough_to_cancel_everything_that_waits(disk, store):
     """What is written from it is folded into the store, so that its space is there for the next."""
-    shop = Shop(store)
+    harness = TaskHarness(store)
     tasks = []
     for _ in range(20):
-        session = await shop.session()
-        tasks += [await shop.put(session) for _ in range(20)]
+        session = await harness.session()
+        tasks += [await harness.put(session) for _ in range(20)]
     await fill(disk, store, session)
     for task in tasks:
-        assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
+        assert (await harness.tasks.cancel(task.id, who="ada")).status.value == "cancelled"
     disk.free()
     await until(lambda: written(store, session))
     assert_sound(store)
@@ -175,8 +181,8 @@ async def test_one_reserve_is_enough_to_cancel_everything_that_waits(disk, store
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_a_task_that_runs_is_cancelled_on_a_full_disk(disk, store):
-    shop = Shop(store, lease_seconds=60)
-    session = await shop.session()
+    harness = TaskHarness(store, lease_seconds=60)
+    session = await harness.session()
     begun = asyncio.Event()
 
     async def handling(task, lease, cancelled):
@@ -185,32 +191,32 @@ async def test_a_task_that_runs_is_cancelled_on_a_full_disk(disk, store):
         # As the agent does: what it has to say of its end cannot be written.
         await store.log.append(session, _renamed(), token=lease.token)
 
-    async with shop.working(Handler(handling), sessions=1):
-        task = await shop.put(session)
+    async with harness.working(ScriptedHandler(handling), sessions=1):
+        task = await harness.put(session)
         await begun.wait()
-        tasks = [await shop.put(session) for _ in range(MANY)]
+        tasks = [await harness.put(session) for _ in range(MANY)]
         await fill(disk, store, session)
-        await cancel_all(disk, (shop.tasks.cancel(each.id, who="ada") for each in tasks))
-        await shop.tasks.cancel(task.id, who="ada")
-        (ended,) = await shop.ended(task.id)
+        await cancel_all(disk, (harness.tasks.cancel(each.id, who="ada") for each in tasks))
+        await harness.tasks.cancel(task.id, who="ada")
+        (ended,) = await harness.ended(task.id)
         assert ended.status.value == "cancelled"
         disk.free()
         await until(lambda: written(store, session))
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_a_task_whose_worker_is_gone_is_cancelled_on_a_full_disk(disk, store):
-    shop = Shop(store, lease_seconds=0.2)
-    session = await shop.session()
-    task, lease = await shop.started(session)
-    intent = await _call_begun(shop, task, lease)
-    tasks = [await shop.put(await shop.session()) for _ in range(MANY)]
+    harness = TaskHarness(store, lease_seconds=0.2)
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    intent = await _call_begun(harness, task, lease)
+    tasks = [await harness.put(await harness.session()) for _ in range(MANY)]
     await fill(disk, store, session)
-    await cancel_all(disk, (shop.tasks.cancel(each.id, who="ada") for each in tasks))
-    assert (await shop.tasks.cancel(task.id, who="ada")).status.value == "running"
-    async with shop.working(Handler()):
-        (ended,) = await shop.ended(task.id)
+    await cancel_all(disk, (harness.tasks.cancel(each.id, who="ada") for each in tasks))
+    assert (await harness.tasks.cancel(task.id, who="ada")).status.value == "running"
+    async with harness.working(ScriptedHandler()):
+        (ended,) = await harness.ended(task.id)
         assert ended.status.value == "cancelled"
         told = await store.database.read(lambda db: list(whole_stream(db, session)))
         settled = [event for event in told if event.header.kind == "tool_call.interrupted"]
@@ -220,7 +226,7 @@ async def test_a_task_whose_worker_is_gone_is_cancelled_on_a_full_disk(disk, sto
     assert_sound(store)
 
 
-async def _call_begun(shop: Shop, task, lease) -> str:
+async def _call_begun(harness: TaskHarness, task, lease) -> str:
     started = ToolCallStarted(
         call_id="call_1",
         tool_name="write_file",
@@ -232,7 +238,9 @@ async def _call_begun(shop: Shop, task, lease) -> str:
         effect="write",
         timeout_seconds=30,
     )
-    (recorded,) = await shop.store.log.append(task.session_id, started, scope=task.scope, token=lease.token)
+    (recorded,) = await harness.store.log.append(
+        task.session_id, started, scope=task.scope, token=lease.token
+    )
     return recorded.id
 
 
@@ -241,15 +249,15 @@ async def _call_begun(shop: Shop, task, lease) -> str:
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_while_the_reserve_is_released_ordinary_writes_do_not_use_it_up(disk, store):
-    shop = Shop(store)
-    session = await shop.session()
-    tasks = [await shop.put(session) for _ in range(MANY)]
+    harness = TaskHarness(store)
+    session = await harness.session()
+    tasks = [await harness.put(session) for _ in range(MANY)]
     notes = disk.path.parent / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("Something to find.\n")
     index = MemoryIndex(store.database, NoteFolder(notes), lambda text: text)
     await fill(disk, store, session)
-    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
     for _ in range(200):
         assert not await written(store, session)
         with pytest.raises(StoreFull):
@@ -262,15 +270,15 @@ async def test_while_the_reserve_is_released_ordinary_writes_do_not_use_it_up(di
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_every_process_that_shares_the_store_refuses_and_goes_on_together(disk, store):
-    shop = Shop(store)
-    session = await shop.session()
-    *tasks, last = [await shop.put(session) for _ in range(MANY)]
+    harness = TaskHarness(store)
+    session = await harness.session()
+    *tasks, last = [await harness.put(session) for _ in range(MANY)]
     other = open_store(store.config)
     await other.sessions.get(session)
     await fill(disk, store, session)
-    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
     assert not await written(other, session)
-    await Shop(other).tasks.cancel(last.id, who="ada")
+    await TaskHarness(other).tasks.cancel(last.id, who="ada")
     disk.free()
     await until(lambda: written(other, session))
     assert is_whole(disk)
@@ -281,11 +289,11 @@ async def test_every_process_that_shares_the_store_refuses_and_goes_on_together(
 
 @pytest.mark.usefixtures("no_blocks_ahead")
 async def test_a_released_reserve_outlives_its_process(disk, store, sqlite_template):
-    shop = Shop(store)
-    session = await shop.session()
-    tasks = [await shop.put(session) for _ in range(MANY)]
+    harness = TaskHarness(store)
+    session = await harness.session()
+    tasks = [await harness.put(session) for _ in range(MANY)]
     await fill(disk, store, session)
-    await cancel_all(disk, (shop.tasks.cancel(task.id, who="ada") for task in tasks))
+    await cancel_all(disk, (harness.tasks.cancel(task.id, who="ada") for task in tasks))
     again = open_store(store.config)
     assert not await written(again, session)
     disk.free()
@@ -325,52 +333,52 @@ async def test_over_a_socket_a_full_disk_is_store_full_and_people_cancel_and_del
     disk, sqlite_template, tmp_path, monkeypatch
 ):
     config_at(disk, sqlite_template)
-    async with opened_house(tmp_path, monkeypatch, works=False) as house:
-        client = await house.connect()
+    async with open_gateway_harness(tmp_path, monkeypatch, works=False) as harness:
+        client = await harness.connect()
         session = (await client.ask("session.create"))["session"]["id"]
         tasks = [
             (await client.ask("chat.send", session_id=session, content="hello"))["task"]["id"]
             for _ in range(MANY)
         ]
-        code, origin = await house.gateway.credentials.issue_code(who="ada"), {"Origin": house.url}
+        code, origin = await harness.gateway.credentials.issue_code(who="ada"), {"Origin": harness.url}
         await _fill_by_the_socket(disk, client, session)
         for method, params in {
             "chat.send": {"session_id": session, "content": "and this"},
             "session.create": {},
             "session.rename": {"session_id": session, "title": "x" * 100},
         }.items():
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RequestRefused) as refused:
                 await client.ask(method, **params)
             assert refused.value.code == "STORE_FULL", method
             assert "free space" in refused.value.message
             assert str(tmp_path) not in refused.value.message
         async with aiohttp.ClientSession() as http:
-            async with http.get(f"{house.url}/healthz") as healthy:
+            async with http.get(f"{harness.url}/healthz") as healthy:
                 assert (healthy.status, "full" in await healthy.text()) == (200, True)
-            async with http.post(f"{house.url}/login", json={"code": code}, headers=origin) as login:
+            async with http.post(f"{harness.url}/login", json={"code": code}, headers=origin) as login:
                 assert (login.status, "free space" in await login.text()) == (507, True)
         await cancel_all(disk, (client.ask("chat.cancel", session_id=session) for _ in tasks))
-        statuses = {(await house.office.tasks.get(task)).status.value for task in tasks}
+        statuses = {(await harness.office.tasks.get(task)).status.value for task in tasks}
         assert statuses == {"cancelled"}
         await client.ask("session.delete", session_id=session)
-        with pytest.raises(Refused, match="STORE_FULL"):
+        with pytest.raises(RequestRefused, match="STORE_FULL"):
             await client.ask("session.create")
         disk.free()
 
         async def created() -> bool:
             try:
                 return bool(await client.ask("session.create"))
-            except Refused:
+            except RequestRefused:
                 return False
 
         await until(created)
-        async with aiohttp.ClientSession() as http, http.get(f"{house.url}/healthz") as healthy:
+        async with aiohttp.ClientSession() as http, http.get(f"{harness.url}/healthz") as healthy:
             assert await healthy.text() == "ok"
 
 
 async def _fill_by_the_socket(disk: Disk, client, session: str) -> None:
     disk.fill()
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         for _ in range(10_000):
             await client.ask("session.rename", session_id=session, title="x" * 200)
 
@@ -378,23 +386,23 @@ async def _fill_by_the_socket(disk: Disk, client, session: str) -> None:
 async def test_commands_cancel_and_delete_on_a_full_disk_that_nothing_else_uses(
     disk, tmp_path, new_state, sqlite_template
 ):
-    place = Place(tmp_path, {"MODEL": 'scripted:["ok"]'})
-    place.root.mkdir()
-    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
+    harness = ProcessHarness(tmp_path, {"MODEL": 'scripted:["ok"]'})
+    harness.root.mkdir()
+    shutil.copytree(new_state, harness.state, dirs_exist_ok=True)
     store = open_store(config_at(disk, sqlite_template))
-    shop = Shop(store)
-    session, other = await shop.session(), await shop.session()
-    task = await shop.put(session)
+    harness = TaskHarness(store)
+    session, other = await harness.session(), await harness.session()
+    task = await harness.put(session)
     store.close()
     disk.fill()
-    assert (await place.run("doctor", expect=1)).stdout.count("is full") == 1
-    await place.run("tasks", "cancel", task.id)
-    await place.run("sessions", "delete", other, "--yes")
+    assert (await harness.run("doctor", expect=1)).stdout.count("is full") == 1
+    await harness.run("tasks", "cancel", task.id)
+    await harness.run("sessions", "delete", other, "--yes")
     disk.free()
-    assert "is full" not in (await place.run("doctor")).stdout
-    assert (await place.run("exec", "hello")).stdout == "ok\n"
+    assert "is full" not in (await harness.run("doctor")).stdout
+    assert (await harness.run("exec", "hello")).stdout == "ok\n"
     store = open_store(store.config)
-    assert (await Shop(store).tasks.get(task.id)).status.value == "cancelled"
+    assert (await TaskHarness(store).tasks.get(task.id)).status.value == "cancelled"
     assert_sound(store)
     store.close()
 
@@ -404,18 +412,18 @@ async def test_a_chat_is_told_that_its_message_waits_and_it_is_taken_in_afterwar
 ):
     config_at(disk, sqlite_template)
     async with TelegramServer() as telegram:
-        async with opened_street(
+        async with open_telegram_harness(
             tmp_path, monkeypatch, telegram, {"MODEL": script("msg:Hello.")}
-        ) as street:
-            await street.talk("/help", "/cancel")
+        ) as harness:
+            await harness.talk("/help", "/cancel")
             while is_whole(disk):
                 # The bot may be writing just now, and allocate it again.
-                street.office.runtime.database.reserve.release()
+                harness.office.runtime.database.reserve.release()
                 disk.fill(leaving=RESERVE_BYTES // 2)
             await telegram.say(ADA, "hi")
             await telegram.until_shown(ADA, "disk of Interlock's store is full")
             disk.free()
             await telegram.until_shown(ADA, "Hello.")
-            await street.delivered()
+            await harness.delivered()
         assert telegram.faults == []
         assert sum("is full" in text for text in telegram.texts(ADA)) == 1

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.page.server import Server
+from tests.harness.server_process import ServerProcess
 
 
 class Target:
     """A running server with a token for it. Its log must stay without a traceback."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ServerProcess) -> None:
         self.server = server
         self.origin = server.origin
         self.token = json.loads(server.interlock("token", "add", "fuzz", "--json"))["secret"]
@@ -28,7 +28,7 @@ class Target:
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     home = tmp_path_factory.mktemp("fuzzed")
-    server = Server(
+    server = ServerProcess(
         home, "chat,plan,coding", GATEWAY_REQUESTS_PER_SECOND="100000", SESSION_OPEN_MODES="chat"
     ).start()
     try:

@@ -19,8 +19,8 @@ from interlock.infra.errors import InterlockError, PersonError
 from interlock.session.models import Role
 from interlock.store.archive import MANIFEST, back_up, restore
 from interlock.store.database import StoreConfig
-from tests.conftest import Store
 from tests.fuzz.odd import ANYTHING, spoiled, torn, written
+from tests.harness.store import StoreHarness
 
 NO_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 # An upgrade of a fresh store for every try: a few of them, unless there is time.
@@ -28,7 +28,7 @@ FEW = settings(NO_FIXTURE, max_examples=settings.default.max_examples // 12)
 
 
 @pytest.fixture
-async def sound(sqlite_store: Store, tmp_path: Path) -> bytes:
+async def sound(sqlite_store: StoreHarness, tmp_path: Path) -> bytes:
     store = sqlite_store
     session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
     await store.sessions.append_message(session.id, Role.user, "hello")

@@ -13,9 +13,9 @@ import orjson
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.doubles.openai_answers import DONE, call_chunks, call_delta, event, text_chunks
 from tests.fuzz.odd import WORDS, spoiled, torn, written
 from tests.fuzz.test_model_answers import streams
+from tests.harness.model_answers import DONE, call_chunks, call_delta, event, text_chunks
 
 # Several turns, so that calls are run, refused and answered in between; then a plain end.
 NAMES = st.sampled_from(["read_file", "list_files", "write_file", "bash", "ask_user", "nothing", *WORDS])

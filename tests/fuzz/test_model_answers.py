@@ -19,7 +19,8 @@ from interlock.models.json_reply import AnswerInSight, InvalidReply, JsonReply, 
 from interlock.models.openai_chat import _read
 from interlock.models.provider import ModelError, Reply, RequestedCall, TextPiece
 from interlock.models.sse import EventReader, TooLong
-from tests.doubles.openai_answers import (
+from tests.fuzz.odd import DEEP, cut, spoiled, torn, written
+from tests.harness.model_answers import (
     DONE,
     call_chunks,
     call_delta,
@@ -28,7 +29,6 @@ from tests.doubles.openai_answers import (
     text_chunks,
     usage_chunk,
 )
-from tests.fuzz.odd import DEEP, cut, spoiled, torn, written
 from tests.unit.models.asking import Saying, streamed
 
 CALLS = (

@@ -2,24 +2,24 @@
 
 import pytest
 
-from tests.conftest import Store
-from tests.doubles import DeclaredTool
-from tests.integration.bench import Bench
-from tests.integration.workbench import Workbench
+from tests.harness.one_tool import OneToolHarness
+from tests.harness.store import StoreHarness
+from tests.harness.tool_calls import ToolHarness
+from tests.harness.tools import DeclaredTool
 
 
 @pytest.fixture
-async def bench(store: Store):
+async def make_harness(store: StoreHarness):
     session = await store.sessions.create(opened_by="test")
 
-    def build(tool=None, **limits) -> Bench:
-        return Bench(store, tool or DeclaredTool(), session.id, **limits)
+    def build(tool=None, **limits) -> OneToolHarness:
+        return OneToolHarness(store, tool or DeclaredTool(), session.id, **limits)
 
     return build
 
 
 @pytest.fixture
-async def workbench(sqlite_store: Store, tmp_path):
+async def harness(sqlite_store: StoreHarness, tmp_path):
     """Every built-in tool, on files of its own. The tools are the same on either database."""
     session = await sqlite_store.sessions.create(opened_by="test")
-    return Workbench(sqlite_store, session.id, tmp_path)
+    return ToolHarness(sqlite_store, session.id, tmp_path)

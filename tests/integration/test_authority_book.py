@@ -9,8 +9,8 @@ from interlock.gates.authority import compile_authority
 from interlock.gates.book import AuthorityBook, look_up
 from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
-from tests.conftest import open_store
-from tests.doubles import DeclaredTool
+from tests.harness.store import open_store
+from tests.harness.tools import DeclaredTool
 
 
 def authority(*names: str):

@@ -15,12 +15,12 @@ from interlock.session.models import Role
 from interlock.store.archive import back_up, restore
 from interlock.store.database import StoreConfig, open_database
 from interlock.store.upgrade import upgrade
-from tests.conftest import Store, open_store
-from tests.integration.asking import Asking
-from tests.integration.worker.shop import Shop
+from tests.harness.questions import QuestionHarness
+from tests.harness.store import StoreHarness, open_store
+from tests.harness.tasks import TaskHarness
 
 
-async def filled(store: Store) -> None:
+async def filled(store: StoreHarness) -> None:
     session = await store.sessions.create(opened_by="test", session_id="talk", title="日本")
     await store.sessions.append_message(session.id, Role.user, "hello")
     gone = await store.sessions.create(opened_by="test", session_id="gone")
@@ -28,21 +28,21 @@ async def filled(store: Store) -> None:
     erased = await store.sessions.create(opened_by="test", session_id="erased", title="secret plans")
     await store.delete(erased.id, who="test")
     await store.erase(erased.id)
-    asked = Asking(store, (await store.sessions.create(opened_by="test", session_id="asked")).id)
+    asked = QuestionHarness(store, (await store.sessions.create(opened_by="test", session_id="asked")).id)
     await asked.ask()
     for name in ("gone_on", "parked"):
         await store.sessions.create(opened_by="test", session_id=name)
     await asked.desk.answer((await asked.ask()).id, {"confirmed": True}, who="test")
     await store.settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
     await store.leases.take(session.id, "worker")
-    shop = Shop(store)
+    shop = TaskHarness(store)
     await shop.put("gone_on")
     task, _ = await shop.parked("parked")
     assert task.mode is not None
     await write_checkpoint(store.log)
 
 
-def contents(store: Store) -> dict:
+def contents(store: StoreHarness) -> dict:
     tables = {
         "sessions": "id",
         "messages": "session_id, seq",
@@ -165,9 +165,7 @@ async def test_a_store_is_replaced_when_asked_and_the_old_one_kept(sqlite_config
 
 
 async def test_postgres_is_replaced_when_asked(postgres_server, tmp_path):
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         await filled(store)
         back_up(store.database, tmp_path / "b.zip")

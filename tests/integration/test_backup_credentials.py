@@ -10,7 +10,7 @@ from interlock.redaction.redactor import Redactor
 from interlock.store.archive import back_up, restore
 from interlock.store.database import StoreConfig
 from interlock.store.upgrade import upgrade
-from tests.conftest import open_store
+from tests.harness.store import open_store
 
 
 def checked(connection) -> None:

@@ -32,8 +32,8 @@ from interlock.infra.errors import (
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import StoreConfig, open_database
 from interlock.tools.registry import ToolRegistry
-from tests.conftest import open_store
-from tests.doubles import DeclaredTool
+from tests.harness.store import open_store
+from tests.harness.tools import DeclaredTool
 
 
 def _can_mount() -> bool:
@@ -281,9 +281,7 @@ def test_a_foreign_postgres_is_left_untouched(empty_postgres):
 async def test_a_postgres_connection_that_is_lost_is_replaced_unnoticed(postgres_server):
     import psycopg
 
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await store.sessions.create(opened_by="test")
         await asyncio.gather(*(store.sessions.get(session.id) for _ in range(8)))
@@ -299,15 +297,13 @@ async def test_a_connection_that_is_lost_in_a_transaction_is_told(postgres_serve
     """Nobody can know whether it was committed: whoever asked decides."""
     import psycopg
 
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await store.sessions.create(opened_by="test")
 
         def work(transaction):
             transaction.next_seq()
-            with psycopg.connect(config.url, autocommit=True) as admin:  # noqa: B023
+            with psycopg.connect(config.url, autocommit=True) as admin:
                 admin.execute(END_ALL)
             transaction.record(SessionRenamed(who="t", title="lost"), NO_SCOPE)
 
@@ -315,7 +311,7 @@ async def test_a_connection_that_is_lost_in_a_transaction_is_told(postgres_serve
             await store.log.transact(session.id, work)
         assert may_pass(raised.value)
         with pytest.raises(StoreAway):
-            await store.database.read(lambda db: [_ended(config, db)])  # noqa: B023
+            await store.database.read(lambda db: [_ended(config, db)])
         assert (await store.sessions.get(session.id)).id == session.id
         recorded = await store.log.append(session.id, SessionRenamed(who="t", title="y"))
         assert recorded[0].seq == 2, "what was under way when the connection was lost was not written"

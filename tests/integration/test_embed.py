@@ -12,7 +12,7 @@ from pydantic import Field
 from interlock import embed
 from interlock.embed import ErrorCode, ModeNotOpen, ToolError, ToolResult, open_gates, tool
 from interlock.infra.errors import ConfigurationError
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
 
 
 @tool(modes=["chat", "coding"], effect="read")

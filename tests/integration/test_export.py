@@ -12,7 +12,7 @@ from interlock.infra.errors import SessionNotFound
 from interlock.session import export as session_export
 from interlock.session.export import begin_export, export_lines, export_page
 from interlock.session.models import Role
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 
 @pytest.fixture(params=[1, 3, 500])
@@ -22,7 +22,7 @@ def page(request, monkeypatch) -> int:
     return request.param
 
 
-async def talk(store: Store, messages: int = 6, identity: str = "talk") -> str:
+async def talk(store: StoreHarness, messages: int = 6, identity: str = "talk") -> str:
     session = await store.sessions.create(opened_by="test", title="a", session_id=identity)
     for number in range(messages):
         await store.sessions.append_message(session.id, Role.user, f"message {number}")

@@ -9,12 +9,12 @@ from interlock.infra.errors import SessionBusy, SessionFenced, SessionNotFound, 
 from interlock.redaction.redactor import Redactor
 from interlock.session.lease import SessionLeases
 from interlock.session.models import Role
-from tests.conftest import Store, open_store
+from tests.harness.store import StoreHarness, open_store
 
 EXPIRE = "UPDATE session_leases SET expires_ms = 1 WHERE session_id = ?"
 
 
-async def new_session(store: Store) -> str:
+async def new_session(store: StoreHarness) -> str:
     return (await store.sessions.create(opened_by="test")).id
 
 
@@ -163,9 +163,7 @@ async def test_there_is_no_lease_on_nothing(store):
 
 async def test_a_take_over_waits_for_a_write_that_is_under_way(postgres_server):
     """PostgreSQL: the old holder has passed its fence but not committed; nobody gets the session yet."""
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await new_session(store)
         lease = await store.leases.take(session, "old")

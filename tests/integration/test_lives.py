@@ -10,7 +10,7 @@ import pytest
 
 from interlock.session.lease import SessionLeases
 from interlock.store.lives import Lives
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 ROOT = Path(__file__).parents[2]
 HOLDING = """
@@ -113,7 +113,7 @@ def test_without_a_file_nobody_is_known_to_be_gone(lives, path):
     assert not path.with_name("elsewhere").exists()
 
 
-async def test_a_session_is_taken_from_who_has_gone_and_the_token_grows(sqlite_store: Store, lives):
+async def test_a_session_is_taken_from_who_has_gone_and_the_token_grows(sqlite_store: StoreHarness, lives):
     session = (await sqlite_store.sessions.create(opened_by="test")).id
     theirs, ours = lives(), lives()
     dead = await SessionLeases(sqlite_store.log, seconds=30, lives=theirs).take(session, "dead")
@@ -125,7 +125,7 @@ async def test_a_session_is_taken_from_who_has_gone_and_the_token_grows(sqlite_s
     assert (taken.holder, dead.holder) == ("next", "dead")
 
 
-async def test_a_session_is_not_taken_from_who_says_nothing_of_a_lock(sqlite_store: Store, lives):
+async def test_a_session_is_not_taken_from_who_says_nothing_of_a_lock(sqlite_store: StoreHarness, lives):
     session = (await sqlite_store.sessions.create(opened_by="test")).id
     assert await SessionLeases(sqlite_store.log, seconds=30).take(session, "one under nothing")
     leases = SessionLeases(sqlite_store.log, seconds=30, lives=lives())

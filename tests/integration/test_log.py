@@ -10,18 +10,18 @@ from interlock.events.feed import START, Cursor, end_of_log, read_all, read_stre
 from interlock.events.ledger import Condition, Scope
 from interlock.events.verify import verify
 from interlock.infra.errors import ConditionChanged, PersonError, SessionFenced, SessionNotFound, StoreError
-from tests.conftest import Store, open_store
+from tests.harness.store import StoreHarness, open_store
 
 
 def renamed(title: str) -> SessionRenamed:
     return SessionRenamed(who="test", title=title)
 
 
-async def new_session(store: Store) -> str:
+async def new_session(store: StoreHarness) -> str:
     return (await store.sessions.create(opened_by="test")).id
 
 
-def report(store: Store, **options):
+def report(store: StoreHarness, **options):
     with store.database.reading() as connection:
         return verify(connection, **options)
 
@@ -262,9 +262,7 @@ async def test_the_tail_over_all_streams_sees_everything_once(store):
 
 async def test_the_tail_never_passes_an_open_transaction(postgres_server, request):
     """Rows become visible in another order than they were numbered in; none may be skipped for it."""
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         store = open_store(config)
         session = await new_session(store)
         slow, insert = (
@@ -276,7 +274,7 @@ async def test_the_tail_never_passes_an_open_transaction(postgres_server, reques
         slow.change(insert, (b"", b""))
         await store.log.append(session, renamed("fast"))
 
-        def streams(after: Cursor, store: Store = store) -> list:
+        def streams(after: Cursor, store: StoreHarness = store) -> list:
             with store.database.reading() as connection:
                 return read_all(connection, after=after)
 

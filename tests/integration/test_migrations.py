@@ -14,7 +14,7 @@ from interlock.store import upgrade as upgrading
 from interlock.store.database import SCHEMA_REVISION, StoreConfig, open_database, stored_revision
 from interlock.store.tables import metadata
 from interlock.store.upgrade import alembic_config, engine_for, upgrade
-from tests.conftest import open_store
+from tests.harness.store import open_store
 
 NEW_SESSION = "INSERT INTO sessions (id, kind, title, opened_by, created_us)"
 REVISIONS = [f"{number:04}" for number in range(1, 16)]

@@ -22,15 +22,15 @@ from interlock.questions.widgets import read_widget
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.tools.base import ToolContext
 from interlock.tools.builtins.ask_user import AskUserTool
-from tests.conftest import open_store
-from tests.integration.asking import CONFIRMATION, SECRET, Asking
+from tests.harness.questions import CONFIRMATION, SECRET, QuestionHarness
+from tests.harness.store import open_store
 from tests.unit.questions.widget_cases import CASES
 
 
 @pytest.fixture
-async def asking(store) -> Asking:
+async def asking(store) -> QuestionHarness:
     session = await store.sessions.create(opened_by="test")
-    return Asking(store, session.id)
+    return QuestionHarness(store, session.id)
 
 
 def faults(store) -> list[str]:
@@ -147,7 +147,7 @@ async def test_a_question_that_does_not_exist_is_told_as_such(asking):
 async def test_a_question_outlives_the_process_that_asked(store_config):
     first = open_store(store_config)
     session = await first.sessions.create(opened_by="test")
-    question = await Asking(first, session.id).ask(CASES["form"][0])
+    question = await QuestionHarness(first, session.id).ask(CASES["form"][0])
     first.close()
     again = open_store(store_config)
     desk = QuestionDesk(again.database, again.log, Redactor())
@@ -213,7 +213,7 @@ async def test_a_worker_that_lost_its_session_asks_nothing(asking):
 
 
 async def test_erasing_a_session_erases_what_was_asked_and_answered(asking):
-    kept = Asking(asking.store, (await asking.store.sessions.create(opened_by="test")).id)
+    kept = QuestionHarness(asking.store, (await asking.store.sessions.create(opened_by="test")).id)
     other = await kept.ask()
     answered = await asking.ask({"type": "feedback", "message": "What about violets?"})
     await asking.desk.answer(answered.id, {"comment": "violets are blue"}, who="ada")
@@ -293,7 +293,7 @@ async def test_a_question_that_cannot_be_put_is_invalid_arguments_with_the_path(
 
 async def test_with_nobody_to_answer_it_is_refused_at_once(store):
     session = await store.sessions.create(opened_by="test")
-    alone = Asking(store, session.id, someone=False)
+    alone = QuestionHarness(store, session.id, someone=False)
     told = (await alone.call()).as_dict()
     assert told["error_code"] == "TOOL_NOT_AVAILABLE"
     assert alone.kinds() == ["tool_call.denied"]

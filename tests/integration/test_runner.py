@@ -16,13 +16,13 @@ from interlock.infra.errors import AuditUnavailable, ErrorCode, SessionFenced, S
 from interlock.redaction.redactor import MARK
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.result import ToolResult
-from tests.doubles import DeclaredTool, file_reader
-from tests.integration.bench import SECRET
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.one_tool import SECRET
+from tests.harness.tools import DeclaredTool, file_reader
 
 
-async def test_a_call_leaves_its_intent_and_its_outcome(bench):
-    echo = bench()
+async def test_a_call_leaves_its_intent_and_its_outcome(make_harness):
+    echo = make_harness()
     result = await echo.call('{"text": "hello"}', scope=Scope("task_1", "turn_1"))
     assert (result.ok, result.stdout) == (True, "hello")
     (started, intent), (completed, outcome) = echo.events()
@@ -34,8 +34,8 @@ async def test_a_call_leaves_its_intent_and_its_outcome(bench):
     assert (outcome["truncated_lines"], outcome["truncated_bytes"]) == (False, False)
 
 
-async def test_events_stand_under_the_scope_that_caused_them(bench):
-    echo = bench()
+async def test_events_stand_under_the_scope_that_caused_them(make_harness):
+    echo = make_harness()
     await echo.call(scope=Scope("task_1", "turn_1"))
     rows = echo.store.query(
         "SELECT id, task, parent FROM events WHERE stream = ? ORDER BY seq", echo.session_id
@@ -45,7 +45,7 @@ async def test_events_stand_under_the_scope_that_caused_them(bench):
     assert completed[1:] == ("task_1", started[0])
 
 
-async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(bench):
+async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(make_harness):
     seen = []
 
     def look(_arguments, _context):
@@ -56,13 +56,13 @@ async def test_the_intent_is_on_disk_before_the_tool_has_any_effect(bench):
         other.close()
         return ToolResult()
 
-    probe = bench(DeclaredTool(run=look))
+    probe = make_harness(DeclaredTool(run=look))
     await probe.call()
     assert seen == [("session.created",), ("tool_call.started",)]
 
 
-async def test_a_call_whose_intent_cannot_be_recorded_does_not_run(bench, monkeypatch):
-    echo = bench()
+async def test_a_call_whose_intent_cannot_be_recorded_does_not_run(make_harness, monkeypatch):
+    echo = make_harness()
     assert (await echo.call()).ok
     before = echo.events()
 
@@ -75,8 +75,8 @@ async def test_a_call_whose_intent_cannot_be_recorded_does_not_run(bench, monkey
     assert (echo.tool.calls, echo.events()) == (1, before)
 
 
-async def test_a_denied_call_intends_nothing(bench):
-    denied = bench(file_reader())
+async def test_a_denied_call_intends_nothing(make_harness):
+    denied = make_harness(file_reader())
     result = await denied.call('{"path": "a"}', name="read")
     assert result.as_dict()["error_code"] == "MODE_DENIED"
     assert denied.tool.calls == 0
@@ -89,8 +89,8 @@ async def test_a_denied_call_intends_nothing(bench):
 
 
 @pytest.mark.parametrize(("name", "code"), [("nonsense", "TOOL_NOT_FOUND"), ("echo", "INVALID_ARGS")])
-async def test_a_mistake_is_a_failure_and_not_a_denial(bench, name, code):
-    echo = bench()
+async def test_a_mistake_is_a_failure_and_not_a_denial(make_harness, name, code):
+    echo = make_harness()
     result = await echo.call('{"text": 5}', name=name)
     assert result.as_dict()["error_code"] == code
     assert result.as_dict()["error_class"] == "validation"
@@ -99,11 +99,11 @@ async def test_a_mistake_is_a_failure_and_not_a_denial(bench, name, code):
     assert (kind, payload["error_code"]) == ("tool_call.failed", code)
 
 
-async def test_a_tool_that_raises_is_a_failure_without_its_internals(bench):
+async def test_a_tool_that_raises_is_a_failure_without_its_internals(make_harness):
     def explode(_arguments, _context):
         raise RuntimeError(f"/etc/shadow {SECRET}")
 
-    broken = bench(DeclaredTool(run=explode))
+    broken = make_harness(DeclaredTool(run=explode))
     with capture_logs() as logs:
         result = await broken.call()
     told = result.as_dict()
@@ -114,22 +114,22 @@ async def test_a_tool_that_raises_is_a_failure_without_its_internals(bench):
     assert logs[0]["event"] == "tool_raised"
 
 
-async def test_a_tool_that_knows_why_it_failed_tells_the_model(bench):
+async def test_a_tool_that_knows_why_it_failed_tells_the_model(make_harness):
     def stale(_arguments, _context):
         raise ToolError(ErrorCode.STALE_READ, "it changed", "Read it again.")
 
-    failing = bench(DeclaredTool(run=stale))
+    failing = make_harness(DeclaredTool(run=stale))
     told = (await failing.call()).as_dict()
     assert (told["error_code"], told["error_class"]) == ("STALE_READ", "validation")
     assert told["message"] == "it changed"
     assert told["next_action"] == "Read it again."
 
 
-async def test_a_refusal_found_while_running_is_a_denial_too(bench):
+async def test_a_refusal_found_while_running_is_a_denial_too(make_harness):
     def late(_arguments, _context):
         raise ToolError(ErrorCode.PATH_DENIED, "it moved outside", "Stay inside.")
 
-    racing = bench(DeclaredTool(run=late))
+    racing = make_harness(DeclaredTool(run=late))
     assert set((await racing.call()).as_dict()) == {
         *("ok", "error_code", "tool_name", "mode", "message", "next_action")
     }
@@ -137,12 +137,12 @@ async def test_a_refusal_found_while_running_is_a_denial_too(bench):
 
 
 @pytest.mark.parametrize("returned", [None, {"ok": True}, "text"])
-async def test_something_that_is_no_result_does_not_count_as_success(bench, returned):
-    odd = bench(DeclaredTool(run=lambda _a, _c: returned))
+async def test_something_that_is_no_result_does_not_count_as_success(make_harness, returned):
+    odd = make_harness(DeclaredTool(run=lambda _a, _c: returned))
     assert (await odd.call()).as_dict()["error_code"] == "EXECUTION_ERROR"
 
 
-async def test_a_tool_that_takes_too_long_is_stopped(bench):
+async def test_a_tool_that_takes_too_long_is_stopped(make_harness):
     stopped = asyncio.Event()
 
     async def sleep(_arguments, _context):
@@ -152,14 +152,14 @@ async def test_a_tool_that_takes_too_long_is_stopped(bench):
             stopped.set()
             raise
 
-    slow = bench(DeclaredTool(run=sleep), timeout_seconds=0.05)
+    slow = make_harness(DeclaredTool(run=sleep), timeout_seconds=0.05)
     told = (await slow.call()).as_dict()
     assert (told["error_code"], told["error_class"]) == ("TIMEOUT", "timeout")
     assert stopped.is_set()
     assert slow.kinds() == ["tool_call.started", "tool_call.failed"]
 
 
-async def test_a_tool_that_will_not_stop_cannot_hold_its_caller(bench, monkeypatch):
+async def test_a_tool_that_will_not_stop_cannot_hold_its_caller(make_harness, monkeypatch):
     monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
     release = asyncio.Event()
 
@@ -171,7 +171,7 @@ async def test_a_tool_that_will_not_stop_cannot_hold_its_caller(bench, monkeypat
                 continue
         return ToolResult()
 
-    slow = bench(DeclaredTool(run=stubborn), timeout_seconds=0.05)
+    slow = make_harness(DeclaredTool(run=stubborn), timeout_seconds=0.05)
     began = time.monotonic()
     with capture_logs() as logs:
         assert (await slow.call()).as_dict()["error_code"] == "TIMEOUT"
@@ -180,14 +180,14 @@ async def test_a_tool_that_will_not_stop_cannot_hold_its_caller(bench, monkeypat
     release.set()
 
 
-async def test_a_cancelled_call_ends_in_the_log_and_stays_cancelled(bench):
+async def test_a_cancelled_call_ends_in_the_log_and_stays_cancelled(make_harness):
     running = asyncio.Event()
 
     async def wait(_arguments, _context):
         running.set()
         await asyncio.sleep(60)
 
-    slow = bench(DeclaredTool(run=wait))
+    slow = make_harness(DeclaredTool(run=wait))
     task = asyncio.create_task(slow.call())
     await running.wait()
     task.cancel()
@@ -197,8 +197,8 @@ async def test_a_cancelled_call_ends_in_the_log_and_stays_cancelled(bench):
     assert (kind, payload["error_code"]) == ("tool_call.failed", "CANCELLED")
 
 
-async def test_a_call_cancelled_before_its_intent_is_written_leaves_nothing(bench):
-    echo = bench()
+async def test_a_call_cancelled_before_its_intent_is_written_leaves_nothing(make_harness):
+    echo = make_harness()
     task = asyncio.create_task(echo.call())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -210,10 +210,10 @@ async def test_a_call_cancelled_before_its_intent_is_written_leaves_nothing(benc
 
 @pytest.mark.parametrize("kinds", [("tool_call.started",), ("tool_call.started", "tool_call.failed")])
 async def test_a_call_cancelled_while_its_intent_is_written_never_runs_and_is_told(
-    bench, monkeypatch, kinds
+    make_harness, monkeypatch, kinds
 ):
     """Once, and once more while it is written that it was."""
-    echo = bench()
+    echo = make_harness()
     see_through = echo.store.log.see_through
 
     def cancelling(stream, draft, **more):
@@ -231,8 +231,8 @@ async def test_a_call_cancelled_while_its_intent_is_written_never_runs_and_is_to
     assert echo.events()[-1][1]["error_code"] == "CANCELLED"
 
 
-async def test_long_output_is_cut_and_told(bench):
-    loud = bench(
+async def test_long_output_is_cut_and_told(make_harness):
+    loud = make_harness(
         DeclaredTool(run=lambda _a, _c: ToolResult(stdout="line\n" * 10, stderr="x" * 99)),
         max_output_lines=3,
         max_output_bytes=20,
@@ -244,7 +244,7 @@ async def test_long_output_is_cut_and_told(bench):
     assert loud.events()[-1][1]["truncated_lines"] is True
 
 
-async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(bench):
+async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(make_harness):
     """A result may carry the bytes that its call asked for; what it claims beyond the read limit is cut."""
     given = [(100, 200), (100, 0), (400_000, 10**9), (2, 1)]
     left = iter(given)
@@ -253,7 +253,7 @@ async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(bench):
         lines, asked = next(left)
         return ToolResult(stdout="x\n" * lines, stderr="y" * 99, asked_bytes=asked)
 
-    loud = bench(DeclaredTool(run=answer), max_output_lines=3, max_output_bytes=20)
+    loud = make_harness(DeclaredTool(run=answer), max_output_lines=3, max_output_bytes=20)
     more, usual, beyond, less = [await loud.call() for _ in given]
     assert (more.stdout, more.stderr, more.truncated_lines) == ("x\n" * 100, "y" * 20, False)
     assert (usual.stdout, usual.truncated_lines) == ("x\n" * 3, True)
@@ -261,14 +261,14 @@ async def test_what_a_call_asked_for_is_shown_up_to_the_read_limit(bench):
     assert less.stdout == "x\n" * 2
 
 
-async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(bench):
+async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(make_harness):
     seen = []
 
     def keep(arguments, _context):
         seen.append(arguments["text"])
         return ToolResult()
 
-    echo = bench(DeclaredTool(run=keep))
+    echo = make_harness(DeclaredTool(run=keep))
     await echo.call({"text": "x" * 10_000})
     assert seen == ["x" * 10_000]
     recorded = echo.events()[0][1]["arguments"]["text"]
@@ -276,20 +276,20 @@ async def test_long_arguments_are_cut_in_the_log_and_not_for_the_tool(bench):
     assert recorded.endswith(f"(10000 characters, sha256 {sha256(b'x' * 10000).hexdigest()})")
 
 
-async def test_nothing_of_a_command_hides_behind_its_beginning(bench):
+async def test_nothing_of_a_command_hides_behind_its_beginning(make_harness):
     """Where the gates are embedded, or called from a terminal, no transcript has the rest of it."""
-    runs = bench(DeclaredTool("run", effect=Effect.exec, switches=frozenset({PolicySwitch.shell})))
+    runs = make_harness(DeclaredTool("run", effect=Effect.exec, switches=frozenset({PolicySwitch.shell})))
     command = "#" * 90_000 + "\nrm -r build"
     await runs.call({"text": command})
     assert runs.events()[0][1]["arguments"]["text"] == command
 
 
-async def test_known_secrets_reach_neither_the_caller_nor_the_log(bench):
+async def test_known_secrets_reach_neither_the_caller_nor_the_log(make_harness):
     def leak(arguments, _context):
         assert arguments["text"] == SECRET  # it executes as the model gave it
         return ToolResult(stdout=f"key={SECRET}", stderr=SECRET, meta={"k": [SECRET]})
 
-    leaky = bench(DeclaredTool(run=leak))
+    leaky = make_harness(DeclaredTool(run=leak))
     result = await leaky.call('{"text": "%s"}' % SECRET)
     assert result.stdout == f"key={MARK}"
     assert SECRET not in str(result.as_dict())
@@ -297,19 +297,19 @@ async def test_known_secrets_reach_neither_the_caller_nor_the_log(bench):
     assert [payload["redacted"] for _, payload in leaky.events()] == [True, True]
 
 
-async def test_a_worker_that_lost_its_session_runs_nothing(bench):
-    echo = bench()
+async def test_a_worker_that_lost_its_session_runs_nothing(make_harness):
+    echo = make_harness()
     with pytest.raises(SessionFenced):
         await echo.call(lease_token=7)
     assert echo.tool.calls == 0
     assert echo.kinds() == []
 
 
-async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
+async def test_an_intent_without_an_outcome_is_told_after_a_crash(make_harness):
     """The process dies between intent and outcome: only the intent is in the log."""
 
     for effect in (Effect.read, Effect.write):
-        writer = bench(
+        writer = make_harness(
             DeclaredTool(
                 run=lambda _a, _c: asyncio.sleep(60),
                 effect=effect,
@@ -328,15 +328,15 @@ async def test_an_intent_without_an_outcome_is_told_after_a_crash(bench):
             await task
 
 
-async def test_finished_calls_are_not_called_interrupted(bench):
-    echo = bench()
+async def test_finished_calls_are_not_called_interrupted(make_harness):
+    echo = make_harness()
     await echo.call()
     await echo.call('{"text": 5}')
     assert await settle_interrupted_calls(echo.store.log, echo.session_id, token=None) == []
 
 
-async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
-    echo = bench()
+async def test_a_policy_in_force_is_judged_by_its_own_authority(make_harness):
+    echo = make_harness()
     denied = ToolPolicy(denied_tools=frozenset({"echo"}))
     echo.authority = compile_authority(echo.registry, Situation(mode=ToolMode.chat_safe, settings=denied))
     assert (await echo.call()).as_dict()["error_code"] == "TOOL_NOT_AVAILABLE"
@@ -353,8 +353,8 @@ async def test_a_policy_in_force_is_judged_by_its_own_authority(bench):
         ("echo", {"text": 5, "password": "correct horse"}),
     ],
 )
-async def test_whatever_is_masked_of_a_call_is_told_with_its_outcome(bench, name, arguments):
-    echo = bench()
+async def test_whatever_is_masked_of_a_call_is_told_with_its_outcome(make_harness, name, arguments):
+    echo = make_harness()
     await echo.call(arguments, name=name)
     kind, outcome = echo.events()[-1]
     assert MARK[:4] in str(outcome) or kind == "tool_call.completed"
@@ -362,26 +362,28 @@ async def test_whatever_is_masked_of_a_call_is_told_with_its_outcome(bench, name
     assert SECRET[:8] not in str(echo.events())
 
 
-async def test_a_text_that_could_not_be_stored_was_not_masked(bench):
+async def test_a_text_that_could_not_be_stored_was_not_masked(make_harness):
     def odd(_arguments, _context):
         raise ToolError(ErrorCode.EXECUTION_ERROR, "half a character: \ud800", "Go on.")
 
-    failing = bench(DeclaredTool(run=odd))
+    failing = make_harness(DeclaredTool(run=odd))
     await failing.call()
     assert failing.events()[-1][1]["redacted"] is False
 
 
-async def test_what_a_tool_masked_itself_is_told_too(bench):
+async def test_what_a_tool_masked_itself_is_told_too(make_harness):
     def masks(arguments, _context):
         if arguments["text"] == "raise":
             raise ToolError(ErrorCode.EXECUTION_ERROR, f"it said {MARK}", "Go on.", redacted=True)
         return ToolResult(stdout=f"it said {MARK}", redacted=True)
 
-    masking = bench(DeclaredTool(run=masks))
+    masking = make_harness(DeclaredTool(run=masks))
     for text in ("return", "raise"):
         result = await masking.call({"text": text})
         assert (result.redacted, masking.events()[-1][1]["redacted"]) == (True, True)
-    refusing = bench(DeclaredTool(refusal=ToolError(ErrorCode.PATH_DENIED, MARK, "Go on.", redacted=True)))
+    refusing = make_harness(
+        DeclaredTool(refusal=ToolError(ErrorCode.PATH_DENIED, MARK, "Go on.", redacted=True))
+    )
     await refusing.call()
     assert refusing.events()[-1][1]["redacted"] is True
 
@@ -406,8 +408,10 @@ async def test_what_a_tool_masked_itself_is_told_too(bench):
         ("echo", "", {}),
     ],
 )
-async def test_a_call_that_is_refused_keeps_what_it_was_given(bench, name, given, kept):
-    refusing = bench(DeclaredTool(parameters={"type": "object", "properties": {}, "required": ["x"]}))
+async def test_a_call_that_is_refused_keeps_what_it_was_given(make_harness, name, given, kept):
+    refusing = make_harness(
+        DeclaredTool(parameters={"type": "object", "properties": {}, "required": ["x"]})
+    )
     assert not (await refusing.call(given, name=name)).ok
     ((kind, payload),) = refusing.events()
     assert kind == "tool_call.failed"
@@ -415,8 +419,8 @@ async def test_a_call_that_is_refused_keeps_what_it_was_given(bench, name, given
     assert payload["redacted"] is (MARK in str(kept))
 
 
-async def test_a_call_that_is_denied_keeps_what_it_was_given(bench):
-    denied = bench(file_reader())
+async def test_a_call_that_is_denied_keeps_what_it_was_given(make_harness):
+    denied = make_harness(file_reader())
     await denied.call(f'{{"path": "{SECRET}/a"}}')
     ((kind, payload),) = denied.events()
     assert (kind, payload["arguments"], payload["redacted"]) == (
@@ -426,8 +430,8 @@ async def test_a_call_that_is_denied_keeps_what_it_was_given(bench):
     )
 
 
-async def test_what_a_refused_call_was_given_is_bounded(bench):
-    echo = bench(DeclaredTool(parameters={"type": "object", "properties": {}}))
+async def test_what_a_refused_call_was_given_is_bounded(make_harness):
+    echo = make_harness(DeclaredTool(parameters={"type": "object", "properties": {}}))
     texts = ("x" * 5000, "not json " * 1000, "[" * 100_000)
     for given in ({"a": texts[0]}, {"b": ["y"] * 200_000}, {"c": "z" * 9_000_000}, *texts[1:]):
         await echo.call(given)
@@ -436,18 +440,18 @@ async def test_what_a_refused_call_was_given_is_bounded(bench):
         assert "characters, sha256 " in str(kept)
 
 
-async def test_a_command_that_is_refused_is_kept_whole(bench):
-    shell = bench(DeclaredTool("sh", modes=frozenset({ToolMode.coding}), effect=Effect.exec))
+async def test_a_command_that_is_refused_is_kept_whole(make_harness):
+    shell = make_harness(DeclaredTool("sh", modes=frozenset({ToolMode.coding}), effect=Effect.exec))
     await shell.call({"text": "echo " + "x" * 50_000})
     ((kind, payload),) = shell.events()
     assert (kind, len(payload["arguments"]["text"])) == ("tool_call.denied", 50_005)
 
 
-async def test_a_call_that_ran_has_its_arguments_once(bench):
+async def test_a_call_that_ran_has_its_arguments_once(make_harness):
     def fails(_arguments, _context):
         raise ToolError(ErrorCode.EXECUTION_ERROR, "no", "Go on.")
 
-    failing = bench(DeclaredTool(run=fails))
+    failing = make_harness(DeclaredTool(run=fails))
     await failing.call({"text": "a"})
     (_, started), (_, failed) = failing.events()
     assert (started["arguments"], failed["arguments"]) == ({"text": "a"}, None)

@@ -13,8 +13,8 @@ from interlock.infra.errors import AuditUnavailable, SessionFenced, StoreError, 
 from interlock.infra.errors import ErrorCode as Code
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.result import ToolResult
-from tests.doubles import DeclaredTool
-from tests.integration.bench import SECRET, Bench
+from tests.harness.one_tool import SECRET, OneToolHarness
+from tests.harness.tools import DeclaredTool
 
 
 class Ready(DeclaredTool):
@@ -30,14 +30,15 @@ class Ready(DeclaredTool):
         return self.answer()
 
 
-def times(bench: Bench) -> list[tuple[str, int]]:
-    return bench.store.query(
-        "SELECT kind, time_us FROM events WHERE stream = ? AND seq > 1 ORDER BY seq", bench.session_id
+def times(make_harness: OneToolHarness) -> list[tuple[str, int]]:
+    return make_harness.store.query(
+        "SELECT kind, time_us FROM events WHERE stream = ? AND seq > 1 ORDER BY seq",
+        make_harness.session_id,
     )
 
 
-async def test_intent_and_outcome_are_written_together_and_in_order(bench):
-    ready = bench(Ready())
+async def test_intent_and_outcome_are_written_together_and_in_order(make_harness):
+    ready = make_harness(Ready())
     result = await ready.call('{"text": "hello"}', scope=Scope("task_1", "turn_1"))
     assert (result.stdout, ready.tool.answered, ready.tool.calls) == ("known", 1, 0)
     (started, intent), (completed, outcome) = ready.events()
@@ -52,8 +53,8 @@ async def test_intent_and_outcome_are_written_together_and_in_order(bench):
     assert first[3] == second[3], "one group, one time"
 
 
-async def test_the_writer_is_asked_once(bench, monkeypatch):
-    ready = bench(Ready())
+async def test_the_writer_is_asked_once(make_harness, monkeypatch):
+    ready = make_harness(Ready())
     await ready.call()
     commits = []
     commit = ready.store.log._writer._commit_once
@@ -64,16 +65,16 @@ async def test_the_writer_is_asked_once(bench, monkeypatch):
     assert commits == [1]
 
 
-async def test_what_was_answered_is_redacted_and_bounded_like_any_result(bench):
-    leaky = bench(Ready(lambda: ToolResult(stdout=f"{SECRET}\n" * 5)), max_output_lines=2)
+async def test_what_was_answered_is_redacted_and_bounded_like_any_result(make_harness):
+    leaky = make_harness(Ready(lambda: ToolResult(stdout=f"{SECRET}\n" * 5)), max_output_lines=2)
     result = await leaky.call()
     assert SECRET not in result.stdout
     assert (result.stdout.count("\n"), result.truncated_lines) == (2, True)
     assert SECRET not in str(leaky.events())
 
 
-async def test_a_call_that_cannot_be_recorded_shows_nothing(bench, monkeypatch):
-    ready = bench(Ready())
+async def test_a_call_that_cannot_be_recorded_shows_nothing(make_harness, monkeypatch):
+    ready = make_harness(Ready())
     await ready.call()
     before = ready.events()
 
@@ -86,17 +87,17 @@ async def test_a_call_that_cannot_be_recorded_shows_nothing(bench, monkeypatch):
     assert ready.events() == before
 
 
-async def test_a_worker_that_lost_its_session_is_shown_nothing(bench):
-    ready = bench(Ready())
+async def test_a_worker_that_lost_its_session_is_shown_nothing(make_harness):
+    ready = make_harness(Ready())
     with pytest.raises(SessionFenced):
         await ready.call(lease_token=7)
     assert ready.kinds() == []
 
 
 async def test_cancelled_while_it_is_written_a_call_is_whole_in_the_log_and_stays_cancelled(
-    bench, monkeypatch
+    make_harness, monkeypatch
 ):
-    ready = bench(Ready())
+    ready = make_harness(Ready())
     see_through = ready.store.log.see_through
 
     def cancelling(stream, *drafts, **more):
@@ -112,8 +113,8 @@ async def test_cancelled_while_it_is_written_a_call_is_whole_in_the_log_and_stay
 
 
 @pytest.mark.parametrize("effect", [effect for effect in Effect if effect is not Effect.read])
-async def test_only_what_merely_reads_is_asked_for_an_answer_at_once(bench, effect):
-    writer = bench(Ready(effect=effect, switches=frozenset({PolicySwitch.fs})))
+async def test_only_what_merely_reads_is_asked_for_an_answer_at_once(make_harness, effect):
+    writer = make_harness(Ready(effect=effect, switches=frozenset({PolicySwitch.fs})))
     await writer.call()
     assert (writer.tool.answered, writer.tool.calls) == (0, 1)
     assert len(times(writer)) == 2
@@ -124,14 +125,14 @@ def _raises():
 
 
 @pytest.mark.parametrize("answer", [lambda: None, _raises, sys.exit])
-async def test_without_an_answer_the_intent_is_on_disk_before_the_tool_runs(bench, answer):
+async def test_without_an_answer_the_intent_is_on_disk_before_the_tool_runs(make_harness, answer):
     seen = []
 
     def look(_arguments, _context):
         seen.extend(kind for kind, _ in times(tool))
         return ToolResult(stdout="executed")
 
-    tool = bench(Ready(answer, run=look))
+    tool = make_harness(Ready(answer, run=look))
     assert (await tool.call()).stdout == "executed"
     assert seen == ["tool_call.started"]
     assert tool.kinds() == ["tool_call.started", "tool_call.completed"]
@@ -166,10 +167,10 @@ async def call_once(url: str, session_id: str, arm) -> None:
     database = open_database(StoreConfig(url))
     log = EventLog(database, Redactor())
     store = type("Opened", (), {"log": log, "database": database})()
-    bench = Bench(store, Ready(), session_id)
-    await bench.runner._enter(bench.authority)
+    make_harness = OneToolHarness(store, Ready(), session_id)
+    await make_harness.runner._enter(make_harness.authority)
     arm()
-    await bench.call()
+    await make_harness.call()
 
 
 @pytest.mark.parametrize(
@@ -187,8 +188,8 @@ async def test_a_process_that_dies_leaves_the_whole_call_or_nothing_of_it(sqlite
     )
     assert child.returncode == -9, child.stderr
     assert "shown" not in child.stdout
-    bench = Bench(sqlite_store, Ready(), session.id)
-    assert bench.kinds() == kinds
+    make_harness = OneToolHarness(sqlite_store, Ready(), session.id)
+    assert make_harness.kinds() == kinds
     assert await settle_interrupted_calls(sqlite_store.log, session.id, token=None) == []
-    await bench.call()
-    assert bench.kinds() == [*kinds, "tool_call.started", "tool_call.completed"]
+    await make_harness.call()
+    assert make_harness.kinds() == [*kinds, "tool_call.started", "tool_call.completed"]

@@ -11,7 +11,7 @@ from interlock.sandbox.paths import Territory
 from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.blocking import beside_the_loop
 from interlock.tools.result import ToolResult
-from tests.doubles import DeclaredTool
+from tests.harness.tools import DeclaredTool
 
 WRITING = {"effect": Effect.write, "switches": frozenset({PolicySwitch.fs})}
 
@@ -52,9 +52,9 @@ async def until(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, 20)
 
 
-async def test_a_call_that_ran_out_of_time_has_no_effect_later(bench):
+async def test_a_call_that_ran_out_of_time_has_no_effect_later(make_harness):
     worker = Worker()
-    desk = bench(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.05))
+    desk = make_harness(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.05))
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert result.failure.next_action.startswith("Ask for less")
@@ -64,7 +64,7 @@ async def test_a_call_that_ran_out_of_time_has_no_effect_later(bench):
     assert desk.kinds()[-2:] == ["tool_call.started", "tool_call.failed"]
 
 
-async def test_a_tool_that_minds_no_cancellation_has_no_effect_later_either(bench, monkeypatch):
+async def test_a_tool_that_minds_no_cancellation_has_no_effect_later_either(make_harness, monkeypatch):
     """It need not do its work on a thread of ours to be held to it."""
     monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
     told, took_effect = asyncio.Event(), []
@@ -78,7 +78,7 @@ async def test_a_tool_that_minds_no_cancellation_has_no_effect_later_either(benc
         took_effect.append(True)
         return ToolResult(stdout="done")
 
-    desk = bench(DeclaredTool("stubborn", run=stubborn, seconds=0.05))
+    desk = make_harness(DeclaredTool("stubborn", run=stubborn, seconds=0.05))
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
     told.set()
@@ -87,9 +87,9 @@ async def test_a_tool_that_minds_no_cancellation_has_no_effect_later_either(benc
     assert took_effect == []
 
 
-async def test_an_effect_before_the_time_ran_out_is_told_as_it_went(bench):
+async def test_an_effect_before_the_time_ran_out_is_told_as_it_went(make_harness):
     worker = Worker()
-    desk = bench(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
+    desk = make_harness(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
     calling = asyncio.ensure_future(desk.call())
     await until(worker.begun)
     asyncio.get_running_loop().call_later(0.2, worker.go_on.set)
@@ -99,10 +99,10 @@ async def test_an_effect_before_the_time_ran_out_is_told_as_it_went(bench):
     assert desk.kinds()[-1] == "tool_call.completed"
 
 
-async def test_an_effect_whose_end_never_comes_is_told_as_unknown(bench, monkeypatch):
+async def test_an_effect_whose_end_never_comes_is_told_as_unknown(make_harness, monkeypatch):
     monkeypatch.setattr("interlock.gates.runner.GRACE_SECONDS", 0.05)
     worker = Worker()
-    desk = bench(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
+    desk = make_harness(DeclaredTool("slow", run=worker.after_its_effect, seconds=0.05))
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert "not known" in result.failure.message
@@ -111,9 +111,9 @@ async def test_an_effect_whose_end_never_comes_is_told_as_unknown(bench, monkeyp
     await until(worker.ended)
 
 
-async def test_a_cancelled_call_that_took_effect_is_recorded_as_completed(bench):
+async def test_a_cancelled_call_that_took_effect_is_recorded_as_completed(make_harness):
     worker = Worker()
-    desk = bench(DeclaredTool("slow", run=worker.after_its_effect))
+    desk = make_harness(DeclaredTool("slow", run=worker.after_its_effect))
     calling = asyncio.ensure_future(desk.call())
     await until(worker.begun)
     calling.cancel()
@@ -124,9 +124,9 @@ async def test_a_cancelled_call_that_took_effect_is_recorded_as_completed(bench)
     assert desk.kinds()[-1] == "tool_call.completed"
 
 
-async def test_a_cancelled_call_without_effect_is_recorded_as_cancelled(bench):
+async def test_a_cancelled_call_without_effect_is_recorded_as_cancelled(make_harness):
     worker = Worker()
-    desk = bench(DeclaredTool("slow", run=worker.before_its_effect))
+    desk = make_harness(DeclaredTool("slow", run=worker.before_its_effect))
     calling = asyncio.ensure_future(desk.call())
     await until(worker.begun)
     calling.cancel()
@@ -139,27 +139,29 @@ async def test_a_cancelled_call_without_effect_is_recorded_as_cancelled(bench):
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 30.0), (0.5, 0.5), (100, 100), (10_000, 600.0)])
-async def test_a_call_may_ask_for_a_time_up_to_the_policys_maximum(bench, asked, given):
-    desk = bench()
+async def test_a_call_may_ask_for_a_time_up_to_the_policys_maximum(make_harness, asked, given):
+    desk = make_harness()
     await desk.call(timeout_seconds=asked)
     assert dict(desk.events())["tool_call.started"]["timeout_seconds"] == given
 
 
 @pytest.mark.parametrize("asked", [0, -1, float("nan")])
-async def test_a_time_that_is_none_is_refused(bench, asked):
-    result = await bench().call(timeout_seconds=asked)
+async def test_a_time_that_is_none_is_refused(make_harness, asked):
+    result = await make_harness().call(timeout_seconds=asked)
     assert result.failure.error_code is ErrorCode.INVALID_ARGS
     assert "timeout_seconds" in result.failure.message
 
 
-async def test_work_that_hangs_holds_up_nobody_else(bench):
+async def test_work_that_hangs_holds_up_nobody_else(make_harness):
     """A disk that does not answer takes one thread, and never the event loop or the next call."""
     hung = [Worker() for _ in range(40)]
     calls = [
-        asyncio.ensure_future(bench(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.3)).call())
+        asyncio.ensure_future(
+            make_harness(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.3)).call()
+        )
         for worker in hung
     ]
-    quick = await bench(
+    quick = await make_harness(
         DeclaredTool("quick", run=lambda _a, c: beside_the_loop(c.cancel, ToolResult))
     ).call()
     assert quick.ok
@@ -185,16 +187,16 @@ def unanswering_disk(monkeypatch):
 
 
 @pytest.mark.parametrize("tool", ["list_files", "delete_file"])
-async def test_a_disk_that_does_not_answer_holds_up_no_judgement(workbench, unanswering_disk, tool):
+async def test_a_disk_that_does_not_answer_holds_up_no_judgement(harness, unanswering_disk, tool):
     """Nothing has happened yet, so the thread is left behind at once."""
-    workbench.limits = CallLimits(timeout_seconds=0.05)
-    result = await workbench.call(tool, path="a.txt")
+    harness.limits = CallLimits(timeout_seconds=0.05)
+    result = await harness.call(tool, path="a.txt")
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert not unanswering_disk.ended.is_set()
 
 
-async def test_a_judgement_that_hangs_can_be_cancelled(workbench, unanswering_disk):
-    calling = asyncio.ensure_future(workbench.call("list_files", path="a.txt"))
+async def test_a_judgement_that_hangs_can_be_cancelled(harness, unanswering_disk):
+    calling = asyncio.ensure_future(harness.call("list_files", path="a.txt"))
     await until(unanswering_disk.begun)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):

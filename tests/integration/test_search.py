@@ -7,10 +7,10 @@ from interlock.redaction.redactor import MARK
 from interlock.session import search
 from interlock.session.models import Role
 from interlock.session.search import search_sessions, snippet
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 
-async def talk(store: Store, *said: str, title: str = "", identity: str | None = None) -> str:
+async def talk(store: StoreHarness, *said: str, title: str = "", identity: str | None = None) -> str:
     session = await store.sessions.create(opened_by="test", title=title, session_id=identity)
     for number, text in enumerate(said):
         role = Role.assistant if number % 2 else Role.user
@@ -18,7 +18,7 @@ async def talk(store: Store, *said: str, title: str = "", identity: str | None =
     return session.id
 
 
-def found(store: Store, query: str, limit: int = 20) -> list[tuple[str, int | None, str]]:
+def found(store: StoreHarness, query: str, limit: int = 20) -> list[tuple[str, int | None, str]]:
     with store.database.reading() as connection:
         matches = search_sessions(connection, query, limit=limit)
     return [(match.session.id, match.seq, match.snippet) for match in matches]

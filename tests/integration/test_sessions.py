@@ -12,8 +12,8 @@ from interlock.infra.errors import ModeNotOpen, PersonError, SessionNotFound, St
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.session.erasure import SessionEraser
 from interlock.session.models import Role, SessionGroup, SessionKind
-from tests.conftest import open_store
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.store import open_store
 
 
 async def test_a_new_session_is_chat_safe_and_told(store):

@@ -9,7 +9,7 @@ from interlock.events.catalog import SYSTEM_STREAM
 from interlock.events.feed import read_stream
 from interlock.infra.errors import InvalidSettings
 from interlock.session.settings_store import StoredSettings, field_paths, patch_for
-from tests.conftest import open_store
+from tests.harness.store import open_store
 
 
 async def update(store, path, value):

@@ -11,8 +11,8 @@ from interlock.events import work
 from interlock.events.catalog import ToolCallDenied, ToolCallFailed
 from interlock.events.stats import COUNT_PROBLEMS, COUNT_TURNS, Tokens, read_stats
 from interlock.infra.errors import PersonError
-from tests.conftest import Store
-from tests.integration.worker.shop import Shop
+from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ def failure(tool: str, error_class: str) -> dict:
 
 
 @pytest.fixture
-async def tell(store: Store):
+async def tell(store: StoreHarness):
     await store.sessions.create(opened_by="test", session_id="talk")
 
     async def at(moment: datetime, *events) -> None:
@@ -62,7 +62,7 @@ async def tell(store: Store):
     return at
 
 
-def stats(store: Store, days: int, **options):
+def stats(store: StoreHarness, days: int, **options):
     with store.database.reading() as connection:
         return read_stats(connection, days=days, now_us=us(NOON), **options)
 
@@ -138,7 +138,7 @@ async def test_a_day_begins_where_the_clocks_of_its_zone_say(store, tell):
 
 
 async def test_tasks_count_on_the_day_they_ended(store):
-    shop = Shop(store)
+    shop = TaskHarness(store)
     session = await shop.session()
     tasks = [await shop.put(session) for _ in range(3)]
     for task in tasks[:2]:

@@ -17,7 +17,7 @@ from interlock.events.catalog import (
 )
 from interlock.events.ledger import Scope
 from interlock.events.timeline import MAX_DEPTH, read_tail, read_timeline
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 CALL = {"call_id": "c1", "tool_name": "clock", "mode": "chat", "authority_digest": "d"}
 STARTED = ToolCallStarted(**CALL, requested_name="clock", arguments={}, effect="read", timeout_seconds=30)
@@ -51,7 +51,7 @@ def completed(latency_ms: float) -> ToolCallCompleted:
 class Writer:
     """Writes events under one another; each comes a millisecond after the one before."""
 
-    def __init__(self, store: Store, session: str) -> None:
+    def __init__(self, store: StoreHarness, session: str) -> None:
         self.store = store
         self.session = session
 
@@ -83,11 +83,11 @@ class Writer:
 
 
 @pytest.fixture
-async def writer(store: Store) -> Writer:
+async def writer(store: StoreHarness) -> Writer:
     return Writer(store, (await store.sessions.create(opened_by="test", session_id="talk")).id)
 
 
-def told(store: Store, cost_of=lambda _m, given, taken: Decimal(given + taken) / 1000, **wanted):
+def told(store: StoreHarness, cost_of=lambda _m, given, taken: Decimal(given + taken) / 1000, **wanted):
     with store.database.reading() as connection:
         return read_timeline(connection, session_id="talk", cost_of=cost_of, **{"limit": 100, **wanted})
 
@@ -246,7 +246,7 @@ async def test_a_tree_that_is_very_deep_can_still_be_written_as_json(store, writ
     assert roots[1]["tokens"] == {"input": 1, "output": 2}
 
 
-def numbers(store: Store, **wanted) -> list[int]:
+def numbers(store: StoreHarness, **wanted) -> list[int]:
     with store.database.reading() as connection:
         found = read_tail(connection, "talk", **{"limit": 3, **wanted})
     return [stored.header.seq for stored in found]

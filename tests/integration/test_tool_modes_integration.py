@@ -4,31 +4,31 @@ import orjson
 import pytest
 
 from interlock.config.modes import ToolMode
-from tests.integration.gateway.conftest import open_house
-from tests.integration.gateway.house import House, text_of
+from tests.harness.gateway import GatewayHarness, text_of
+from tests.integration.gateway.conftest import open_harness
 
-__all__ = ["open_house"]
+__all__ = ["open_harness"]
 
 SCRIPT = orjson.dumps(['call:read_file {"path": "a.txt"}', "msg:I may not read files here."]).decode()
 
 
 @pytest.fixture
-async def house(open_house) -> House:
+async def harness(open_harness) -> GatewayHarness:
     """Its model asks for a file in `chat_safe`, and then explains."""
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    (house.root / "a.txt").write_text("never read")
-    return house
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    (harness.root / "a.txt").write_text("never read")
+    return harness
 
 
-async def talked(house: House) -> tuple[str, list[dict]]:
-    client = await house.connect()
+async def talked(harness: GatewayHarness) -> tuple[str, list[dict]]:
+    client = await harness.connect()
     session = (await client.ask("session.create", title="t"))["session"]
     return session["id"], await client.talk(session["id"], "read a.txt")
 
 
-async def test_tool_denied_websocket_frame(house):
+async def test_tool_denied_websocket_frame(harness):
     """S1-A7: the six fields, all of them strings that say something, after the call they refuse."""
-    _, frames = await talked(house)
+    _, frames = await talked(harness)
     [denied] = [frame for frame in frames if frame["type"] == "tool_denied"]
     [called] = [frame for frame in frames if frame["type"] == "tool_call"]
     assert denied["data"].keys() == {
@@ -47,9 +47,9 @@ async def test_tool_denied_websocket_frame(house):
     assert frames.index(called) < frames.index(denied)
 
 
-async def test_tool_denied_then_text_continues(house):
+async def test_tool_denied_then_text_continues(harness):
     """S1-A8: the denial ends nothing; text and the end of the stream still come."""
-    _, frames = await talked(house)
+    _, frames = await talked(harness)
     kinds = [frame["type"] for frame in frames]
     rest = frames[kinds.index("tool_denied") :]
     assert text_of(rest) == "I may not read files here."
@@ -58,11 +58,11 @@ async def test_tool_denied_then_text_continues(house):
     assert "error" not in kinds
 
 
-async def test_chat_safe_allowed_tool_works(open_house):
+async def test_chat_safe_allowed_tool_works(open_harness):
     """S1-A1, A2: what the mode allows is carried out, and its result is told."""
     script = orjson.dumps(["call:current_time {}", 'call:memory_search {"query": "x"}', "msg:done"])
-    house = await open_house(MODEL=f"scripted:{script.decode()}")
-    _, frames = await talked(house)
+    harness = await open_harness(MODEL=f"scripted:{script.decode()}")
+    _, frames = await talked(harness)
     results = [frame["data"] for frame in frames if frame["type"] == "tool_result"]
     assert [result["tool_name"] for result in results] == ["current_time", "memory_search"]
     assert all(result["result"]["ok"] for result in results)
@@ -70,11 +70,11 @@ async def test_chat_safe_allowed_tool_works(open_house):
     assert not [frame for frame in frames if frame["type"] == "tool_denied"]
 
 
-async def test_denial_persisted_to_transcript(house):
+async def test_denial_persisted_to_transcript(harness):
     """S1-C3: it is stored as the tool message that the model reads, under its call's id."""
-    session_id, frames = await talked(house)
+    session_id, frames = await talked(harness)
     [denied] = [frame["data"] for frame in frames if frame["type"] == "tool_denied"]
-    messages = await house.runtime.sessions.transcript(session_id)
+    messages = await harness.runtime.sessions.transcript(session_id)
     [stored] = [message for message in messages if message.role == "tool"]
     assert stored.tool_call_id == denied["call_id"]
     told = orjson.loads(stored.content)
@@ -84,9 +84,9 @@ async def test_denial_persisted_to_transcript(house):
     }
 
 
-async def test_tool_denied_type_distinguishable(house):
+async def test_tool_denied_type_distinguishable(harness):
     """S1-C4: no other type of frame tells of it, and none of them is made up for it."""
-    _, frames = await talked(house)
+    _, frames = await talked(harness)
     [denied] = [frame["data"] for frame in frames if frame["type"] == "tool_denied"]
     others = [frame for frame in frames if frame["type"] in {"stream_chunk", "error", "tool_result"}]
     assert others
@@ -96,13 +96,13 @@ async def test_tool_denied_type_distinguishable(house):
     assert "arguments" not in denied
 
 
-async def test_get_mode_reads_from_db(open_house):
+async def test_get_mode_reads_from_db(open_harness):
     """S1-B2: what counts is what the row says, within the modes that are open."""
-    house = await open_house(SESSION_OPEN_MODES="plan")
-    client = await house.connect()
+    harness = await open_harness(SESSION_OPEN_MODES="plan")
+    client = await harness.connect()
     session = (await client.ask("session.create"))["session"]
     assert session["mode"] == "chat_safe"
-    assert await house.runtime.sessions.get_mode(session["id"]) is ToolMode.chat_safe
+    assert await harness.runtime.sessions.get_mode(session["id"]) is ToolMode.chat_safe
     await client.ask("session.set_mode", session_id=session["id"], mode="plan")
-    assert await house.runtime.sessions.get_mode(session["id"]) is ToolMode.plan
+    assert await harness.runtime.sessions.get_mode(session["id"]) is ToolMode.plan
     assert (await client.ask("session.get", session_id=session["id"]))["mode"] == "plan"

@@ -10,22 +10,22 @@ from interlock.events.checkpoint import Anchor, write_checkpoint
 from interlock.events.verify import verify
 from interlock.infra.errors import PersonError, SessionNotFound
 from interlock.session.models import Role
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 
-async def filled(store: Store) -> str:
+async def filled(store: StoreHarness) -> str:
     session = await store.sessions.create(opened_by="test", session_id="talk")
     for number in range(4):
         await store.sessions.append_message(session.id, Role.user, f"message {number}")
     return session.id
 
 
-def faults(store: Store, **options) -> list[tuple[str, int, str]]:
+def faults(store: StoreHarness, **options) -> list[tuple[str, int, str]]:
     with store.database.reading() as connection:
         return [(f.stream, f.seq, f.what) for f in verify(connection, **options).faults]
 
 
-TAMPERINGS: dict[str, tuple[Callable[[Store], None], tuple[int, str]]] = {
+TAMPERINGS: dict[str, tuple[Callable[[StoreHarness], None], tuple[int, str]]] = {
     "a payload is changed": (
         lambda store: store.execute("UPDATE events SET content = '{}' WHERE seq = 3"),
         (3, "broken"),
@@ -113,7 +113,7 @@ async def test_tampering_is_found_and_placed(store, what):
     assert faults(store, only=session) == [(session, seq, kind)]
 
 
-def rewrite(store: Store, session: str, upto: int) -> None:
+def rewrite(store: StoreHarness, session: str, upto: int) -> None:
     """What an attacker with the database can do: cut the end off and set the head to match."""
     store.execute("DELETE FROM events WHERE stream = ? AND seq > ?", session, upto)
     store.execute("DELETE FROM messages WHERE session_id = ? AND seq > ?", session, upto)

@@ -23,9 +23,9 @@ from interlock.tools.builtins.current_time import CurrentTimeTool
 from interlock.tools.builtins.memory_search import MemorySearchTool
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import build_registry
-from tests.conftest import Store
-from tests.doubles import CHAT_AND_CODING, UndeclaredTool, judged
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.store import StoreHarness
+from tests.harness.tools import CHAT_AND_CODING, UndeclaredTool, judged
 
 CODING_ONLY = frozenset({ToolMode.coding})
 NOT_CHAT_SAFE = frozenset(ToolMode) - {ToolMode.chat_safe}
@@ -145,7 +145,7 @@ def test_fail_closed_default_tool_invisible(registry, mode):
 
 
 @pytest.mark.parametrize("mode", ToolMode)
-async def test_fail_closed_default_tool_not_executable(registry, mode, sqlite_store: Store):
+async def test_fail_closed_default_tool_not_executable(registry, mode, sqlite_store: StoreHarness):
     registry.register(UndeclaredTool())
     assert registry.check_mode("undeclared", mode) is False
     session = await sqlite_store.sessions.create(opened_by="test")
@@ -255,7 +255,7 @@ def test_safety_layer_mentions_mode(registry):
     assert "current_time is not allowed" not in text
 
 
-async def stored_mode(store: Store, value: str | None) -> tuple[ToolMode, list]:
+async def stored_mode(store: StoreHarness, value: str | None) -> tuple[ToolMode, list]:
     session = await store.sessions.create(opened_by="test")
     store.execute("UPDATE sessions SET mode = ? WHERE id = ?", value, session.id)
     with capture_logs() as logs:

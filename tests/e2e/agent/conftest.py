@@ -8,29 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.openai_server import OpenAIServer
-from tests.e2e.agent.place import Place
+from tests.harness.model_server import ModelServer
+from tests.harness.processes import ProcessHarness
 
 
 @pytest.fixture(scope="session")
 def new_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state folder as the first start leaves it, to be copied: that start is the longest."""
-    place = Place(tmp_path_factory.mktemp("first"), {"MODEL": 'scripted:["ok"]'})
-    place.root.mkdir()
+    harness = ProcessHarness(tmp_path_factory.mktemp("first"), {"MODEL": 'scripted:["ok"]'})
+    harness.root.mkdir()
     subprocess.run(
-        [sys.executable, "-m", "interlock", "exec", "hello", "--root", str(place.root)],
-        env=place.environment,
-        cwd=place.home,
+        [sys.executable, "-m", "interlock", "exec", "hello", "--root", str(harness.root)],
+        env=harness.environment,
+        cwd=harness.home,
         capture_output=True,
         check=True,
     )
-    (place.state / "interlock.db").unlink()
-    (place.state / "interlock.db.reserve").unlink()
-    return place.state
+    (harness.state / "interlock.db").unlink()
+    (harness.state / "interlock.db.reserve").unlink()
+    return harness.state
 
 
-def furnish(home: Path, new_state: Path, store: Path) -> Place:
-    made = Place(home)
+def furnish(home: Path, new_state: Path, store: Path) -> ProcessHarness:
+    made = ProcessHarness(home)
     made.root.mkdir()
     shutil.copytree(new_state, made.state)
     shutil.copy(store, made.state / "interlock.db")
@@ -40,14 +40,14 @@ def furnish(home: Path, new_state: Path, store: Path) -> Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, new_state: Path, sqlite_template: Path) -> Place:
+def harness(tmp_path: Path, new_state: Path, sqlite_template: Path) -> ProcessHarness:
     return furnish(tmp_path, new_state, sqlite_template)
 
 
 @pytest.fixture
-async def server(place: Place) -> AsyncIterator[OpenAIServer]:
+async def server(harness: ProcessHarness) -> AsyncIterator[ModelServer]:
     """The model's server. Whatever it is asked must be valid."""
-    async with OpenAIServer() as opened:
-        place.asks(opened)
+    async with ModelServer() as opened:
+        harness.asks(opened)
         yield opened
     assert opened.faults == []

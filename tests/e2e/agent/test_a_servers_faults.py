@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     DONE,
     Answer,
     Cut,
@@ -21,70 +21,70 @@ from tests.doubles.openai_answers import (
     streamed,
     text_chunks,
 )
-from tests.doubles.openai_server import KEY
+from tests.harness.model_server import KEY
 
 SHOWN = Answer(tuple(event(each) for each in text_chunks(["The answer ", "begins "])))
 NOT_SHOWN = Answer((event(text_chunks([])[0]),))
 
 
-async def asked_again(place, server, *faults: Answer, **variables: str) -> list[dict]:
+async def asked_again(harness, server, *faults: Answer, **variables: str) -> list[dict]:
     """What was scheduled before the answer came."""
-    place.variables |= variables
+    harness.variables |= variables
     server.add(*faults, said("The answer."))
-    ran = await place.execute("hello", mode="chat_safe")
+    ran = await harness.execute("hello", mode="chat_safe")
     assert ran.stdout == "The answer.\n"
     assert len(server.asked) == len(faults) + 1
-    place.assert_sound()
-    assert len(place.messages()) == 2
-    scheduled = [told.fields for told in place.events("retry.scheduled")]
+    harness.assert_sound()
+    assert len(harness.messages()) == 2
+    scheduled = [told.fields for told in harness.events("retry.scheduled")]
     assert [each["attempt"] for each in scheduled] == list(range(1, len(faults) + 1))
     for each in scheduled:
         assert f"({each['error']}; trying again in {each['delay_seconds']:g} s)" in ran.stderr
     return scheduled
 
 
-async def failed(place, server, fault: Answer, *, times: int = 1, **variables: str) -> str:
+async def failed(harness, server, fault: Answer, *, times: int = 1, **variables: str) -> str:
     """The sentence that the person reads, once it was asked so often."""
-    place.variables |= variables
+    harness.variables |= variables
     server.add(*[fault] * times)
-    ran = await place.execute("hello", "--quiet", mode="chat_safe", expect=1)
+    ran = await harness.execute("hello", "--quiet", mode="chat_safe", expect=1)
     assert len(server.asked) == times
     assert ran.stdout == ""
     (sentence,) = ran.stderr.splitlines()
     assert KEY not in sentence
-    assert place.only("agent.failed")["error"] == sentence
-    finished = place.only("task.finished")
+    assert harness.only("agent.failed")["error"] == sentence
+    finished = harness.only("task.finished")
     assert (finished["status"], finished["reason"]) == ("failed", sentence)
-    place.assert_sound()
+    harness.assert_sound()
     return sentence
 
 
 # -- what may pass --
 
 
-async def test_500_then_success(place, server):
-    first, second = await asked_again(place, server, refused(500, "overloaded"), refused(503))
+async def test_500_then_success(harness, server):
+    first, second = await asked_again(harness, server, refused(500, "overloaded"), refused(503))
     assert (first["error_class"], second["error_class"]) == ("server", "server")
     assert "(500)" in first["error"]
     assert "overloaded" in first["error"]
     assert (first["delay_seconds"], second["delay_seconds"]) == (0.05, 0.1)
 
 
-async def test_429_waits_as_long_as_the_server_asks(place, server):
-    (waited,) = await asked_again(place, server, refused(429, "slow down", Retry_After="1.5"))
+async def test_429_waits_as_long_as_the_server_asks(harness, server):
+    (waited,) = await asked_again(harness, server, refused(429, "slow down", Retry_After="1.5"))
     assert (waited["error_class"], waited["delay_seconds"]) == ("rate_limited", 1.5)
-    began, again = [told.seq for told in place.events("turn.started", "turn.completed")]
+    began, again = [told.seq for told in harness.events("turn.started", "turn.completed")]
     assert again > began
-    (turn,) = place.events("turn.completed")
+    (turn,) = harness.events("turn.completed")
     assert turn.fields["latency_ms"] >= 1500
 
 
-async def test_429_that_asks_for_longer_than_allowed_is_not_waited_for(place, server):
+async def test_429_that_asks_for_longer_than_allowed_is_not_waited_for(harness, server):
     sentence = await failed(
-        place, server, refused(429, "tomorrow", Retry_After="3600"), CONTROL_MAX_RETRY_AFTER_SECONDS="60"
+        harness, server, refused(429, "tomorrow", Retry_After="3600"), CONTROL_MAX_RETRY_AFTER_SECONDS="60"
     )
     assert "asked too often (429)" in sentence
-    assert place.only("retry.exhausted")["attempts"] == 1
+    assert harness.only("retry.exhausted")["attempts"] == 1
 
 
 @pytest.mark.parametrize(
@@ -101,22 +101,22 @@ async def test_429_that_asks_for_longer_than_allowed_is_not_waited_for(place, se
     ids=["cut", "cut-at-once", "not-json", "no-object", "empty-choices", "nothing", "error-in-stream"],
 )
 async def test_an_answer_that_breaks_before_its_first_word_is_asked_for_again(
-    place, server, fault, error_class
+    harness, server, fault, error_class
 ):
-    (scheduled,) = await asked_again(place, server, fault)
+    (scheduled,) = await asked_again(harness, server, fault)
     assert scheduled["error_class"] == error_class
 
 
-async def test_a_hang_ends_after_the_time_a_server_may_be_silent(place, server):
-    (scheduled,) = await asked_again(place, server, Answer(first=(Hang(),)), OPENAI_IDLE_SECONDS="0.5")
+async def test_a_hang_ends_after_the_time_a_server_may_be_silent(harness, server):
+    (scheduled,) = await asked_again(harness, server, Answer(first=(Hang(),)), OPENAI_IDLE_SECONDS="0.5")
     assert scheduled["error_class"] == "timeout"
     assert scheduled["error"] == "the model said nothing for 0.5 seconds"
 
 
-async def test_what_keeps_failing_is_given_up_with_its_last_reason(place, server):
-    sentence = await failed(place, server, refused(500, "down"), times=3, CONTROL_MAX_RETRIES="2")
+async def test_what_keeps_failing_is_given_up_with_its_last_reason(harness, server):
+    sentence = await failed(harness, server, refused(500, "down"), times=3, CONTROL_MAX_RETRIES="2")
     assert sentence == "the model's server failed (500); the model's server says: down"
-    exhausted = place.only("retry.exhausted")
+    exhausted = harness.only("retry.exhausted")
     assert (exhausted["attempts"], exhausted["error_class"]) == (3, "server")
 
 
@@ -134,38 +134,38 @@ async def test_what_keeps_failing_is_given_up_with_its_last_reason(place, server
     ids=["cut", "ended", "not-json", "hang"],
 )
 async def test_an_answer_that_breaks_after_words_were_shown_is_not_asked_for_again(
-    place, server, rest, error_class, sentence
+    harness, server, rest, error_class, sentence
 ):
     """Who reads along would see two beginnings. What was shown is not stored as an answer either."""
     fault = SHOWN.then(rest) if rest else SHOWN
-    told = await failed(place, server, fault, OPENAI_IDLE_SECONDS="0.5")
+    told = await failed(harness, server, fault, OPENAI_IDLE_SECONDS="0.5")
     assert sentence in told
-    assert place.only("agent.failed")["error_class"] == error_class
-    assert place.only("retry.exhausted")["attempts"] == 1
-    assert [message["role"] for message in place.messages()] == ["user"]
+    assert harness.only("agent.failed")["error_class"] == error_class
+    assert harness.only("retry.exhausted")["attempts"] == 1
+    assert [message["role"] for message in harness.messages()] == ["user"]
 
 
-async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(place, server):
+async def test_a_broken_answer_after_calls_leaves_a_transcript_to_go_on_with(harness, server):
     server.add(called(("current_time", {})), SHOWN.then(Cut()), said("Now it works."))
-    await place.execute("what time is it", mode="chat_safe", expect=1)
-    place.assert_sound()
-    ran = await place.run("exec", "and now?", "--session", place.session)
+    await harness.execute("what time is it", mode="chat_safe", expect=1)
+    harness.assert_sound()
+    ran = await harness.run("exec", "and now?", "--session", harness.session)
     assert ran.stdout == "Now it works.\n"
     roles = [message["role"] for message in server.asked[-1].messages]
     assert roles == ["system", "user", "assistant", "tool", "user"]
-    place.assert_sound()
+    harness.assert_sound()
 
 
-async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(place, server):
+async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(harness, server):
     """A model that says a word now and then is never silent for long."""
     drips = [step for number in range(300) for step in (event(chunk({"content": "on "})), Wait(0.1))]
     server.add(Answer(tuple(drips), ends=False))
-    place.variables["CONTROL_MAX_WALL_SECONDS"] = "1"
-    ran = await place.execute("hello", mode="chat_safe", expect=4)
-    assert place.only("control.limit_reached")["limit"] == "max_wall_seconds"
+    harness.variables["CONTROL_MAX_WALL_SECONDS"] = "1"
+    ran = await harness.execute("hello", mode="chat_safe", expect=4)
+    assert harness.only("control.limit_reached")["limit"] == "max_wall_seconds"
     assert "it may work for 1 seconds" in ran.last_lines[0]
     await asyncio.wait_for(server.hung_up.wait(), 30)
-    place.assert_sound()
+    harness.assert_sound()
 
 
 # -- what never passes --
@@ -186,19 +186,19 @@ async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(place, se
     ],
     ids=["401", "404", "400", "too-long", "402"],
 )
-async def test_what_cannot_pass_ends_the_task_at_once(place, server, fault, error_class, sentence):
-    assert sentence in await failed(place, server, fault)
-    assert place.only("agent.failed")["error_class"] == error_class
-    assert not place.events("retry.scheduled", "retry.exhausted")
+async def test_what_cannot_pass_ends_the_task_at_once(harness, server, fault, error_class, sentence):
+    assert sentence in await failed(harness, server, fault)
+    assert harness.only("agent.failed")["error_class"] == error_class
+    assert not harness.events("retry.scheduled", "retry.exhausted")
 
 
-async def test_a_server_that_is_not_there_is_named(place):
-    place.variables |= {
+async def test_a_server_that_is_not_there_is_named(harness):
+    harness.variables |= {
         "MODEL": "openai:double-1",
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
         "CONTROL_MAX_RETRIES": "1",
     }
-    ran = await place.execute("hello", "--json", mode="chat_safe", expect=1)
+    ran = await harness.execute("hello", "--json", mode="chat_safe", expect=1)
     *_, last = [json.loads(line) for line in ran.stdout.splitlines()]
     assert last["reason"] == "the model's server at http://127.0.0.1:9/v1 cannot be reached"
     assert (last["status"], last["exit_code"]) == ("failed", 1)

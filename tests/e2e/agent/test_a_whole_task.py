@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.doubles.openai_answers import called, said
-from tests.doubles.openai_server import Asked, OpenAIServer
 from tests.e2e.agent.conftest import furnish
-from tests.e2e.agent.place import Place, Ran, walk
+from tests.harness.model_answers import called, said
+from tests.harness.model_server import ModelRequest, ModelServer
+from tests.harness.processes import CompletedCommand, ProcessHarness, walk
 
 CALLS = [
     ("list_files", {"path": "."}),
@@ -25,9 +25,9 @@ CALLS = [
 
 @dataclass(frozen=True)
 class Finished:
-    place: Place
-    asked: list[Asked]
-    ran: Ran
+    harness: ProcessHarness
+    asked: list[ModelRequest]
+    ran: CompletedCommand
 
 
 def answers(calls=CALLS):
@@ -39,33 +39,33 @@ def answers(calls=CALLS):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, new_state, sqlite_template) -> Finished:
     """A place where a script has had all of it done."""
-    place = furnish(tmp_path_factory.mktemp("whole"), new_state, sqlite_template)
-    (place.root / "notes.txt").write_text("alpha\nbeta\n")
-    (place.root / "old.txt").write_text("old\n")
+    harness = furnish(tmp_path_factory.mktemp("whole"), new_state, sqlite_template)
+    (harness.root / "notes.txt").write_text("alpha\nbeta\n")
+    (harness.root / "old.txt").write_text("old\n")
 
     async def work() -> Finished:
-        async with OpenAIServer(answers()) as server:
-            place.asks(server)
-            ran = await place.execute("do all of it")
+        async with ModelServer(answers()) as server:
+            harness.asks(server)
+            ran = await harness.execute("do all of it")
         assert server.faults == []
-        return Finished(place, server.asked, ran)
+        return Finished(harness, server.asked, ran)
 
     return asyncio.run(work())
 
 
 def test_a_task_of_eight_calls_is_really_done(finished):
-    place, ran = finished.place, finished.ran
+    harness, ran = finished.place, finished.ran
     assert ran.stdout == "All eight are done.\n"
-    assert ran.last_lines[-1] == f"recorded  interlock events tree {place.session}"
-    assert {path.name: path.read_text() for path in place.root.iterdir()} == {
+    assert ran.last_lines[-1] == f"recorded  interlock events tree {harness.session}"
+    assert {path.name: path.read_text() for path in harness.root.iterdir()} == {
         "notes.txt": "alpha\ngamma\n",
         "moved.txt": "one\n",
     }
-    listed, read, found, *_, time = place.results()
+    listed, read, found, *_, time = harness.results()
     assert (listed["stdout"], read["stdout"]) == ("notes.txt\nold.txt\n", "alpha\nbeta\n")
     assert "notes.txt" in found["stdout"]
     assert "UTC" in time["stdout"]
-    assert [result["ok"] for result in place.results()] == [True] * 8
+    assert [result["ok"] for result in harness.results()] == [True] * 8
 
 
 def test_the_server_receives_the_transcript_that_is_stored(finished):
@@ -94,10 +94,10 @@ def _as_sent(messages: list[dict]) -> list[dict]:
 
 
 async def test_the_tree_of_events_is_complete_and_verifies(finished):
-    place = finished.place
-    tree = json.loads((await place.run("events", "tree", place.session, "--json")).stdout)
+    harness = finished.place
+    tree = json.loads((await harness.run("events", "tree", harness.session, "--json")).stdout)
     nodes = list(walk(tree))
-    assert len(nodes) == len(place.events())
+    assert len(nodes) == len(harness.events())
     (queued,) = [node for node in nodes if node["kind"] == "task.queued"]
     (started,) = [node for node in queued["children"] if node["kind"] == "task.started"]
     assert [node["kind"] for node in started["children"]] == ["agent.started", "task.finished"]
@@ -111,31 +111,31 @@ async def test_the_tree_of_events_is_complete_and_verifies(finished):
         call = turn["children"][2]
         assert call["payload"]["tool_name"] == name
         assert [node["kind"] for node in call["children"]] == ["tool_call.completed"]
-    verified = (await place.run("events", "verify")).stdout
+    verified = (await harness.run("events", "verify")).stdout
     assert verified.startswith("verified: ")
 
 
-async def test_calls_of_one_turn_that_only_look_run_side_by_side(place, server):
+async def test_calls_of_one_turn_that_only_look_run_side_by_side(harness, server):
     """Four commands of a second each take far less than four; a write waits for its place."""
     look = ("bash_readonly", {"cmd": "sleep 1; ls"})
     write = ("write_file", {"path": "x.txt", "content": "x\n"})
     server.add(called(look, look, look, look, write, ("list_files", {})), said("Seen."))
-    await place.execute("look around")
-    place.assert_sound()
-    *looked, _, listed = place.results()
+    await harness.execute("look around")
+    harness.assert_sound()
+    *looked, _, listed = harness.results()
     assert [result["stdout"] for result in looked] == [""] * 4
     assert listed["stdout"] == "x.txt\n"
-    calls = place.events("tool_call.started", "tool_call.completed")
+    calls = harness.events("tool_call.started", "tool_call.completed")
     begun = [event.kind for event in calls]
     assert begun[:4] == ["tool_call.started"] * 4
     assert begun[4:8] == ["tool_call.completed"] * 4
     assert [event.fields["tool_name"] for event in calls[8:]] == ["write_file"] * 2 + ["list_files"] * 2
 
 
-async def test_the_events_are_told_as_json_lines(place, server):
-    (place.root / "notes.txt").write_text("alpha\n")
+async def test_the_events_are_told_as_json_lines(harness, server):
+    (harness.root / "notes.txt").write_text("alpha\n")
     server.add(*answers(CALLS[:2]))
-    ran = await place.execute("look", "--json")
+    ran = await harness.execute("look", "--json")
     told = [json.loads(line) for line in ran.stdout.splitlines()]
     kinds = [each["type"] for each in told if each["type"] != "text_delta"]
     step = ["tool_call", "tool_result", "turn_completed"]

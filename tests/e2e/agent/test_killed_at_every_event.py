@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,12 +16,12 @@ import pytest
 
 from interlock.config.modes import ToolMode
 from interlock.store.database import StoreConfig
-from tests.conftest import _postgres_database, open_store
-from tests.doubles.openai_answers import called, said
-from tests.doubles.openai_server import OpenAIServer, by_turns
 from tests.e2e.agent.dying_worker import Round
-from tests.e2e.agent.place import PATIENCE_SECONDS, ROOT, Place, same_code
-from tests.integration.worker.shop import Shop
+from tests.harness.model_answers import called, said
+from tests.harness.model_server import ModelServer, by_turns
+from tests.harness.processes import PATIENCE_SECONDS, ROOT, ProcessHarness, same_code
+from tests.harness.store import open_store
+from tests.harness.tasks import TaskHarness
 
 SIDE_BY_SIDE = 8
 KILLED, WELL = -9, 0
@@ -49,13 +49,15 @@ WORKING = {
 class Begun:
     """A place with a task that nobody has taken up yet, to be copied for each round."""
 
-    place: Place
+    harness: ProcessHarness
     session: str
     task: str
 
     def copied(self, home: Path, **variables: str) -> "Begun":
         shutil.copytree(self.place.home, home)
-        copy = Place(home, self.place.variables | {"TOOL_ALLOWED_ROOTS": str(home / "project")} | variables)
+        copy = ProcessHarness(
+            home, self.place.variables | {"TOOL_ALLOWED_ROOTS": str(home / "project")} | variables
+        )
         return Begun(copy, self.session, self.task)
 
     def round(self, moment: str = "", at: int = 0, *, apart: bool = True) -> Round:
@@ -75,16 +77,16 @@ class Begun:
         return [(int(seq), digest) for seq, digest in (line.split() for line in lines)]
 
 
-async def begin(home: Path, new_state: Path, server: OpenAIServer, store) -> Begun:
-    place = Place(home, dict(WORKING))
-    place.asks(server)
-    place.root.mkdir(parents=True)
-    (place.root / "a.txt").write_text("old words\n")
-    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
-    shop = Shop(store)
-    session = await shop.session(ToolMode.coding)
-    task = await shop.put(session, "do all of it")
-    return Begun(place, session, task.id)
+async def begin(home: Path, new_state: Path, server: ModelServer, store) -> Begun:
+    harness = ProcessHarness(home, dict(WORKING))
+    harness.asks(server)
+    harness.root.mkdir(parents=True)
+    (harness.root / "a.txt").write_text("old words\n")
+    shutil.copytree(new_state, harness.state, dirs_exist_ok=True)
+    tasks = TaskHarness(store)
+    session = await tasks.session(ToolMode.coding)
+    task = await tasks.put(session, "do all of it")
+    return Begun(harness, session, task.id)
 
 
 @asynccontextmanager
@@ -128,16 +130,16 @@ async def play(rounds: Iterable[Round]) -> list[list[int]]:
 
 
 def assert_done_once(begun: Begun) -> None:
-    place = begun.place
-    ((status, reason),) = place.query("SELECT status, reason FROM tasks WHERE id = ?", begun.task)
+    harness = begun.place
+    ((status, reason),) = harness.query("SELECT status, reason FROM tasks WHERE id = ?", begun.task)
     assert (status, reason) == ("done", None)
-    place.assert_sound(begun.session)
-    rows = place.query("SELECT seq, hash FROM events WHERE stream = ?", begun.session)
+    harness.assert_sound(begun.session)
+    rows = harness.query("SELECT seq, hash FROM events WHERE stream = ?", begun.session)
     stored = {seq: bytes(digest).hex() for seq, digest in rows}
     for seq, digest in begun.acknowledged():
         assert stored[seq] == digest
-    assert place.messages(begun.session)[-1] == {"role": "assistant", "content": "All of it is done."}
-    finished = place.events("task.finished", session=begun.session)
+    assert harness.messages(begun.session)[-1] == {"role": "assistant", "content": "All of it is done."}
+    finished = harness.events("task.finished", session=begun.session)
     assert [event.fields["status"] for event in finished] == ["done"]
     assert_writes(begun)
     assert_question(begun)
@@ -156,16 +158,16 @@ def told_of(begun: Begun) -> dict[str, dict]:
 
 def assert_writes(begun: Begun) -> None:
     """Each happened exactly once; or it is told as unknown, in the transcript and in the log."""
-    place, told = begun.place, told_of(begun)
-    log = place.root / "log.txt"
+    harness, told = begun.place, told_of(begun)
+    log = harness.root / "log.txt"
     lines = log.read_text().splitlines() if log.exists() else []
     times = {
         "write_0": lines.count("written"),
         "run_0": lines.count("run"),
-        "edit_0": int((place.root / "a.txt").read_text() == "new words\n"),
+        "edit_0": int((harness.root / "a.txt").read_text() == "new words\n"),
     }
     interrupted = {
-        e.fields["call_id"] for e in place.events("tool_call.interrupted", session=begun.session)
+        e.fields["call_id"] for e in harness.events("tool_call.interrupted", session=begun.session)
     }
     for call, count in times.items():
         if told[call]["ok"]:
@@ -177,7 +179,7 @@ def assert_writes(begun: Begun) -> None:
             assert call in interrupted
     for call in ("look_0", "look_1"):
         assert told[call]["ok"], told[call]
-    begun_calls = [e.fields["call_id"] for e in place.events("tool_call.started", session=begun.session)]
+    begun_calls = [e.fields["call_id"] for e in harness.events("tool_call.started", session=begun.session)]
     assert all(begun_calls.count(call) == 1 for call in (*times, "ask_0"))
 
 
@@ -229,7 +231,7 @@ async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool 
 
 @pytest.fixture
 async def scripted():
-    async with OpenAIServer(TURNS) as opened:
+    async with ModelServer(TURNS) as opened:
         yield opened
     assert opened.faults == []
 
@@ -266,7 +268,7 @@ def store_of_its_own(postgres_server) -> Iterator[tuple[StoreConfig, Callable[[]
     with ExitStack() as dropping:
 
         def made(template: str) -> tuple[StoreConfig, str]:
-            config = dropping.enter_context(contextmanager(_postgres_database)(postgres_server, template))
+            config = dropping.enter_context(postgres_server.database(template=template))
             with psycopg.connect(config.url) as connection:
                 return config, connection.info.dbname
 

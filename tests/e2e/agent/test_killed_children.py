@@ -10,11 +10,11 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.events.verify import verify
 from interlock.store.database import open_database
-from tests.conftest import open_store
 from tests.e2e.agent.dying_worker import Round
-from tests.e2e.agent.place import Place
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
-from tests.integration.worker.shop import Shop
+from tests.harness.processes import ProcessHarness
+from tests.harness.store import open_store
+from tests.harness.tasks import TaskHarness
 
 SCRIPT = """\
 call:delegate {"agent": "helper", "task": "Add a line."}
@@ -27,14 +27,14 @@ msg:The line is there.
 
 @dataclass(frozen=True)
 class Begun:
-    place: Place
+    harness: ProcessHarness
     session: str
     task: str
 
     def copied(self, home: Path) -> "Begun":
         shutil.copytree(self.place.home, home)
         more = {"TOOL_ALLOWED_ROOTS": str(home / "project")}
-        return Begun(Place(home, self.place.variables | more), self.session, self.task)
+        return Begun(ProcessHarness(home, self.place.variables | more), self.session, self.task)
 
     def round(self, moment: str = "", at: int = 0) -> Round:
         return Round(
@@ -49,7 +49,7 @@ class Begun:
 
 @pytest.fixture
 async def begun(tmp_path, new_state, sqlite_config) -> Begun:
-    place = Place(
+    harness = ProcessHarness(
         tmp_path / "begun",
         {
             "SESSION_OPEN_MODES": "coding",
@@ -59,19 +59,19 @@ async def begun(tmp_path, new_state, sqlite_config) -> Begun:
         },
     )
     (tmp_path / "script.txt").write_text(SCRIPT)
-    place.root.mkdir(parents=True)
-    place.variables["TOOL_ALLOWED_ROOTS"] = str(place.root)
-    agents = place.home / "workspace" / "agents"
+    harness.root.mkdir(parents=True)
+    harness.variables["TOOL_ALLOWED_ROOTS"] = str(harness.root)
+    agents = harness.home / "workspace" / "agents"
     agents.mkdir(parents=True)
     (agents / "helper.md").write_text("---\ndescription: helps\n---\nYou help.\n")
-    shutil.copytree(new_state, place.state, dirs_exist_ok=True)
+    shutil.copytree(new_state, harness.state, dirs_exist_ok=True)
     store = open_store(sqlite_config)
-    shop = Shop(store)
-    session = await shop.session(ToolMode.coding)
-    task = await shop.put(session, "hand it over")
+    tasks = TaskHarness(store)
+    session = await tasks.session(ToolMode.coding)
+    task = await tasks.put(session, "hand it over")
     store.close()
-    shutil.copy(tmp_path / "state" / "interlock.db", place.state / "interlock.db")
-    return Begun(place, session, task.id)
+    shutil.copy(tmp_path / "state" / "interlock.db", harness.state / "interlock.db")
+    return Begun(harness, session, task.id)
 
 
 async def test_killed_within_a_child_its_parent_knows_and_nothing_is_repeated(begun, tmp_path):
@@ -108,25 +108,25 @@ def told_of(begun: Begun) -> dict:
 
 
 def assert_honest(begun: Begun, at: int) -> None:
-    place = begun.place
-    ((status,),) = place.query("SELECT status FROM tasks WHERE id = ?", begun.task)
+    harness = begun.place
+    ((status,),) = harness.query("SELECT status FROM tasks WHERE id = ?", begun.task)
     assert status == "done", at
     told = told_of(begun)
     # A worker that the store did not answer in time cancels what it does: that is known, too.
     assert told["ok"] or told["error_code"] in {"INTERRUPTED", "CANCELLED"}, (at, told)
-    written = place.root / "log.txt"
+    written = harness.root / "log.txt"
     lines = written.read_text().splitlines() if written.exists() else []
     assert len(lines) <= 1, at
-    started = [e.fields["tool_name"] for e in place.events("tool_call.started", session=begun.session)]
+    started = [e.fields["tool_name"] for e in harness.events("tool_call.started", session=begun.session)]
     assert sorted(started) in (["delegate"], ["delegate", "write_file"]), at
-    open_intents = {e.id for e in place.events("tool_call.started", session=begun.session)} - {
+    open_intents = {e.id for e in harness.events("tool_call.started", session=begun.session)} - {
         e.parent
-        for e in place.events(
+        for e in harness.events(
             *("tool_call.completed", "tool_call.failed", "tool_call.interrupted"), session=begun.session
         )
     }
     assert open_intents == set(), at
-    database = open_database(place.config)
+    database = open_database(harness.config)
     with database.reading() as connection:
         assert verify(connection, only=begun.session).ok
     database.close()

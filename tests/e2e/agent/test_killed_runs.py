@@ -16,9 +16,9 @@ from interlock.store.database import open_database
 from interlock.wiring import open_runtime
 from interlock.wiring.office import open_office
 from tests.e2e.agent.dying_worker import Round
-from tests.e2e.agent.place import PATIENCE_SECONDS, Place
 from tests.e2e.agent.test_killed_at_every_event import KILLED, WELL, play
-from tests.integration.workflow.place import EXAMPLE
+from tests.harness.processes import PATIENCE_SECONDS, ProcessHarness
+from tests.harness.workflows import EXAMPLE
 
 SLOWLY = '{"msg": "It is built.", "sleep_ms": 1500}'
 WAY = ["plan", "build", "review", "verdict", "build", "review", "verdict", "done"]
@@ -32,13 +32,13 @@ WORKING = {
 
 @dataclass(frozen=True)
 class Begun:
-    place: Place
+    harness: ProcessHarness
     run: str
 
     def copied(self, home: Path) -> "Begun":
         shutil.copytree(self.place.home, home)
         more = {"TOOL_ALLOWED_ROOTS": str(home / "project")}
-        return Begun(Place(home, self.place.variables | more), self.run)
+        return Begun(ProcessHarness(home, self.place.variables | more), self.run)
 
     def round(self, moment: str = "", at: int = 0) -> Round:
         return Round(
@@ -55,13 +55,13 @@ class Begun:
 @pytest.fixture
 def begin(tmp_path, new_state, sqlite_template, monkeypatch):
     async def beginning(count: int = 1) -> list[Begun]:
-        place = Place(tmp_path / "begun", dict(WORKING))
-        place.root.mkdir(parents=True)
-        place.variables["TOOL_ALLOWED_ROOTS"] = str(place.root)
-        shutil.copytree(new_state, place.state, dirs_exist_ok=True)
-        shutil.copy(sqlite_template, place.state / "interlock.db")
-        shutil.copytree(EXAMPLE, place.home / "workspace" / "workflows" / EXAMPLE.name)
-        for name, value in place.environment.items():
+        harness = ProcessHarness(tmp_path / "begun", dict(WORKING))
+        harness.root.mkdir(parents=True)
+        harness.variables["TOOL_ALLOWED_ROOTS"] = str(harness.root)
+        shutil.copytree(new_state, harness.state, dirs_exist_ok=True)
+        shutil.copy(sqlite_template, harness.state / "interlock.db")
+        shutil.copytree(EXAMPLE, harness.home / "workspace" / "workflows" / EXAMPLE.name)
+        for name, value in harness.environment.items():
             monkeypatch.setenv(name, value)
         runtime = open_runtime(Settings())
         office = open_office(runtime)
@@ -69,7 +69,7 @@ def begin(tmp_path, new_state, sqlite_template, monkeypatch):
         for number in range(count):
             session = await office.runs.create(EXAMPLE.name, opened_by="test", mode=ToolMode.coding)
             await office.runs.start(session.id, EXAMPLE.name, f"greet {number}", who="ada")
-            begun.append(Begun(place, session.id))
+            begun.append(Begun(harness, session.id))
         await office.close()
         await runtime.close()
         return begun
@@ -79,23 +79,25 @@ def begin(tmp_path, new_state, sqlite_template, monkeypatch):
 
 def assert_done_once(begun: Begun) -> None:
     """Every node once and in order; every call answered once; what was written was written once."""
-    place = begun.place
-    assert place.query("SELECT status, outcome FROM runs WHERE session_id = ?", begun.run) == [
+    harness = begun.place
+    assert harness.query("SELECT status, outcome FROM runs WHERE session_id = ?", begun.run) == [
         ("done", "done")
     ]
-    rows = place.query("SELECT node, status FROM run_nodes WHERE session_id = ? ORDER BY number", begun.run)
+    rows = harness.query(
+        "SELECT node, status FROM run_nodes WHERE session_id = ? ORDER BY number", begun.run
+    )
     assert rows == [(node, "completed") for node in WAY]
-    kinds = [event.kind for event in place.events(session=begun.run)]
+    kinds = [event.kind for event in harness.events(session=begun.run)]
     assert kinds.count("node.completed") == kinds.count("node.entered") == len(WAY)
     assert kinds.count("task.queued") == kinds.count("task.finished") == kinds.count("node.begun") == 5
     assert kinds.count("run.finished") == 1
-    database = open_database(place.config)
+    database = open_database(harness.config)
     with database.reading() as connection:
         assert verify(connection, only=begun.run).ok
     database.close()
     started = [
         event.fields["arguments"].get("content")
-        for event in place.events("tool_call.started", session=begun.run)
+        for event in harness.events("tool_call.started", session=begun.run)
         if event.fields["tool_name"] == "write_file"
     ]
     assert sorted(started) == ["Goodbye, Ada.\n", "Hello, Ada.\n"]
@@ -152,48 +154,48 @@ def moments_of(begun: Begun) -> list[int]:
 
 async def test_two_worker_processes_share_the_runs_and_one_of_them_is_killed(begin):
     begun = await begin(4)
-    place = begun[0].place
+    harness = begun[0].place
     slow = (EXAMPLE / "script.txt").read_text().replace("msg:It is built.", SLOWLY)
-    (place.home / "slow.txt").write_text(slow)
-    place.variables |= {"MODEL": f"scripted:{place.home}/slow.txt", "WORKER_SESSIONS": "2"}
-    workers = [await place.start("worker") for _ in range(2)]
+    (harness.home / "slow.txt").write_text(slow)
+    harness.variables |= {"MODEL": f"scripted:{harness.home}/slow.txt", "WORKER_SESSIONS": "2"}
+    workers = [await harness.start("worker") for _ in range(2)]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not {worker.pid for worker in workers} <= _at_work(place, begun, "build"):
+            while not {worker.pid for worker in workers} <= _at_work(harness, begun, "build"):
                 await asyncio.sleep(0.02)
-            assert not _ended(place, at_least=1)
+            assert not _ended(harness, at_least=1)
             os.kill(workers[0].pid, signal.SIGKILL)
-            while not _ended(place, at_least=4):
+            while not _ended(harness, at_least=4):
                 await asyncio.sleep(0.1)
     finally:
         for worker in workers:
             if worker.returncode is None:
                 worker.send_signal(signal.SIGTERM)
             await asyncio.wait_for(worker.communicate(), PATIENCE_SECONDS)
-    assert any(len(pids) == 2 for pids in (_workers_of(place, each) for each in begun))
+    assert any(len(pids) == 2 for pids in (_workers_of(harness, each) for each in begun))
     for each in begun:
         # They write the same file: a later run finds it there, and may be refused to create it.
-        rows = place.query(
+        rows = harness.query(
             "SELECT node, status FROM run_nodes WHERE session_id = ? ORDER BY number", each.run
         )
         assert rows == [(node, "completed") for node in WAY]
 
 
-def _workers_of(place: Place, begun: Begun) -> set[int]:
+def _workers_of(harness: ProcessHarness, begun: Begun) -> set[int]:
     """The processes that worked on a run."""
-    started = place.events("task.started", session=begun.run)
+    started = harness.events("task.started", session=begun.run)
     return {int(event.fields["worker"].split(":")[1]) for event in started}
 
 
-def _at_work(place: Place, begun: list[Begun], node: str) -> set[int]:
+def _at_work(harness: ProcessHarness, begun: list[Begun], node: str) -> set[int]:
     """The processes that work on that node of some run."""
     found: set[int] = set()
     for each in begun:
         statement = "SELECT 1 FROM run_nodes WHERE session_id = ? AND node = ? AND status = 'active'"
-        if place.query(statement, each.run, node):
-            found |= _workers_of(place, each)
+        if harness.query(statement, each.run, node):
+            found |= _workers_of(harness, each)
     return found
 
 
-def _ended(place: Place, *, at_least: int) -> bool:
-    return place.query("SELECT count(*) FROM runs WHERE ended_us IS NOT NULL")[0][0] >= at_least
+def _ended(harness: ProcessHarness, *, at_least: int) -> bool:
+    return harness.query("SELECT count(*) FROM runs WHERE ended_us IS NOT NULL")[0][0] >= at_least

@@ -10,10 +10,10 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.store.upgrade import upgrade
 from interlock.worker.rows import TaskStatus
-from tests.conftest import open_store
-from tests.doubles.openai_answers import called, said
-from tests.e2e.agent.place import ended, walk
-from tests.integration.worker.shop import Shop, until
+from tests.harness.model_answers import called, said
+from tests.harness.processes import ended, walk
+from tests.harness.store import open_store
+from tests.harness.tasks import TaskHarness, until
 
 CHAIN = ["process.started", "worker.spawned", "worker.started", "task.started", "agent.started"]
 
@@ -23,25 +23,25 @@ def time_in(zone):
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def shop(request, place):
-    place.variables |= {
+async def tasks(request, harness):
+    harness.variables |= {
         "SESSION_OPEN_MODES": "coding",
-        "TOOL_ALLOWED_ROOTS": str(place.root),
+        "TOOL_ALLOWED_ROOTS": str(harness.root),
         "SESSION_LEASE_SECONDS": "2",
         "WORKER_POLL_SECONDS": "0.1",
     }
     if request.param == "postgresql":
         config = request.getfixturevalue("empty_postgres")
         upgrade(config)
-        place.variables["DATABASE_URL"] = config.url
-    store = open_store(place.config)
-    yield Shop(store)
+        harness.variables["DATABASE_URL"] = config.url
+    store = open_store(harness.config)
+    yield TaskHarness(store)
     store.close()
 
 
 @asynccontextmanager
-async def supervised(place, workers=2):
-    process = await place.start("supervisor", "--workers", str(workers))
+async def supervised(harness, workers=2):
+    process = await harness.start("supervisor", "--workers", str(workers))
     try:
         yield process
         process.send_signal(signal.SIGTERM)
@@ -52,8 +52,8 @@ async def supervised(place, workers=2):
             await process.wait()
 
 
-async def tree(place, session, *options):
-    return json.loads((await place.run("events", "tree", session, *options, "--json")).stdout)
+async def tree(harness, session, *options):
+    return json.loads((await harness.run("events", "tree", session, *options, "--json")).stdout)
 
 
 def kinds(node):
@@ -66,7 +66,7 @@ def the(node, kind):
 
 
 async def test_a_task_of_three_turns_hangs_under_its_worker_and_every_call_under_its_turn(
-    place, server, shop
+    harness, server, tasks
 ):
     server.add(
         called(time_in("UTC"), ids="one"),
@@ -74,12 +74,12 @@ async def test_a_task_of_three_turns_hangs_under_its_worker_and_every_call_under
         called(time_in("America/Lima"), ids="three"),
         said("It is late."),
     )
-    session = await shop.session()
-    task = await shop.put(session, "what time is it?")
-    async with supervised(place):
-        await shop.ended(task.id)
-        await until(lambda: len(place.events("worker.started", session="system")) == 2)
-    *outside, supervisor = await tree(place, session, "--processes")
+    session = await tasks.session()
+    task = await tasks.put(session, "what time is it?")
+    async with supervised(harness):
+        await tasks.ended(task.id)
+        await until(lambda: len(harness.events("worker.started", session="system")) == 2)
+    *outside, supervisor = await tree(harness, session, "--processes")
     assert {node["kind"] for node in outside} == {"session.created", "message.appended", "task.queued"}
     assert supervisor["payload"]["role"] == "supervisor"
     # Only the worker that had a part in it, and how it ended.
@@ -92,8 +92,8 @@ async def test_a_task_of_three_turns_hangs_under_its_worker_and_every_call_under
     agent = the(attempt, "agent.started")
     turns = [child for child in agent["children"] if child["kind"] == "turn.started"]
     assert [kinds(turn).count("tool_call.started") for turn in turns] == [1, 2, 1, 0]
-    assert_every_call_has_its_turn(place.events(session=session), calls=4)
-    plain = await place.run("events", "tree", session, "--processes", "--task", task.id)
+    assert_every_call_has_its_turn(harness.events(session=session), calls=4)
+    plain = await harness.run("events", "tree", session, "--processes", "--task", task.id)
     lines = [line for line in plain.stdout.splitlines() if any(f"  {kind}  " in line for kind in CHAIN)]
     assert [line.split("  ")[-2] for line in lines] == CHAIN
     indented = [len(line[8:]) - len(line[8:].lstrip()) for line in lines]
@@ -116,7 +116,7 @@ def assert_every_call_has_its_turn(events, calls):
     assert seen == calls
 
 
-async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, shop):
+async def test_a_task_whose_worker_was_killed_stands_under_both(harness, server, tasks):
     slow = ("bash", {"cmd": "touch begun; sleep 300.0125", "timeout_seconds": 600})
     server.add(
         called(time_in("UTC"), ids="one"),
@@ -124,16 +124,16 @@ async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, s
         called(time_in("Asia/Tokyo"), ids="three"),
         said("So be it."),
     )
-    session = await shop.session(ToolMode.coding)
-    task = await shop.put(session, "take your time")
-    async with supervised(place):
-        await until((place.root / "begun").exists)
-        [first] = place.events("task.started", session=session)
+    session = await tasks.session(ToolMode.coding)
+    task = await tasks.put(session, "take your time")
+    async with supervised(harness):
+        await until((harness.root / "begun").exists)
+        [first] = harness.events("task.started", session=session)
         _, pid, _ = first.fields["worker"].rsplit(":", 2)
         os.kill(int(pid), signal.SIGKILL)
-        [ended_task] = await shop.ended(task.id)
+        [ended_task] = await tasks.ended(task.id)
         assert ended_task.status is TaskStatus.done
-    *_, supervisor = await tree(place, session, "--processes")
+    *_, supervisor = await tree(harness, session, "--processes")
     # In the order in which they were spawned; either may have been the first to take it up.
     killed, other = sorted(
         supervisor["children"], key=lambda spawned: spawned["payload"]["pid"] != int(pid)
@@ -148,36 +148,36 @@ async def test_a_task_whose_worker_was_killed_stands_under_both(place, server, s
     assert of_first[-1] == "tool_call.interrupted"
     assert of_second[-1] == "task.finished"
     # Nothing is lost on the way: both trees hold the same events of the session.
-    whole = {node["id"] for node in walk(await tree(place, session))}
-    hung = {node["id"] for node in walk(await tree(place, session, "--processes")) if "id" in node}
+    whole = {node["id"] for node in walk(await tree(harness, session))}
+    hung = {node["id"] for node in walk(await tree(harness, session, "--processes")) if "id" in node}
     assert whole <= hung
 
 
 @pytest.mark.parametrize("way", [("worker",), ("serve", "--port", "0")], ids=lambda way: way[0])
-async def test_a_worker_that_nobody_looks_after_is_a_root(place, server, shop, way):
-    if "DATABASE_URL" in place.variables:
+async def test_a_worker_that_nobody_looks_after_is_a_root(harness, server, tasks, way):
+    if "DATABASE_URL" in harness.variables:
         pytest.skip("the same on either database")
     server.add(said("Hello."))
-    session = await shop.session()
-    task = await shop.put(session, "hello")
-    process = await place.start(*way)
-    await shop.ended(task.id)
-    await until(lambda: place.events("worker.started", session="system"))
+    session = await tasks.session()
+    task = await tasks.put(session, "hello")
+    process = await harness.start(*way)
+    await tasks.ended(task.id)
+    await until(lambda: harness.events("worker.started", session="system"))
     process.send_signal(signal.SIGTERM)
     await ended(process)
-    *_, worker = await tree(place, session, "--processes")
+    *_, worker = await tree(harness, session, "--processes")
     assert (worker["kind"], worker["parent"]) == ("worker.started", None)
     assert worker["payload"]["pid"] == process.pid
     assert kinds(worker) == ["task.started"]
 
 
-async def test_a_terminal_is_named_though_no_worker(place, server, shop):
+async def test_a_terminal_is_named_though_no_worker(harness, server, tasks):
     server.add(said("Hello."))
-    if "DATABASE_URL" in place.variables:
+    if "DATABASE_URL" in harness.variables:
         pytest.skip("the same on either database")
-    await place.execute("hello", mode="chat_safe")
-    *_, process = await tree(place, place.session, "--processes")
+    await harness.execute("hello", mode="chat_safe")
+    *_, process = await tree(harness, harness.session, "--processes")
     assert kinds(process) == ["task.started"]
     assert process["worker"] == process["children"][0]["payload"]["worker"]
-    plain = (await place.run("events", "tree", place.session, "--processes")).stdout
+    plain = (await harness.run("events", "tree", harness.session, "--processes")).stdout
     assert f"{process['worker']}  (a terminal" in plain

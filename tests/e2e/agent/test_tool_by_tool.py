@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.e2e.agent.conftest import furnish
-from tests.e2e.agent.place import Place
+from tests.harness.processes import ProcessHarness
 
 MANY = 5
 LINES = 3000
@@ -51,7 +51,7 @@ LATER = {
 class Matrix:
     """What was told of each call, and what of the next page of some."""
 
-    place: Place
+    harness: ProcessHarness
     told: dict[str, dict]
     later: dict[str, dict]
 
@@ -63,8 +63,8 @@ def asking(calls) -> str:
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory, new_state, sqlite_template) -> Matrix:
-    place = furnish(tmp_path_factory.mktemp("tools"), new_state, sqlite_template)
-    place.variables["AUTONOUS_TOOL_BASH_DENYLIST"] = "git push,curl"
+    harness = furnish(tmp_path_factory.mktemp("tools"), new_state, sqlite_template)
+    harness.variables["AUTONOUS_TOOL_BASH_DENYLIST"] = "git push,curl"
     for path, content in {
         **{f"many/{number}": "" for number in range(MANY)},
         "top.py": "",
@@ -75,17 +75,17 @@ def matrix(tmp_path_factory, new_state, sqlite_template) -> Matrix:
         "words.txt": "a b a b a c\n",
         "../outside.txt": "not for you",
     }.items():
-        (place.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (place.root / path).write_text(content)
+        (harness.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (harness.root / path).write_text(content)
 
     async def work() -> Matrix:
         first = [asking(CALLS.values()), "msg:looked"]
-        place.follows(*first)
-        await place.execute("try them all")
-        told = dict(zip(CALLS, place.results(), strict=True))
-        place.follows(*first, asking(page(told) for page in LATER.values()), "msg:done")
-        await place.execute("and the next pages", "--session", place.session)
-        return Matrix(place, told, dict(zip(LATER, place.results()[len(CALLS) :], strict=True)))
+        harness.follows(*first)
+        await harness.execute("try them all")
+        told = dict(zip(CALLS, harness.results(), strict=True))
+        harness.follows(*first, asking(page(told) for page in LATER.values()), "msg:done")
+        await harness.execute("and the next pages", "--session", harness.session)
+        return Matrix(harness, told, dict(zip(LATER, harness.results()[len(CALLS) :], strict=True)))
 
     return asyncio.run(work())
 

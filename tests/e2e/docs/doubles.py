@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.doubles.openai_answers import Answer, called, said
-from tests.doubles.openai_server import Asked, OpenAIServer
-from tests.doubles.telegram_server import TOKEN, TelegramServer
+from tests.harness.model_answers import Answer, called, said
+from tests.harness.model_server import ModelRequest, ModelServer
+from tests.harness.telegram_server import TOKEN, TelegramServer
 
 Result = TypeVar("Result")
 
@@ -20,13 +20,13 @@ FAREWELL = 'def farewell(name: str) -> str:\n    return f"Goodbye, {name}"\n'
 
 @dataclass
 class Doubles:
-    model: OpenAIServer
+    model: ModelServer
     telegram: TelegramServer
     variables: dict[str, str]
     stand_ins: dict[str, str]
 
 
-def work(asked: Asked) -> Answer:
+def work(asked: ModelRequest) -> Answer:
     """What the model of the pages does: by what it was asked first, and how often it has spoken since."""
     words = " ".join(str(each["content"]) for each in asked.messages if each["role"] == "user")
     turn = sum(each["role"] == "assistant" for each in asked.messages)
@@ -64,7 +64,7 @@ class _Beside:
 @contextmanager
 def doubles() -> Iterator[Doubles]:
     beside = _Beside()
-    model = beside.do(_made(lambda: OpenAIServer(work, key=None)))
+    model = beside.do(_made(lambda: ModelServer(work, key=None)))
     beside.do(model.start())
     telegram = beside.do(_made(TelegramServer))
     beside.do(telegram.start())

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from interlock.store.database import StoreConfig
-from tests.e2e.agent.place import same_code
+from tests.harness.processes import same_code
 
 
 @dataclass

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.e2e.fleet.fleet import Fleet, Member
-from tests.nats_server import NatsServer
-from tests.postgres_server import PostgresServer
+from tests.harness.services import NatsServer, PostgresServer
 
 
 @dataclass

@@ -2,15 +2,15 @@
 
 import re
 
-from tests.doubles.openai_answers import Answer, called, said
-from tests.doubles.openai_server import Asked
+from tests.harness.model_answers import Answer, called, said
+from tests.harness.model_server import ModelRequest
 
 
 def order(line: str, file: str) -> str:
     return f"append {line} to {file}"
 
 
-def decide(asked: Asked) -> Answer:
+def decide(asked: ModelRequest) -> Answer:
     """By what came after the last order: the same request always gets the same answer."""
     messages = asked.messages
     last = max(place for place, message in enumerate(messages) if message["role"] == "user")

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.openai_server import KEY, OpenAIServer
 from tests.e2e.fleet import model
 from tests.e2e.fleet.crowd import Conversation, Person, begin
 from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.judging import judge
 from tests.e2e.fleet.mischief import Mischief
-from tests.nats_server import NatsServer
-from tests.postgres_server import PostgresServer
+from tests.harness.model_server import KEY, ModelServer
+from tests.harness.services import NatsServer, PostgresServer
 
 # Under a load of many processes on two cores, a heartbeat may come late.
 LEASE_SECONDS = 6.0
@@ -43,7 +42,7 @@ def tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def settings(root: Path, server: OpenAIServer, **more: str) -> dict[str, str]:
+def settings(root: Path, server: ModelServer, **more: str) -> dict[str, str]:
     return {
         "MODEL": "openai:double-1",
         "OPENAI_BASE_URL": server.base_url,
@@ -92,7 +91,7 @@ async def at_work(folder: Path, shared: Mapping[str, str]) -> AsyncIterator[tupl
     """A fleet without processes yet, whose model does as it is told, and the folder they all work in."""
     root = folder / "root"
     root.mkdir()
-    async with OpenAIServer(model.decide) as server:
+    async with ModelServer(model.decide) as server:
         server.keeps_requests = False
         fleet = Fleet(folder, settings(root, server, **shared), shares_state="DATABASE_URL" not in shared)
         try:

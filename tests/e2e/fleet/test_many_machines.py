@@ -14,9 +14,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.e2e.fleet.fleet import Fleet
-from tests.integration.gateway.house import Client
-from tests.nats_server import NatsServer
-from tests.postgres_server import PostgresServer
+from tests.harness.gateway import GatewayClient
+from tests.harness.services import NatsServer, PostgresServer
 
 SECONDS = 5.0
 SLOW = ["call:current_time {}", {"msg": "Here you are.", "sleep_ms": 200}] * 5
@@ -62,7 +61,7 @@ async def fleet_of(folder, postgres, nats, *, workers=2, script=SLOW, poll="30")
 async def page(fleet, place=0):
     address = f"ws://127.0.0.1:{fleet.gateways[place].port}/ws"
     socket = await connect(address, additional_headers={"Authorization": f"Bearer {fleet.token}"})
-    client = Client(socket)
+    client = GatewayClient(socket)
     try:
         yield client
     finally:

@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.e2e.page.furniture import furnish
-from tests.e2e.page.model import Model
-from tests.e2e.page.server import Server
-from tests.e2e.page.window import Watch, chromium, flags
+from tests.harness.browser import PageMonitor
+from tests.harness.model_thread import ScriptedModel
+from tests.harness.server_process import ServerProcess
+from tests.harness.services import chromium, chromium_flags
 
 PATIENCE_MS = 20_000
 EVERY_MODE = "chat,plan,coding"
@@ -22,25 +23,25 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.skip("no chromium on PATH: the page is tested in a real browser")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=flags())
+        launched = playwright.chromium.launch(executable_path=path, args=chromium_flags())
         yield launched
         launched.close()
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    with Model() as playing:
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel() as playing:
         yield playing
         assert playing.server.faults == []
 
 
 @pytest.fixture(scope="module")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
     """Starts servers; they end with the file."""
-    started: list[Server] = []
+    started: list[ServerProcess] = []
 
-    def start(open_modes: str = EVERY_MODE, home: Path | None = None, **variables: str) -> Server:
-        server = Server(home or tmp_path_factory.mktemp("home"), open_modes, **variables)
+    def start(open_modes: str = EVERY_MODE, home: Path | None = None, **variables: str) -> ServerProcess:
+        server = ServerProcess(home or tmp_path_factory.mktemp("home"), open_modes, **variables)
         started.append(server)
         return server.start()
 
@@ -50,25 +51,25 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
 
 @pytest.fixture(scope="module")
-def server(serve: Callable[..., Server], model: Model) -> Server:
+def server(serve: Callable[..., ServerProcess], model: ScriptedModel) -> ServerProcess:
     """With every mode open, and a model that says what a test wrote down."""
     return serve(**model.variables)
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
-    watching = Watch()
+def watch() -> Iterator[PageMonitor]:
+    watching = PageMonitor()
     yield watching
     assert watching.faults == []
 
 
 @pytest.fixture
-def new_context(browser: Browser, watch: Watch) -> Iterator[Callable[..., BrowserContext]]:
+def new_context(browser: Browser, watch: PageMonitor) -> Iterator[Callable[..., BrowserContext]]:
     """A browser of somebody who was never here: no cookie, no draft, nothing kept."""
     expect.set_options(timeout=PATIENCE_MS)
     opened: list[BrowserContext] = []
 
-    def open_context(server: Server, **options: object) -> BrowserContext:
+    def open_context(server: ServerProcess, **options: object) -> BrowserContext:
         context = browser.new_context(**{"locale": "en-GB", **options})
         context.set_default_timeout(PATIENCE_MS)
         watch.look_at(context, server.origin)
@@ -84,7 +85,7 @@ def new_context(browser: Browser, watch: Watch) -> Iterator[Callable[..., Browse
 def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
     """A window in which somebody is logged in: the first by the printed link, others by its cookie."""
 
-    def open_window(server: Server, address: str = "", **options: object) -> Page:
+    def open_window(server: ServerProcess, address: str = "", **options: object) -> Page:
         context = new_context(server, **options)
         context.add_cookies(server.cookies)
         page = context.new_page()
@@ -98,12 +99,12 @@ def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
 
 
 @pytest.fixture
-def page(server: Server, enter: Callable[..., Page]) -> Page:
+def page(server: ServerProcess, enter: Callable[..., Page]) -> Page:
     return enter(server)
 
 
 @pytest.fixture(scope="module")
-def lived_in(server: Server, model: Model, browser: Browser) -> str:
+def lived_in(server: ServerProcess, model: ScriptedModel, browser: Browser) -> str:
     """A session of a furnished house, once for all tests of a file."""
     context = browser.new_context(locale="en-GB")
     page = context.new_page()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.page.model import Model, called, said
-from tests.e2e.page.server import Server
-from tests.e2e.page.window import begin, composer, is_done, say, session_id, switch_mode, task
+from tests.harness.browser import begin, composer, is_done, say, session_id, switch_mode, task
+from tests.harness.model_thread import ScriptedModel, called, said
+from tests.harness.server_process import ServerProcess
 from tests.unit.questions.widget_cases import CASES
 
 TEXT = """## What I found
@@ -32,7 +32,7 @@ LAST = "Ask me at last"
 EXAMPLE = Path(__file__).parents[3] / "examples" / "workflows" / "plan_build_review"
 
 
-def furnish(page: Page, server: Server, model: Model) -> str:
+def furnish(page: Page, server: ServerProcess, model: ScriptedModel) -> str:
     """Calls that worked, failed and were refused, markdown, answered questions and one that waits."""
     (server.root / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, 40)))
     refused = called(("read_file", {"path": "notes.txt"}))
@@ -53,7 +53,7 @@ def furnish(page: Page, server: Server, model: Model) -> str:
     return session_id(page)
 
 
-def _put_workflows(server: Server) -> None:
+def _put_workflows(server: ServerProcess) -> None:
     """One that can be run, and one that cannot."""
     put_workflow(server, "tidy")
     # Its end is a name like one of the page's own words, which a test looks for in Chinese.
@@ -65,7 +65,7 @@ def _put_workflows(server: Server) -> None:
     (broken / "workflow.toml").write_text('start = "first"\n\n[nodes.first]\nkind = "step"\n')
 
 
-def put_workflow(server: Server, name: str) -> None:
+def put_workflow(server: ServerProcess, name: str) -> None:
     """The example, under a name of its own."""
     shutil.copytree(EXAMPLE, server.home / "workspace" / "workflows" / name)
 
@@ -85,7 +85,7 @@ def addresses(session: str) -> dict[str, str]:
     }
 
 
-def visit(page: Page, server: Server, address: str) -> None:
+def visit(page: Page, server: ServerProcess, address: str) -> None:
     """Until the view has come to rest, in whatever language."""
     page.goto(f"{server.origin}/{address}")
     expect(page.get_by_role("heading", level=1).first).to_be_visible()

@@ -14,8 +14,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.e2e.page.server import Server
-from tests.e2e.page.window import begin, chip, chromium, composer, flags, is_done, say, switch_mode
+from tests.harness.browser import begin, chip, composer, is_done, say, switch_mode
+from tests.harness.server_process import ServerProcess
+from tests.harness.services import chromium, chromium_flags
 
 ROOT = Path(__file__).parents[3]
 MOST_BYTES = 250 * 1024
@@ -38,7 +39,7 @@ def has_chinese_letters() -> bool:
 
 
 class Camera:
-    def __init__(self, browser: Browser, server: Server, folder: Path) -> None:
+    def __init__(self, browser: Browser, server: ServerProcess, folder: Path) -> None:
         self._browser = browser
         self._server = server
         self._folder = folder
@@ -137,13 +138,13 @@ def main() -> int:
         return "there is no chromium on PATH"  # type: ignore[return-value]
     home = Path(tempfile.mkdtemp(prefix="interlock-pictures-"))
     try:
-        server = Server(home, "chat,plan,coding")
+        server = ServerProcess(home, "chat,plan,coding")
         shutil.copytree(ROOT / "examples" / "playground", server.root, dirs_exist_ok=True)
         server.program = [sys.executable, "-c", AS_ANN]
         server.start()
         try:
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=path, args=flags())
+                browser = playwright.chromium.launch(executable_path=path, args=chromium_flags())
                 expect.set_options(timeout=20_000)
                 take_all(Camera(browser, server, folder))
                 browser.close()

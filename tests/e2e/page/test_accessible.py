@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.furniture import addresses, visit
 from tests.e2e.page.judges import serious
-from tests.e2e.page.window import NOT_LET_IN, chip, go
+from tests.harness.browser import NOT_LET_IN, chip, go
 
 COLOURS = ["light", "dark"]
 

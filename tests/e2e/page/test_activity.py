@@ -7,8 +7,8 @@ import sqlite3
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, go, in_browser, is_done, session_id, switch_mode
+from tests.harness.browser import begin, go, in_browser, is_done, session_id, switch_mode
+from tests.harness.model_thread import called, said
 
 WHOLE = "Look around and tell me"
 

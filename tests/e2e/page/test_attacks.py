@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import Watch, begin, go, is_done, session_id, switch_mode, task
+from tests.harness.browser import PageMonitor, begin, go, is_done, session_id, switch_mode, task
+from tests.harness.model_thread import called, said
 
 # Each of them would open a dialog, ask another server, or leave an element behind, were it taken for HTML.
 ATTACKS = [
@@ -228,7 +228,7 @@ def test_the_watch_sees_what_it_is_there_for(server, browser):
         "dialog: hello": "setTimeout(() => alert('hello'))",
         "a request that leaves": "new Image().src = 'https://attacker.example/pixel.png'",
     }
-    watch, context = Watch(), browser.new_context()
+    watch, context = PageMonitor(), browser.new_context()
     watch.look_at(context, server.origin)
     page = context.new_page()
     page.goto(server.origin)

@@ -4,9 +4,9 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import Gate, held, said
 from tests.e2e.page.test_modes import _holding_back
-from tests.e2e.page.window import begin, chip, composer, is_done, new_chat, say, session_id, task
+from tests.harness.browser import begin, chip, composer, is_done, new_chat, say, session_id, task
+from tests.harness.model_thread import Gate, held, said
 
 
 def test_a_search_opens_the_session_at_the_message(server, page, model):

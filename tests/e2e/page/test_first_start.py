@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.window import NOT_LET_IN, composer, is_done, say
+from tests.harness.browser import NOT_LET_IN, composer, is_done, say
 
 CONNECTED = re.compile("^Connected")
 TOUR = [

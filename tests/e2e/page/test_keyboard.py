@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import chip, composer, in_browser, is_done, task
+from tests.harness.browser import chip, composer, in_browser, is_done, task
+from tests.harness.model_thread import called, said
 from tests.unit.questions.widget_cases import CASES
 
 MOST_STEPS = 60

@@ -7,8 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.judges import serious
-from tests.e2e.page.model import Gate, called, held, said
-from tests.e2e.page.window import (
+from tests.harness.browser import (
     begin,
     chip,
     composer,
@@ -20,6 +19,7 @@ from tests.e2e.page.window import (
     task,
     texts,
 )
+from tests.harness.model_thread import Gate, called, held, said
 
 READ = ("read_file", {"path": "notes.txt"})
 

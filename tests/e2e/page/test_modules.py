@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import interlock.gateway
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, in_browser, is_done, session_id
+from tests.harness.browser import begin, in_browser, is_done, session_id
+from tests.harness.model_thread import called, said
 
 STATIC = Path(interlock.gateway.__file__).parent / "static"
 SOURCES = [path for path in sorted(STATIC.rglob("*.js")) if "vendor" not in path.parts]

@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, chip, is_done, new_chat, say, switch_mode, task
+from tests.harness.browser import begin, chip, is_done, new_chat, say, switch_mode, task
+from tests.harness.model_thread import called, said
 
 MESSAGE = "Build what was planned here; the plan was approved.\n\nWrite {name}."
 TITLE = "Please review the plan"

@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, composer, go, is_done, new_chat, say, session_id, task
+from tests.harness.browser import begin, composer, go, is_done, new_chat, say, session_id, task
+from tests.harness.model_thread import called, said
 from tests.unit.questions.widget_cases import CASES
 
 TITLES = {

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.judges import PHONE
-from tests.e2e.page.model import called, refused, said
-from tests.e2e.page.window import begin, composer, is_done, say, session_id, switch_mode, task
+from tests.harness.browser import begin, composer, is_done, say, session_id, switch_mode, task
+from tests.harness.model_thread import called, refused, said
 from tests.unit.questions.widget_cases import CASES
 
 COLUMNS = 12

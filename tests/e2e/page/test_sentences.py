@@ -53,7 +53,7 @@ from interlock.tools.mcp.launch import Grounds
 from interlock.tools.mcp.origins import Written, _not_run
 from interlock.tools.mcp.tool import McpTool
 from interlock.wiring import build_registry, foreign, situation
-from tests.e2e.page.window import in_browser
+from tests.harness.browser import in_browser
 from tests.unit.gates.test_foreign_tools import Foreign
 
 SOURCES = Path(interlock.__file__).parent

@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.judges import PHONE, serious, sticks_out
-from tests.e2e.page.model import called, said
-from tests.e2e.page.window import begin, go, is_done, say, switch_mode
-from tests.integration.mcp.stand import DOUBLES, HOSTILE, OFFICIAL, QUICK
+from tests.harness.browser import begin, go, is_done, say, switch_mode
+from tests.harness.mcp import HOSTILE, OFFICIAL, QUICK, SERVERS
+from tests.harness.model_thread import called, said
 
 ALLOWED = '["claims", "echoes", "official"]'
 
@@ -33,7 +33,7 @@ for words in json.loads(sys.argv[1]):
 def served(server):
     """Three servers that the policy lists, and one that it does not."""
     state = server.root / "state"
-    readable = ("--readable", str(DOUBLES))
+    readable = ("--readable", str(SERVERS))
     quick = ("--env", f"STATE={state}", "--", *QUICK, str(HOSTILE), "rug-pull")
     official = ("--readable", str(Path(sys.prefix)), "--", sys.executable, str(OFFICIAL))
     commands = [

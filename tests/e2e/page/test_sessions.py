@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 from websockets.sync.client import connect
 
 from interlock.gateway.auth import REASONS, Kind
-from tests.e2e.page.model import Gate, held, refused, said
-from tests.e2e.page.window import begin, composer, is_done, new_chat, say, session_id, task
+from tests.harness.browser import begin, composer, is_done, new_chat, say, session_id, task
+from tests.harness.model_thread import Gate, held, refused, said
 
 
 def _sidebar(page):

@@ -6,8 +6,7 @@ from playwright.sync_api import expect
 
 from interlock.session.slash import Place, known_in
 from tests.e2e.page.judges import PHONE, serious, sticks_out
-from tests.e2e.page.model import Gate, called, held, said
-from tests.e2e.page.window import (
+from tests.harness.browser import (
     begin,
     chip,
     composer,
@@ -20,6 +19,7 @@ from tests.e2e.page.window import (
     task,
     texts,
 )
+from tests.harness.model_thread import Gate, called, held, said
 
 
 def write(page, text):

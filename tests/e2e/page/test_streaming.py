@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.model import Gate, called, held, said
-from tests.e2e.page.window import SERVER_AWAY, begin, composer, is_done, say, session_id, task, texts
+from tests.harness.browser import SERVER_AWAY, begin, composer, is_done, say, session_id, task, texts
+from tests.harness.model_thread import Gate, called, held, said
 
 # So that a new process does not wait long for what a dead one held.
 LEASE_SECONDS = "4"

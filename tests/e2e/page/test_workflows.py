@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.furniture import EXAMPLE, put_workflow
 from tests.e2e.page.judges import PHONE, serious, sticks_out
-from tests.e2e.page.model import Gate, called, held, said
-from tests.e2e.page.window import go
+from tests.harness.browser import go
+from tests.harness.model_thread import Gate, called, held, said
 
 ASKS = {
     "type": "confirmation",

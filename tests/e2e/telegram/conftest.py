@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.doubles.telegram_server import TelegramServer
-from tests.e2e.telegram.process import BotProcess, Nursery
+from tests.harness.bot_process import BotForkServer, BotProcess
+from tests.harness.telegram_server import TelegramServer
 
 
 @pytest.fixture
@@ -16,10 +16,10 @@ async def telegram() -> AsyncIterator[TelegramServer]:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
+def fork_server() -> Iterator[BotForkServer]:
+    fork_server = BotForkServer()
+    yield fork_server
+    fork_server.close()
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def made() -> Iterator[list[BotProcess]]:
 
 
 @pytest.fixture
-def new_bot(tmp_path, telegram, nursery, made):
+def new_bot(tmp_path, telegram, fork_server, made):
     def new(*items, **variables) -> BotProcess:
-        made.append(BotProcess(nursery, tmp_path, telegram, *items, **variables))
+        made.append(BotProcess(fork_server, tmp_path, telegram, *items, **variables))
         return made[-1]
 
     return new

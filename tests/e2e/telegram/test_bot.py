@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from tests.doubles.telegram_server import TOKEN
-from tests.doubles.telegram_troubles import UNAUTHORIZED
-from tests.e2e.telegram.process import ADA, EVE
+from tests.harness.bot_process import ADA, EVE
+from tests.harness.telegram_faults import UNAUTHORIZED
+from tests.harness.telegram_server import TOKEN
 
 
 async def test_a_whole_conversation(new_bot, telegram, tmp_path):

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.e2e.telegram.process import ADA
+from tests.harness.bot_process import ADA
 
 QUESTION = {"type": "confirmation", "message": "Go on?"}
 ASKING = {"tool_calls": [{"name": "ask_user", "arguments": QUESTION}]}

@@ -8,44 +8,44 @@ from interlock.gates import runner
 from interlock.infra.errors import StoreAway
 from interlock.questions.desk import QuestionDesk
 from interlock.worker.rows import TaskStatus
-from tests.integration.agent.office import call, opened, script
+from tests.harness.runtime import call, open_runtime_harness, script
 
 ASK = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
 
 
 @pytest.fixture
-async def person(tmp_path, monkeypatch):
+async def harness(tmp_path, monkeypatch):
     variables = {
         "MODEL": script(tmp_path, ASK, "msg:Thank you."),
         "WORKER_STOP_GRACE_SECONDS": "0",
         "WORKER_POLL_SECONDS": "0.1",
     }
-    async with opened(tmp_path, monkeypatch, variables) as someone:
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as someone:
         yield someone
 
 
-async def reached(person, task, status):
+async def reached(harness, task, status):
     async with asyncio.timeout(30):
-        while (await person.office.tasks.get(task.id)).status is not status:
+        while (await harness.office.tasks.get(task.id)).status is not status:
             await asyncio.sleep(0.02)
 
 
-async def answered(person, session, task):
+async def answered(harness, session, task):
     """The task waits for its one question; what the model is told when that is answered."""
-    worker = person.office.worker()
+    worker = harness.office.worker()
     run = asyncio.create_task(worker.run())
-    await reached(person, task, TaskStatus.waiting)
-    [question] = await person.office.runtime.questions.open_questions(session)
-    await person.office.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
-    await reached(person, task, TaskStatus.done)
+    await reached(harness, task, TaskStatus.waiting)
+    [question] = await harness.office.runtime.questions.open_questions(session)
+    await harness.office.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
+    await reached(harness, task, TaskStatus.done)
     worker.stop()
     await run
-    [[told]] = (await person.answers(session)).values()
+    [[told]] = (await harness.answers(session)).values()
     return told.get("stdout")
 
 
-async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(person, monkeypatch):
-    session, real, worker = await person.session(), QuestionDesk.ask, person.office.worker()
+async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(harness, monkeypatch):
+    session, real, worker = await harness.session(), QuestionDesk.ask, harness.office.worker()
 
     async def asked_meanwhile(desk, widget, asking):
         question = await real(desk, widget, asking)
@@ -55,46 +55,46 @@ async def test_a_question_that_is_put_while_its_worker_stops_is_waited_for(perso
 
     monkeypatch.setattr(QuestionDesk, "ask", asked_meanwhile)
     run = asyncio.create_task(worker.run())
-    task = await person.office.tasks.put(session, "go", who="test")
+    task = await harness.office.tasks.put(session, "go", who="test")
     await run
-    assert (await person.office.tasks.get(task.id)).status is TaskStatus.queued
-    assert await answered(person, session, task) == '{"confirmed":true}\n'
+    assert (await harness.office.tasks.get(task.id)).status is TaskStatus.queued
+    assert await answered(harness, session, task) == '{"confirmed":true}\n'
 
 
-async def test_a_question_whose_answer_from_the_store_got_lost_is_waited_for(person, monkeypatch):
-    session, real = await person.session(), QuestionDesk.ask
+async def test_a_question_whose_answer_from_the_store_got_lost_is_waited_for(harness, monkeypatch):
+    session, real = await harness.session(), QuestionDesk.ask
 
     async def asked_unheard(desk, widget, asking):
         await real(desk, widget, asking)
         raise StoreAway("the connection is lost")
 
     monkeypatch.setattr(QuestionDesk, "ask", asked_unheard)
-    task = await person.office.tasks.put(session, "go", who="test")
-    assert await answered(person, session, task) == '{"confirmed":true}\n'
-    assert person.payloads(session, "tool_call.failed") == []
+    task = await harness.office.tasks.put(session, "go", who="test")
+    assert await answered(harness, session, task) == '{"confirmed":true}\n'
+    assert harness.payloads(session, "tool_call.failed") == []
 
 
-async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(person, monkeypatch):
+async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(harness, monkeypatch):
     """And none is open that nobody waits for."""
-    session = await person.session()
+    session = await harness.session()
 
     async def refused(*_):
         raise StoreAway("the connection is lost")
 
     monkeypatch.setattr(QuestionDesk, "ask", refused)
-    task = await person.say(session)
+    task = await harness.say(session)
     assert task.status is TaskStatus.done
-    [[told]] = (await person.answers(session)).values()
+    [[told]] = (await harness.answers(session)).values()
     assert told["error_code"] == "INTERRUPTED"
-    assert await person.office.runtime.questions.list_questions(include_closed=True) == []
+    assert await harness.office.runtime.questions.list_questions(include_closed=True) == []
 
 
 async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_waited_for(
-    person, monkeypatch
+    harness, monkeypatch
 ):
     """Nobody could answer it: the call has its outcome."""
     monkeypatch.setattr(runner, "GRACE_SECONDS", 0.05)
-    session, real, worker = await person.session(), QuestionDesk.ask, person.office.worker()
+    session, real, worker = await harness.session(), QuestionDesk.ask, harness.office.worker()
 
     async def asked_late(desk, widget, asking):
         worker.stop()
@@ -104,11 +104,11 @@ async def test_a_question_whose_call_was_given_up_before_it_was_stored_is_not_wa
 
     monkeypatch.setattr(QuestionDesk, "ask", asked_late)
     run = asyncio.create_task(worker.run())
-    task = await person.office.tasks.put(session, "go", who="test")
+    task = await harness.office.tasks.put(session, "go", who="test")
     await run
-    assert len(await person.office.runtime.questions.open_questions(session)) == 1
-    assert len(person.payloads(session, "tool_call.failed")) == 1
-    assert (await person.talk(session).go_on(task)).status is TaskStatus.done
-    [[told]] = (await person.answers(session)).values()
+    assert len(await harness.office.runtime.questions.open_questions(session)) == 1
+    assert len(harness.payloads(session, "tool_call.failed")) == 1
+    assert (await harness.talk(session).go_on(task)).status is TaskStatus.done
+    [[told]] = (await harness.answers(session)).values()
     assert told["error_code"] == "CANCELLED"
-    assert await person.office.runtime.questions.open_questions(session) == []
+    assert await harness.office.runtime.questions.open_questions(session) == []

@@ -15,9 +15,9 @@ from interlock.events.timeline import read_timeline
 from interlock.events.tree import build_tree
 from interlock.gates import runner
 from interlock.session.models import Role
-from tests.integration.agent.office import call, opened, script
+from tests.harness.logs import capture_logs
+from tests.harness.runtime import call, open_runtime_harness, script
 from tests.integration.agent.test_office import agent_file
-from tests.logs import capture_logs
 
 WRITE = call("write_file", path="a.txt", content="x\n", mode="append")
 
@@ -31,7 +31,7 @@ def hand(agent: str = "helper", task: str = "Write a line.") -> dict:
 
 
 @pytest.fixture
-async def person(tmp_path, monkeypatch):
+async def harness(tmp_path, monkeypatch):
     async def make(parent: list, child: list, *, head: str = "", **variables: str):
         models = [script(tmp_path, *parent), script(tmp_path, *child)]
         folder = tmp_path / "workspace" / "agents"
@@ -39,7 +39,7 @@ async def person(tmp_path, monkeypatch):
         text = f"---\ndescription: helps\nmodel: {models[1]}\n{head}---\nYou help.\n"
         (folder / "helper.md").write_text(text)
         given = {"MODEL": models[0], "MODELS": models[1], "CONTROL_RETRY_SECONDS": "0.01"} | variables
-        opening = opened(tmp_path, monkeypatch, given)
+        opening = open_runtime_harness(tmp_path, monkeypatch, given)
         made = await opening.__aenter__()
         closing.append(opening)
         return made
@@ -50,8 +50,8 @@ async def person(tmp_path, monkeypatch):
         await each.__aexit__(None, None, None)
 
 
-async def test_another_agent_does_a_part_and_its_answer_is_the_result(person, tmp_path):
-    ada = await person([hand(), "msg:All done."], [turn(WRITE), "msg:I wrote the line."])
+async def test_another_agent_does_a_part_and_its_answer_is_the_result(harness, tmp_path):
+    ada = await harness([hand(), "msg:All done."], [turn(WRITE), "msg:I wrote the line."])
     session = await ada.session()
     task = await ada.say(session, "write a line")
     assert task.status == "done"
@@ -62,11 +62,13 @@ async def test_another_agent_does_a_part_and_its_answer_is_the_result(person, tm
     assert (tmp_path / "root" / "a.txt").read_text() == "x\n"
     # What was said between the two is no part of the conversation.
     assert [m.content for m in await ada.transcript(session) if m.role is Role.user] == ["write a line"]
-    assert [event.text for event in ada.told if isinstance(event, ToolProgress)] == ["helper: write_file\n"]
+    assert [event.text for event in ada.shown if isinstance(event, ToolProgress)] == [
+        "helper: write_file\n"
+    ]
 
 
-async def test_its_events_are_nested_under_the_call_that_handed_it_over(person):
-    ada = await person([hand(), "msg:All done."], [turn(WRITE), "msg:Written."])
+async def test_its_events_are_nested_under_the_call_that_handed_it_over(harness):
+    ada = await harness([hand(), "msg:All done."], [turn(WRITE), "msg:Written."])
     session = await ada.session()
     task = await ada.say(session)
     with ada.office.runtime.database.reading() as connection:
@@ -82,9 +84,9 @@ async def test_its_events_are_nested_under_the_call_that_handed_it_over(person):
     assert f"{task.id}.1" in str(shown.roots)
 
 
-async def test_a_child_may_not_do_what_its_parent_may_not(person, tmp_path):
+async def test_a_child_may_not_do_what_its_parent_may_not(harness, tmp_path):
     """Its own file allows writing; the agent that hands over is not allowed to."""
-    ada = await person([hand(), "ok"], [turn(WRITE), "msg:I could not."])
+    ada = await harness([hand(), "ok"], [turn(WRITE), "msg:I could not."])
     agent_file(tmp_path, "careful", "tools.denied_tools: write_file\n")
     session = await ada.session(agent="careful")
     assert (await ada.say(session)).status == "done"
@@ -93,8 +95,8 @@ async def test_a_child_may_not_do_what_its_parent_may_not(person, tmp_path):
     assert not (tmp_path / "root" / "a.txt").exists()
 
 
-async def test_a_child_is_refused_what_its_own_file_denies(person, tmp_path):
-    ada = await person(
+async def test_a_child_is_refused_what_its_own_file_denies(harness, tmp_path):
+    ada = await harness(
         [hand(), "ok"], [turn(WRITE), "msg:I could not."], head="tools.denied_tools: write_file\n"
     )
     session = await ada.session()
@@ -104,10 +106,10 @@ async def test_a_child_is_refused_what_its_own_file_denies(person, tmp_path):
     assert not (tmp_path / "root" / "a.txt").exists()
 
 
-async def test_a_refused_call_of_a_child_keeps_its_arguments_and_a_masked_answer_is_told(person):
+async def test_a_refused_call_of_a_child_keeps_its_arguments_and_a_masked_answer_is_told(harness):
     secret = "sk-known-secret-value"
     refused = turn(call("read", path=5, note=secret))
-    ada = await person([hand(), "ok"], [refused, f"msg:The key is {secret}."], OPENAI_API_KEY=secret)
+    ada = await harness([hand(), "ok"], [refused, f"msg:The key is {secret}."], OPENAI_API_KEY=secret)
     session = await ada.session()
     assert (await ada.say(session)).status == "done"
     (failed,) = ada.payloads(session, "tool_call.failed")
@@ -117,26 +119,26 @@ async def test_a_refused_call_of_a_child_keeps_its_arguments_and_a_masked_answer
     assert (handed["tool_name"], handed["redacted"]) == ("delegate", True)
 
 
-async def test_a_child_cannot_ask_and_is_told_so(person):
+async def test_a_child_cannot_ask_and_is_told_so(harness):
     ask = call("ask_user", type="confirmation", message="Shall I?")
-    ada = await person([hand(), "ok"], [turn(ask), "msg:I cannot ask."])
+    ada = await harness([hand(), "ok"], [turn(ask), "msg:I cannot ask."])
     session = await ada.session()
     assert (await ada.say(session)).status == "done"
     (denied,) = ada.payloads(session, "tool_call.denied")
     assert (denied["tool_name"], denied["error_code"]) == ("ask_user", "TOOL_NOT_AVAILABLE")
 
 
-async def test_only_in_coding_is_there_anybody_to_hand_over_to(person):
-    ada = await person([hand(), "ok"], ["ok"])
+async def test_only_in_coding_is_there_anybody_to_hand_over_to(harness):
+    ada = await harness([hand(), "ok"], ["ok"])
     session = await ada.session(ToolMode.plan)
     await ada.say(session)
     (denied,) = ada.payloads(session, "tool_call.denied")
     assert denied["error_code"] == "MODE_DENIED"
 
 
-async def test_a_child_may_hand_over_once_more_and_its_child_not(person):
+async def test_a_child_may_hand_over_once_more_and_its_child_not(harness):
     """The same script for all three: each hands over, the third is not offered it."""
-    ada = await person([hand(), "msg:first"], [hand(), "msg:deeper"])
+    ada = await harness([hand(), "msg:first"], [hand(), "msg:deeper"])
     session = await ada.session()
     task = await ada.say(session)
     assert task.status == "done"
@@ -146,9 +148,9 @@ async def test_a_child_may_hand_over_once_more_and_its_child_not(person):
     assert (denied["tool_name"], denied["error_code"]) == ("delegate", "TOOL_NOT_AVAILABLE")
 
 
-async def test_a_task_hands_over_only_so_often(person):
+async def test_a_task_hands_over_only_so_often(harness):
     tasks = [hand(task=f"Part {number}.") for number in range(9)]
-    ada = await person([*tasks, "ok"], ["msg:ok"])
+    ada = await harness([*tasks, "ok"], ["msg:ok"])
     session = await ada.session()
     await ada.say(session)
     failed = ada.payloads(session, "tool_call.failed")
@@ -157,8 +159,8 @@ async def test_a_task_hands_over_only_so_often(person):
     ]
 
 
-async def test_tokens_of_a_child_count_for_its_parent(person):
-    ada = await person([hand(), "ok", "ok"], ["msg:" + "many words " * 400], CONTROL_MAX_TOKENS="8000")
+async def test_tokens_of_a_child_count_for_its_parent(harness):
+    ada = await harness([hand(), "ok", "ok"], ["msg:" + "many words " * 400], CONTROL_MAX_TOKENS="8000")
     session = await ada.session()
     task = await ada.say(session)
     used = [f["input_tokens"] + f["output_tokens"] for f in ada.payloads(session, "turn.completed")]
@@ -168,8 +170,8 @@ async def test_tokens_of_a_child_count_for_its_parent(person):
     assert "it may use 8,000" in task.reason
 
 
-async def test_an_unknown_agent_is_refused_with_those_there_are(person):
-    ada = await person([hand("hlper"), "ok"], ["ok"])
+async def test_an_unknown_agent_is_refused_with_those_there_are(harness):
+    ada = await harness([hand("hlper"), "ok"], ["ok"])
     session = await ada.session()
     await ada.say(session)
     (failed,) = ada.payloads(session, "tool_call.failed")
@@ -177,16 +179,16 @@ async def test_an_unknown_agent_is_refused_with_those_there_are(person):
     assert failed["next_action"] == "The agents are: helper."
 
 
-async def test_a_child_that_fails_is_told_as_such_and_the_task_goes_on(person):
-    ada = await person([hand(), "msg:I see."], ["err:invalid_request"])
+async def test_a_child_that_fails_is_told_as_such_and_the_task_goes_on(harness):
+    ada = await harness([hand(), "msg:I see."], ["err:invalid_request"])
     session = await ada.session()
     assert (await ada.say(session)).status == "done"
     (failed,) = ada.payloads(session, "tool_call.failed")
     assert "helper did not get to an end" in failed["error"]
 
 
-async def test_cancelling_a_task_ends_what_it_handed_over(person):
-    ada = await person([hand(), "ok"], ["sleep:60000"])
+async def test_cancelling_a_task_ends_what_it_handed_over(harness):
+    ada = await harness([hand(), "ok"], ["sleep:60000"])
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
     while len(ada.payloads(session, "turn.started")) < 2:
@@ -199,8 +201,8 @@ async def test_cancelling_a_task_ends_what_it_handed_over(person):
 
 
 @pytest.mark.parametrize("of", ["", ".1"], ids=["its task", "alone"])
-async def test_what_a_child_changed_is_taken_back(person, tmp_path, of):
-    ada = await person([hand(), "ok"], [turn(WRITE), "ok"])
+async def test_what_a_child_changed_is_taken_back(harness, tmp_path, of):
+    ada = await harness([hand(), "ok"], [turn(WRITE), "ok"])
     session = await ada.session()
     task = await ada.say(session)
     assert (tmp_path / "root" / "a.txt").exists()
@@ -218,11 +220,11 @@ async def stubborn() -> str:
 
 
 async def test_a_call_of_a_child_that_does_not_stop_has_its_outcome_before_its_task_ends(
-    person, monkeypatch
+    harness, monkeypatch
 ):
     """The child's own call is given up after a while, and only then the call that handed the task over."""
     monkeypatch.setattr(runner, "GRACE_SECONDS", 0.2)
-    ada = await person([hand(), "msg:Done."], [turn(call("stubborn")), "msg:Done."])
+    ada = await harness([hand(), "msg:Done."], [turn(call("stubborn")), "msg:Done."])
     ada.office.runtime.registry.register(stubborn)
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
@@ -236,10 +238,10 @@ async def test_a_call_of_a_child_that_does_not_stop_has_its_outcome_before_its_t
     assert ended == ["stubborn", "delegate"]
 
 
-async def test_a_child_that_meets_a_store_that_is_away_leaves_off_with_its_task(person):
+async def test_a_child_that_meets_a_store_that_is_away_leaves_off_with_its_task(harness):
     """And is not told as a tool with a fault: the task goes on from the log when the store is back."""
     slow = turn(WRITE) | {"sleep_ms": 300}
-    ada = await person([hand(), "msg:I see."], [slow], DATABASE_BUSY_TIMEOUT_SECONDS="1")
+    ada = await harness([hand(), "msg:I see."], [slow], DATABASE_BUSY_TIMEOUT_SECONDS="1")
     session = await ada.session()
     saying = asyncio.create_task(ada.say(session))
     while len(ada.payloads(session, "turn.started")) < 2:

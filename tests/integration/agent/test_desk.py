@@ -9,7 +9,7 @@ from interlock.gates.explaining import next_action_now
 from interlock.gates.verdict import SwitchWay
 from interlock.wiring import open_runtime
 from interlock.wiring.office import open_office
-from tests.integration.agent.office import Person, call, script
+from tests.harness.runtime import RuntimeHarness, call, script
 from tests.integration.agent.test_office import agent_file
 
 
@@ -31,22 +31,22 @@ def surroundings(tmp_path, monkeypatch):
 async def test_an_agent_s_model_and_tools_are_told_before_the_first_word(surroundings):
     own, roots = surroundings
     given = wanted("coding", roots, None, "reader", None)
-    async with opened_desk(given, lambda _event: None) as desk:
-        assert await desk.model() == own
-        before = await desk.authority()
+    async with opened_desk(given, lambda _event: None) as harness:
+        assert await harness.model() == own
+        before = await harness.authority()
         assert "read_file" not in before.exposed
-        await desk.talk("hello")
-        assert await desk.model() == own
-        assert (await desk.authority()).exposed == before.exposed
+        await harness.talk("hello")
+        assert await harness.model() == own
+        assert (await harness.authority()).exposed == before.exposed
 
 
 async def test_a_person_s_choice_comes_before_the_agent_s(surroundings):
     _, roots = surroundings
     given = wanted("coding", roots, None, "reader", "demo")
-    async with opened_desk(given, lambda _event: None) as desk:
-        assert await desk.model() == "demo"
-        await desk.talk("hello")
-        assert await desk.model() == "demo"
+    async with opened_desk(given, lambda _event: None) as harness:
+        assert await harness.model() == "demo"
+        await harness.talk("hello")
+        assert await harness.model() == "demo"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ async def test_a_refusal_suggests_what_works_where_it_is_read(
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(roots[0]))
     runtime = open_runtime(load_settings(), opened=list(ToolMode))
     office = open_office(runtime, way=way)
-    ada = Person(office)
+    ada = RuntimeHarness(office)
     session = await ada.session(ToolMode.chat_safe)
     await ada.say(session, "read x")
     (denied,) = ada.payloads(session, "tool_call.denied")
@@ -74,9 +74,9 @@ async def test_a_refusal_suggests_what_works_where_it_is_read(
     assert told in denied["next_action"]
     assert "sessions mode" not in denied["next_action"]
     # In a chat that another process opens, that mode is closed, and `/why` says how it is opened.
-    async with opened_desk(wanted(None, (), session, None, None), lambda _event: None) as desk:
-        now = next_action_now(await desk.last_denial(), await desk.authority())
+    async with opened_desk(wanted(None, (), session, None, None), lambda _event: None) as harness:
+        now = next_action_now(await harness.last_denial(), await harness.authority())
         assert now.endswith("(a chat that is started with --mode chat); go on without it.")
-    async with opened_desk(wanted("chat", (), session, None, None), lambda _event: None) as desk:
-        now = next_action_now(await desk.last_denial(), await desk.authority())
+    async with opened_desk(wanted("chat", (), session, None, None), lambda _event: None) as harness:
+        now = next_action_now(await harness.last_denial(), await harness.authority())
         assert now == "read_file can be used now: this session is in chat mode."

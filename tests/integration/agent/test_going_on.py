@@ -19,99 +19,102 @@ from tests.integration.agent.test_loop import call, of
 ASK = call("ask_user", type="confirmation", message="Shall I?")
 
 
-async def go_on(desk, session: str, model: str, mode: ToolMode = ToolMode.coding) -> list:
+async def go_on(harness, session: str, model: str, mode: ToolMode = ToolMode.coding) -> list:
     assignment = Assignment(mode, attempt=2)
-    return [event async for event in desk.loop(model).handle_message(session, None, assignment)]
+    return [event async for event in harness.loop(model).handle_message(session, None, assignment)]
 
 
-async def answers_of(desk, session: str) -> list[dict]:
-    messages = await desk.runtime.sessions.transcript(session)
+async def answers_of(harness, session: str) -> list[dict]:
+    messages = await harness.runtime.sessions.transcript(session)
     return [json.loads(message.content) for message in messages if message.role is Role.tool]
 
 
-async def test_a_question_ends_the_work_and_its_answer_goes_on_with_it(desk):
-    session = await desk.session()
+async def test_a_question_ends_the_work_and_its_answer_goes_on_with_it(harness):
+    session = await harness.session()
     script = f"{ASK}\nmsg:Thank you."
-    events = await desk.say(session, "go", script)
+    events = await harness.run(session, "go", script)
     (asked,) = of(AskUser, events)
     assert not of(TaskEnded, events)
-    assert [m.role for m in await desk.runtime.sessions.transcript(session)] == [Role.user, Role.assistant]
-    assert await go_on(desk, session, script) == [asked]
-    await desk.runtime.questions.answer(asked.question_id, {"confirmed": True}, who="test")
-    events = await go_on(desk, session, script)
+    assert [m.role for m in await harness.runtime.sessions.transcript(session)] == [
+        Role.user,
+        Role.assistant,
+    ]
+    assert await go_on(harness, session, script) == [asked]
+    await harness.runtime.questions.answer(asked.question_id, {"confirmed": True}, who="test")
+    events = await go_on(harness, session, script)
     assert events[-1] == TaskEnded("done")
-    (answer,) = await answers_of(desk, session)
+    (answer,) = await answers_of(harness, session)
     assert json.loads(answer["stdout"]) == {"confirmed": True}
 
 
-async def test_a_question_that_was_closed_is_told_as_cancelled(desk):
-    session = await desk.session()
+async def test_a_question_that_was_closed_is_told_as_cancelled(harness):
+    session = await harness.session()
     script = f"{ASK}\nmsg:Then not."
-    (asked,) = of(AskUser, await desk.say(session, "go", script))
-    await desk.runtime.questions.expire(asked.question_id, reason="nobody came", who="test")
-    events = await go_on(desk, session, script)
+    (asked,) = of(AskUser, await harness.run(session, "go", script))
+    await harness.runtime.questions.expire(asked.question_id, reason="nobody came", who="test")
+    events = await go_on(harness, session, script)
     assert events[-1] == TaskEnded("done")
-    (answer,) = await answers_of(desk, session)
+    (answer,) = await answers_of(harness, session)
     assert answer["error_code"] == "CANCELLED"
 
 
-async def left_behind(desk, *calls: tuple[str, dict]) -> str:
+async def left_behind(harness, *calls: tuple[str, dict]) -> str:
     """A session in which the model asked for calls, and then the process ended."""
-    session = await desk.session()
-    await desk.runtime.sessions.append_message(session, Role.user, "go")
+    session = await harness.session()
+    await harness.runtime.sessions.append_message(session, Role.user, "go")
     asked = [
         {"id": f"c{number}", "name": name, "arguments": json.dumps(arguments)}
         for number, (name, arguments) in enumerate(calls)
     ]
-    await desk.runtime.sessions.append_message(session, Role.assistant, "", tool_calls=asked)
+    await harness.runtime.sessions.append_message(session, Role.assistant, "", tool_calls=asked)
     return session
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter"])
-async def test_an_answer_that_was_given_is_not_asked_for_again(desk, finish):
+async def test_an_answer_that_was_given_is_not_asked_for_again(harness, finish):
     """The process ended between the answer and the end of its task."""
-    session = await desk.session()
-    await desk.say(session, "go", "msg:The answer.")
-    (turn,) = desk.events(session, "turn.completed")
+    session = await harness.session()
+    await harness.run(session, "go", "msg:The answer.")
+    (turn,) = harness.event_rows(session, "turn.completed")
     ended_so = TurnCompleted(**{**json.loads(turn[4]), "finish_reason": finish})
-    await desk.runtime.log.append(session, ended_so)
-    events = await go_on(desk, session, "err:server")
+    await harness.runtime.log.append(session, ended_so)
+    events = await go_on(harness, session, "err:server")
     assert events[0] == TextDelta(0, 0, "The answer.")
     assert events[-1].status == ("failed" if finish == "content_filter" else "done")
     assert bool(events[-1].sentence) is (finish != "stop")
-    messages = await desk.runtime.sessions.transcript(session)
+    messages = await harness.runtime.sessions.transcript(session)
     assert [message.role for message in messages] == [Role.user, Role.assistant]
 
 
-async def test_calls_that_never_began_are_run(desk):
-    session = await left_behind(desk, ("write_file", {"path": "x", "content": "1"}), ("list_files", {}))
-    events = await go_on(desk, session, "ok\nmsg:done")
+async def test_calls_that_never_began_are_run(harness):
+    session = await left_behind(harness, ("write_file", {"path": "x", "content": "1"}), ("list_files", {}))
+    events = await go_on(harness, session, "ok\nmsg:done")
     assert [result.result["ok"] for result in of(ToolResultInfo, events)] == [True, True]
-    assert (desk.root / "x").read_text() == "1"
+    assert (harness.root / "x").read_text() == "1"
     assert events[-1] == TaskEnded("done")
 
 
 @pytest.mark.parametrize(("tool", "runs_again"), [("list_files", True), ("write_file", False)])
-async def test_what_was_interrupted_is_run_again_only_if_it_merely_looks(desk, tool, runs_again):
+async def test_what_was_interrupted_is_run_again_only_if_it_merely_looks(harness, tool, runs_again):
     arguments = {} if tool == "list_files" else {"path": "x", "content": "1"}
-    session = await left_behind(desk, (tool, arguments))
-    await begin(desk, session, tool, arguments)
-    await settle_interrupted_calls(desk.runtime.log, session, token=None)
-    events = await go_on(desk, session, "ok\nmsg:done")
-    (answer,) = await answers_of(desk, session)
+    session = await left_behind(harness, (tool, arguments))
+    await begin(harness, session, tool, arguments)
+    await settle_interrupted_calls(harness.runtime.log, session, token=None)
+    events = await go_on(harness, session, "ok\nmsg:done")
+    (answer,) = await answers_of(harness, session)
     assert answer["ok"] is runs_again
     assert bool(of(ToolResultInfo, events)) is runs_again
-    assert not (desk.root / "x").exists()
+    assert not (harness.root / "x").exists()
     if not runs_again:
         assert answer["error_code"] == "INTERRUPTED"
         assert "not known" in answer["message"]
 
 
-async def begin(desk, session: str, tool: str, arguments: dict) -> None:
+async def begin(harness, session: str, tool: str, arguments: dict) -> None:
     """As a process that dies right behind the intent leaves it."""
-    authority = await desk.runtime.authority(ToolMode.coding)
-    entry = desk.runtime.registry.entry(tool)
-    await desk.runtime.log.append(
+    authority = await harness.runtime.authority(ToolMode.coding)
+    entry = harness.runtime.registry.entry(tool)
+    await harness.runtime.log.append(
         session,
         ToolCallStarted(
             call_id="c0",
@@ -127,48 +130,48 @@ async def begin(desk, session: str, tool: str, arguments: dict) -> None:
     )
 
 
-async def test_what_was_done_and_not_told_is_not_done_again(desk):
+async def test_what_was_done_and_not_told_is_not_done_again(harness):
     """The process ended between the outcome and the message about it."""
-    session = await left_behind(desk, ("write_file", {"path": "x", "content": "1"}))
-    authority = await desk.runtime.authority(ToolMode.coding)
-    done = await desk.runtime.runner.call(
+    session = await left_behind(harness, ("write_file", {"path": "x", "content": "1"}))
+    authority = await harness.runtime.authority(ToolMode.coding)
+    done = await harness.runtime.runner.call(
         ToolCall("c0", "write_file", {"path": "x", "content": "1"}), authority, CallContext(session)
     )
     assert done.ok
-    (desk.root / "x").write_text("changed since")
-    await go_on(desk, session, "ok\nmsg:done")
-    (answer,) = await answers_of(desk, session)
+    (harness.root / "x").write_text("changed since")
+    await go_on(harness, session, "ok\nmsg:done")
+    (answer,) = await answers_of(harness, session)
     assert answer["ok"] is True
     assert "before a restart" in answer["stdout"]
-    assert (desk.root / "x").read_text() == "changed since"
-    assert len(desk.events(session, "tool_call.started")) == 1
+    assert (harness.root / "x").read_text() == "changed since"
+    assert len(harness.event_rows(session, "tool_call.started")) == 1
 
 
-async def test_a_refusal_that_was_not_told_is_told_as_it_was(desk):
-    session = await left_behind(desk, ("read_file", {"path": "/etc/passwd"}))
-    authority = await desk.runtime.authority(ToolMode.coding)
-    refused = await desk.runtime.runner.call(
+async def test_a_refusal_that_was_not_told_is_told_as_it_was(harness):
+    session = await left_behind(harness, ("read_file", {"path": "/etc/passwd"}))
+    authority = await harness.runtime.authority(ToolMode.coding)
+    refused = await harness.runtime.runner.call(
         ToolCall("c0", "read_file", {"path": "/etc/passwd"}), authority, CallContext(session)
     )
-    await go_on(desk, session, "ok\nmsg:done")
-    (answer,) = await answers_of(desk, session)
+    await go_on(harness, session, "ok\nmsg:done")
+    (answer,) = await answers_of(harness, session)
     assert answer == refused.as_dict()
 
 
-async def test_a_call_whose_arguments_held_a_secret_is_not_run_with_its_mask(desk):
-    session = await left_behind(desk, ("write_file", {"path": "x", "content": f"key {MARK}"}))
-    await go_on(desk, session, "ok\nmsg:done")
-    (answer,) = await answers_of(desk, session)
+async def test_a_call_whose_arguments_held_a_secret_is_not_run_with_its_mask(harness):
+    session = await left_behind(harness, ("write_file", {"path": "x", "content": f"key {MARK}"}))
+    await go_on(harness, session, "ok\nmsg:done")
+    (answer,) = await answers_of(harness, session)
     assert "secret" in answer["message"]
-    assert not (desk.root / "x").exists()
+    assert not (harness.root / "x").exists()
 
 
-async def test_a_long_conversation_is_told_in_short_and_stays_so(desk):
-    desk.context_tokens = 400
-    session = await desk.session(ToolMode.chat_safe)
+async def test_a_long_conversation_is_told_in_short_and_stays_so(harness):
+    harness.context_tokens = 400
+    session = await harness.session(ToolMode.chat_safe)
     for number in range(6):
-        await desk.say(session, f"question {number} " + "x" * 300, "\n".join(["msg:" + "y" * 300] * 9))
-    compacted = [json.loads(row[4]) for row in desk.events(session, "context.compacted")]
+        await harness.run(session, f"question {number} " + "x" * 300, "\n".join(["msg:" + "y" * 300] * 9))
+    compacted = [json.loads(row[4]) for row in harness.event_rows(session, "context.compacted")]
     assert compacted
     assert all(each["tokens_after"] < each["tokens_before"] for each in compacted)
-    assert len(await desk.runtime.sessions.transcript(session)) == 12
+    assert len(await harness.runtime.sessions.transcript(session)) == 12

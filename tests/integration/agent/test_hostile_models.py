@@ -13,8 +13,8 @@ from interlock.agent.limits import ControlLimits
 from interlock.config.modes import ToolMode
 from interlock.models.provider import FinishReason, ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
 from interlock.session.models import Role
-from tests.doubles.provider_rules import message_faults
-from tests.integration.agent.conftest import SECRET
+from tests.harness.agent_loop import SECRET
+from tests.harness.model_rules import message_faults
 from tests.integration.agent.test_loop import of
 
 READ = '{"path": "."}'
@@ -49,8 +49,8 @@ class NeverEnds(Sends):
         yield Reply("never")
 
 
-async def assert_each_call_has_one_answer(desk, session: str) -> None:
-    messages = await desk.runtime.sessions.transcript(session)
+async def assert_each_call_has_one_answer(harness, session: str) -> None:
+    messages = await harness.runtime.sessions.transcript(session)
     asked = [call["id"] for message in messages for call in message.tool_calls or ()]
     answered = [message.tool_call_id for message in messages if message.role is Role.tool]
     assert asked == answered
@@ -68,64 +68,64 @@ async def assert_each_call_has_one_answer(desk, session: str) -> None:
         ("", ""),
     ],
 )
-async def test_an_id_that_cannot_be_stored_or_shown_is_replaced(desk, ids):
-    session = await desk.session()
+async def test_an_id_that_cannot_be_stored_or_shown_is_replaced(harness, ids):
+    session = await harness.session()
     model = Sends(*(RequestedCall(each, "list_files", READ) for each in ids))
-    events = await desk.say(session, "go", model)
+    events = await harness.run(session, "go", model)
     assert events[-1] == TaskEnded("done")
     shown = [event.call_id for event in of(ToolCallInfo, events)]
     assert not {each for each in ids if each} & set(shown)
     assert [event.call_id for event in of(ToolResultInfo, events)] == shown
-    await assert_each_call_has_one_answer(desk, session)
+    await assert_each_call_has_one_answer(harness, session)
 
 
-async def test_a_name_that_a_model_made_up_is_told_without_secrets(desk):
-    session = await desk.session()
-    events = await desk.say(session, "go", Sends(RequestedCall("c", f"read_{SECRET}", "{}")))
+async def test_a_name_that_a_model_made_up_is_told_without_secrets(harness):
+    session = await harness.session()
+    events = await harness.run(session, "go", Sends(RequestedCall("c", f"read_{SECRET}", "{}")))
     assert SECRET not in repr(events)
     assert events[-1] == TaskEnded("done")
 
 
 @pytest.mark.parametrize("depth", [60, 300, 500, 1000, 10_000])
 @pytest.mark.parametrize(("opened", "closed"), [('{"a":', "}"), ("[", "]")])
-async def test_deeply_nested_arguments_are_told_as_they_were_written(desk, depth, opened, closed):
-    session = await desk.session()
+async def test_deeply_nested_arguments_are_told_as_they_were_written(harness, depth, opened, closed):
+    session = await harness.session()
     arguments = f'{{"path": {opened * depth}1{closed * depth}}}'
-    events = await desk.say(session, "go", Sends(RequestedCall("c", "read_file", arguments)))
+    events = await harness.run(session, "go", Sends(RequestedCall("c", "read_file", arguments)))
     assert of(ToolCallInfo, events)[0].arguments == arguments
     assert of(ToolResultInfo, events)[0].result["error_code"] == "INVALID_ARGS"
     assert events[-1] == TaskEnded("done")
     orjson.dumps([asdict(event) for event in events])
 
 
-async def test_text_that_no_store_can_hold_is_made_storable(desk):
-    session = await desk.session()
+async def test_text_that_no_store_can_hold_is_made_storable(harness):
+    session = await harness.session()
     broken = RequestedCall("c", "list\ud800", '{"path": "\udfff"}')
-    events = await desk.say(session, "go", Sends(broken, text="half of \ud83d and\0 more"))
+    events = await harness.run(session, "go", Sends(broken, text="half of \ud83d and\0 more"))
     assert events[-1] == TaskEnded("done")
     orjson.dumps([asdict(event) for event in events])
-    await assert_each_call_has_one_answer(desk, session)
+    await assert_each_call_has_one_answer(harness, session)
 
 
-async def test_a_model_that_never_ends_is_stopped_when_the_tasks_time_is_up(desk):
-    desk.limits = ControlLimits(max_wall_seconds=0.2)
-    session = await desk.session(ToolMode.chat_safe)
-    events = await asyncio.wait_for(desk.say(session, "go", NeverEnds()), 20)
+async def test_a_model_that_never_ends_is_stopped_when_the_tasks_time_is_up(harness):
+    harness.limits = ControlLimits(max_wall_seconds=0.2)
+    session = await harness.session(ToolMode.chat_safe)
+    events = await asyncio.wait_for(harness.run(session, "go", NeverEnds()), 20)
     ended = events[-1]
     assert (ended.status, ended.limit) == ("failed", "max_wall_seconds")
-    (limit,) = desk.events(session, "control.limit_reached")
+    (limit,) = harness.event_rows(session, "control.limit_reached")
     assert json.loads(limit[4])["limit"] == "max_wall_seconds"
-    assert not desk.events(session, "circuit.opened", "retry.scheduled")
+    assert not harness.event_rows(session, "circuit.opened", "retry.scheduled")
 
 
-async def test_calls_of_a_turn_are_not_begun_when_the_tasks_time_is_up(desk):
-    desk.limits = ControlLimits(max_wall_seconds=0.3)
-    session = await desk.session()
+async def test_calls_of_a_turn_are_not_begun_when_the_tasks_time_is_up(harness):
+    harness.limits = ControlLimits(max_wall_seconds=0.3)
+    session = await harness.session()
     writes = [
         {"name": "write_file", "arguments": {"path": f"{number}.txt", "content": "x"}}
         for number in range(400)
     ]
-    events = await desk.say(session, "go", json.dumps([{"sleep_ms": 200, "tool_calls": writes}]))
+    events = await harness.run(session, "go", json.dumps([{"sleep_ms": 200, "tool_calls": writes}]))
     assert events[-1].limit == "max_wall_seconds"
-    assert len(list(desk.root.iterdir())) < 400
-    await assert_each_call_has_one_answer(desk, session)
+    assert len(list(harness.root.iterdir())) < 400
+    await assert_each_call_has_one_answer(harness, session)

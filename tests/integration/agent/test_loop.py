@@ -19,7 +19,7 @@ from interlock.config.modes import ToolMode
 from interlock.events.verify import verify
 from interlock.redaction.redactor import MARK
 from interlock.session.models import Role
-from tests.integration.agent.conftest import SECRET
+from tests.harness.agent_loop import SECRET
 
 
 def of(kind: type, events: list) -> list:
@@ -30,17 +30,17 @@ def call(name: str, **arguments: object) -> str:
     return f"call:{name} {json.dumps(arguments)}"
 
 
-async def test_an_answer_is_streamed_stored_and_told(desk):
-    session = await desk.session(ToolMode.chat_safe)
-    events = await desk.say(session, "hello", "msg:Hello there, how are you?")
+async def test_an_answer_is_streamed_stored_and_told(harness):
+    session = await harness.session(ToolMode.chat_safe)
+    events = await harness.run(session, "hello", "msg:Hello there, how are you?")
     assert "".join(delta.text for delta in of(TextDelta, events)) == "Hello there, how are you?"
     assert events[-1] == TaskEnded("done")
-    messages = await desk.runtime.sessions.transcript(session)
+    messages = await harness.runtime.sessions.transcript(session)
     assert [(message.role, message.content) for message in messages] == [
         (Role.user, "hello"),
         (Role.assistant, "Hello there, how are you?"),
     ]
-    kinds = [row[1] for row in desk.events(session)]
+    kinds = [row[1] for row in harness.event_rows(session)]
     assert kinds[1:] == [
         "message.appended",
         "agent.started",
@@ -51,18 +51,18 @@ async def test_an_answer_is_streamed_stored_and_told(desk):
     ]
 
 
-async def test_text_is_told_where_it_stands(desk):
-    session = await desk.session(ToolMode.chat_safe)
-    events = await desk.say(session, "hello", "msg:" + "some words and more words " * 20)
+async def test_text_is_told_where_it_stands(harness):
+    session = await harness.session(ToolMode.chat_safe)
+    events = await harness.run(session, "hello", "msg:" + "some words and more words " * 20)
     text = ""
     for delta in of(TextDelta, events):
         assert (delta.turn, delta.offset) == (1, len(text))
         text += delta.text
 
 
-async def test_calls_run_and_their_results_go_back_to_the_model(desk):
-    (desk.root / "a.txt").write_text("the content\n")
-    session = await desk.session()
+async def test_calls_run_and_their_results_go_back_to_the_model(harness):
+    (harness.root / "a.txt").write_text("the content\n")
+    session = await harness.session()
     script = "\n".join(
         [
             call("read_file", path="a.txt"),
@@ -70,31 +70,35 @@ async def test_calls_run_and_their_results_go_back_to_the_model(desk):
             "msg:done",
         ]
     )
-    events = await desk.say(session, "change it", script)
+    events = await harness.run(session, "change it", script)
     assert [info.tool_name for info in of(ToolCallInfo, events)] == ["read_file", "edit_file"]
     assert [result.result["ok"] for result in of(ToolResultInfo, events)] == [True, True]
-    assert (desk.root / "a.txt").read_text() == "some content\n"
+    assert (harness.root / "a.txt").read_text() == "some content\n"
     assert [turn.tool_calls for turn in of(TurnCompleted, events)] == [1, 1, 0]
-    roles = [message.role.value for message in await desk.runtime.sessions.transcript(session)]
+    roles = [message.role.value for message in await harness.runtime.sessions.transcript(session)]
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
 
 
-async def test_calls_hang_under_the_turn_that_asked_for_them(desk):
-    session = await desk.session()
-    await desk.say(session, "go", "\n".join([call("list_files"), call("list_files", path="."), "msg:done"]))
-    turns = {row[5] for row in desk.events(session, "turn.started")}
-    parents = [row[3] for row in desk.events(session, "tool_call.started")]
+async def test_calls_hang_under_the_turn_that_asked_for_them(harness):
+    session = await harness.session()
+    await harness.run(
+        session, "go", "\n".join([call("list_files"), call("list_files", path="."), "msg:done"])
+    )
+    turns = {row[5] for row in harness.event_rows(session, "turn.started")}
+    parents = [row[3] for row in harness.event_rows(session, "tool_call.started")]
     assert len(turns) == 3
     assert len(set(parents)) == 2
     assert set(parents) <= turns
-    (agent,) = desk.events(session, "agent.started")
-    assert {row[3] for row in desk.events(session, "turn.started")} == {agent[5]}
+    (agent,) = harness.event_rows(session, "agent.started")
+    assert {row[3] for row in harness.event_rows(session, "turn.started")} == {agent[5]}
 
 
-async def test_agent_yields_tool_denied_event(desk):
+async def test_agent_yields_tool_denied_event(harness):
     """S1-A6: what the mode does not allow is refused, told, and the answer still comes."""
-    session = await desk.session(ToolMode.chat_safe)
-    events = await desk.say(session, "read it", "\n".join([call("read_file", path="a"), "msg:I cannot."]))
+    session = await harness.session(ToolMode.chat_safe)
+    events = await harness.run(
+        session, "read it", "\n".join([call("read_file", path="a"), "msg:I cannot."])
+    )
     (denied,) = of(ToolDenied, events)
     assert (denied.tool_name, denied.mode, denied.error_code) == ("read_file", "chat_safe", "MODE_DENIED")
     assert denied.message == "read_file is not allowed in chat_safe mode"
@@ -103,66 +107,68 @@ async def test_agent_yields_tool_denied_event(desk):
     assert [info.call_id for info in infos] == [denied.call_id]
     assert events.index(infos[0]) < events.index(denied)
     assert events[-1] == TaskEnded("done")
-    (message,) = [m for m in await desk.runtime.sessions.transcript(session) if m.role is Role.tool]
+    (message,) = [m for m in await harness.runtime.sessions.transcript(session) if m.role is Role.tool]
     assert message.tool_call_id == denied.call_id
     assert json.loads(message.content)["error_code"] == "MODE_DENIED"
 
 
-async def test_a_limit_of_turns_ends_it_with_a_sentence(desk):
-    desk.limits = ControlLimits(max_turns=3)
-    session = await desk.session()
+async def test_a_limit_of_turns_ends_it_with_a_sentence(harness):
+    harness.limits = ControlLimits(max_turns=3)
+    session = await harness.session()
     for index in range(6):
-        (desk.root / f"{index}.txt").write_text(str(index))
-    events = await desk.say(session, "go", "\n".join(call("read_file", path=f"{n}.txt") for n in range(6)))
+        (harness.root / f"{index}.txt").write_text(str(index))
+    events = await harness.run(
+        session, "go", "\n".join(call("read_file", path=f"{n}.txt") for n in range(6))
+    )
     assert events[-1].status == "failed"
     assert "CONTROL_MAX_TURNS" in events[-1].sentence
     assert len(of(TurnCompleted, events)) == 3
 
 
-async def test_the_same_call_again_and_again_is_no_progress(desk):
-    session = await desk.session()
-    events = await desk.say(session, "go", "\n".join([call("list_files")] * 5))
+async def test_the_same_call_again_and_again_is_no_progress(harness):
+    session = await harness.session()
+    events = await harness.run(session, "go", "\n".join([call("list_files")] * 5))
     assert events[-1].status == "failed"
     assert len(of(ToolResultInfo, events)) == 3
-    (stalled,) = desk.events(session, "progress.stalled")
+    (stalled,) = harness.event_rows(session, "progress.stalled")
     assert json.loads(stalled[4]) == {"tool_name": "list_files", "times": 3}
 
 
-async def test_a_fault_that_may_pass_is_tried_again(desk):
-    session = await desk.session(ToolMode.chat_safe)
-    events = await desk.say(session, "hello", "err:server\nerr:rate_limited\nmsg:now")
+async def test_a_fault_that_may_pass_is_tried_again(harness):
+    session = await harness.session(ToolMode.chat_safe)
+    events = await harness.run(session, "hello", "err:server\nerr:rate_limited\nmsg:now")
     assert len(of(RetryAnnounced, events)) == 2
     assert events[-1] == TaskEnded("done")
-    scheduled = [json.loads(row[4]) for row in desk.events(session, "retry.scheduled")]
+    scheduled = [json.loads(row[4]) for row in harness.event_rows(session, "retry.scheduled")]
     assert [(each["attempt"], each["error_class"]) for each in scheduled] == [
         (1, "server"),
         (2, "rate_limited"),
     ]
 
 
-async def test_a_fault_that_cannot_pass_ends_it(desk):
-    session = await desk.session(ToolMode.chat_safe)
-    events = await desk.say(session, "hello", "err:auth\nmsg:never")
+async def test_a_fault_that_cannot_pass_ends_it(harness):
+    session = await harness.session(ToolMode.chat_safe)
+    events = await harness.run(session, "hello", "err:auth\nmsg:never")
     assert events[-1].status == "failed"
     assert not of(RetryAnnounced, events)
-    (failed,) = desk.events(session, "agent.failed")
+    (failed,) = harness.event_rows(session, "agent.failed")
     assert json.loads(failed[4])["error_class"] == "auth"
 
 
-async def test_secrets_of_the_model_are_neither_shown_nor_stored(desk):
-    session = await desk.session()
+async def test_secrets_of_the_model_are_neither_shown_nor_stored(harness):
+    session = await harness.session()
     script = "\n".join([call("write_file", path="x", content=SECRET), f"msg:I wrote {SECRET} for you"])
-    events = await desk.say(session, f"remember {SECRET}", script)
+    events = await harness.run(session, f"remember {SECRET}", script)
     assert SECRET not in repr(events)
     assert "".join(delta.text for delta in of(TextDelta, events)) == f"I wrote {MARK} for you"
-    assert SECRET not in repr(desk.events(session))
-    assert SECRET not in repr(await desk.runtime.sessions.transcript(session))
-    assert (desk.root / "x").read_text() == SECRET
+    assert SECRET not in repr(harness.event_rows(session))
+    assert SECRET not in repr(await harness.runtime.sessions.transcript(session))
+    assert (harness.root / "x").read_text() == SECRET
 
 
-async def test_bad_arguments_and_unknown_tools_go_back_to_the_model(desk):
-    session = await desk.session()
-    events = await desk.say(
+async def test_bad_arguments_and_unknown_tools_go_back_to_the_model(harness):
+    session = await harness.session()
+    events = await harness.run(
         session, "go", "\n".join(["call:read_file not json", call("no_such_tool"), "msg:sorry"])
     )
     codes = [result.result["error_code"] for result in of(ToolResultInfo, events)]
@@ -183,23 +189,23 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistakes", MISTAKES.values(), ids=list(MISTAKES))
-async def test_what_a_model_asks_for_wrongly_opens_no_circuit(desk, mistakes):
-    desk.limits = ControlLimits(max_repeats=99)
-    (desk.root / "folder").mkdir()
-    (desk.root / "a.txt").write_text("the content\n")
-    (desk.root / "a.bin").write_bytes(bytes(range(256)))
-    session = await desk.session()
-    events = await desk.say(
+async def test_what_a_model_asks_for_wrongly_opens_no_circuit(harness, mistakes):
+    harness.limits = ControlLimits(max_repeats=99)
+    (harness.root / "folder").mkdir()
+    (harness.root / "a.txt").write_text("the content\n")
+    (harness.root / "a.bin").write_bytes(bytes(range(256)))
+    session = await harness.session()
+    events = await harness.run(
         session, "go", "\n".join([call("read_file", path="a.txt"), *mistakes, "msg:sorry"])
     )
     assert [each.result["ok"] for each in of(ToolResultInfo, events)] == [True] + [False] * 6
-    assert not desk.events(session, "circuit.opened")
+    assert not harness.event_rows(session, "circuit.opened")
     assert not any("is not run for a while" in repr(event) for event in events)
 
 
-async def test_every_call_has_one_answer_when_the_task_is_cancelled(desk):
+async def test_every_call_has_one_answer_when_the_task_is_cancelled(harness):
     """Whatever ends a task, the transcript stays valid for every provider."""
-    session = await desk.session()
+    session = await harness.session()
     item = {
         "msg": "",
         "tool_calls": [
@@ -207,40 +213,40 @@ async def test_every_call_has_one_answer_when_the_task_is_cancelled(desk):
             {"name": "write_file", "arguments": {"path": "two", "content": "2"}},
         ],
     }
-    working = desk.loop(json.dumps([item, "msg:never"])).handle_message(session, "go")
+    working = harness.loop(json.dumps([item, "msg:never"])).handle_message(session, "go")
     async for event in working:
         if isinstance(event, ToolResultInfo):
             break
     await working.aclose()
-    messages = await desk.runtime.sessions.transcript(session)
+    messages = await harness.runtime.sessions.transcript(session)
     asked = [each["id"] for message in messages for each in message.tool_calls or ()]
     answered = [message.tool_call_id for message in messages if message.role is Role.tool]
     assert sorted(asked) == sorted(answered)
-    assert (desk.root / "one").read_text() == "1"
-    assert not (desk.root / "two").exists()
+    assert (harness.root / "one").read_text() == "1"
+    assert not (harness.root / "two").exists()
     assert json.loads(messages[-1].content)["error_code"] == "CANCELLED"
 
 
-async def test_a_cancelled_task_stops_its_running_call(desk):
-    session = await desk.session()
+async def test_a_cancelled_task_stops_its_running_call(harness):
+    session = await harness.session()
     script = "\n".join([call("list_files"), "sleep:60000"])
 
     async def work() -> None:
-        async for _ in desk.loop(script).handle_message(session, "go"):
+        async for _ in harness.loop(script).handle_message(session, "go"):
             pass
 
     running = asyncio.create_task(work())
-    while not desk.events(session, "tool_call.completed"):
+    while not harness.event_rows(session, "tool_call.completed"):
         await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    roles = [message.role for message in await desk.runtime.sessions.transcript(session)]
+    roles = [message.role for message in await harness.runtime.sessions.transcript(session)]
     assert roles == [Role.user, Role.assistant, Role.tool]
 
 
-async def test_the_log_of_all_this_verifies(desk):
-    session = await desk.session()
-    await desk.say(session, "go", "\n".join([call("list_files"), "msg:done"]))
-    with desk.runtime.database.reading() as connection:
+async def test_the_log_of_all_this_verifies(harness):
+    session = await harness.session()
+    await harness.run(session, "go", "\n".join([call("list_files"), "msg:done"]))
+    with harness.runtime.database.reading() as connection:
         assert verify(connection).ok

@@ -9,7 +9,7 @@ import pytest
 from interlock.infra.errors import SessionNotFound
 from interlock.models.provider import ModelItem, ModelRequest, Reply, RequestedCall, TextPiece
 from interlock.wiring.office import open_office
-from tests.integration.agent.conftest import Desk
+from tests.harness.agent_loop import LoopHarness
 
 
 class ErasesItsSession:
@@ -17,8 +17,8 @@ class ErasesItsSession:
 
     name = "erasing"
 
-    def __init__(self, desk: Desk, session_id: str, *calls: RequestedCall) -> None:
-        self._desk = desk
+    def __init__(self, harness: LoopHarness, session_id: str, *calls: RequestedCall) -> None:
+        self._desk = harness
         self._session_id = session_id
         self._calls = calls
 
@@ -34,12 +34,12 @@ class ErasesItsSession:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-async def test_a_session_that_is_erased_ends_the_work_with_one_error(desk, count):
+async def test_a_session_that_is_erased_ends_the_work_with_one_error(harness, count):
     unheard = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unheard.append(context))
-    session = await desk.session()
+    session = await harness.session()
     calls = [RequestedCall(f"c{number}", "list_files", "{}") for number in range(count)]
     with pytest.raises(SessionNotFound):
-        await desk.say(session, "go", ErasesItsSession(desk, session, *calls))
+        await harness.run(session, "go", ErasesItsSession(harness, session, *calls))
     gc.collect()
     assert unheard == []

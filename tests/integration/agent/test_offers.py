@@ -13,8 +13,8 @@ from interlock.models.script import parse_script
 from interlock.models.scripted import Scripted
 from interlock.session.mode_switch import ModeSwitch
 from interlock.session.models import Role
-from tests.doubles.openai_answers import refused, said
-from tests.doubles.openai_server import OpenAIServer
+from tests.harness.model_answers import refused, said
+from tests.harness.model_server import ModelServer
 from tests.integration.agent.test_loop import call, of
 from tests.integration.models.asking import chat
 
@@ -46,35 +46,35 @@ class Listening(Scripted):
 REQUIRED, AUTO = ToolChoice.required, ToolChoice.auto
 
 
-async def test_a_coding_task_begins_with_a_call_and_can_end_afterwards(desk):
+async def test_a_coding_task_begins_with_a_call_and_can_end_afterwards(harness):
     model = Listening(call("list_files"), call("list_files", limit=5), "msg:done", "msg:You are welcome.")
-    session = await desk.session(ToolMode.coding)
-    await desk.say(session, "go", model)
+    session = await harness.session(ToolMode.coding)
+    await harness.run(session, "go", model)
     assert model.choices == [REQUIRED, AUTO, AUTO]
     # A follow-up message may be answered.
-    await desk.say(session, "thanks", model)
+    await harness.run(session, "thanks", model)
     assert model.choices[3:] == [AUTO]
 
 
-async def test_each_time_a_person_switches_to_coding_the_next_task_begins_with_a_call(desk):
-    switch = ModeSwitch(desk.runtime.log, open_modes=frozenset(ToolMode))
+async def test_each_time_a_person_switches_to_coding_the_next_task_begins_with_a_call(harness):
+    switch = ModeSwitch(harness.runtime.log, open_modes=frozenset(ToolMode))
     model = Listening(*["msg:done"] * 9)
-    session = await desk.session(ToolMode.chat)
-    await desk.say(session, "look", model)
+    session = await harness.session(ToolMode.chat)
+    await harness.run(session, "look", model)
     for mode in (ToolMode.coding, ToolMode.plan, ToolMode.coding):
         await switch.switch(session, mode, who="test")
-        await desk.say(session, "go", model)
-        await desk.say(session, "thanks", model)
+        await harness.run(session, "go", model)
+        await harness.run(session, "thanks", model)
     assert model.choices == [AUTO, REQUIRED, AUTO, AUTO, AUTO, REQUIRED, AUTO]
 
 
 @pytest.mark.parametrize(("setting", "choices"), [("auto", [AUTO] * 3), ("required", [REQUIRED, AUTO] * 2)])
-async def test_a_setting_forces_either(desk, setting, choices):
-    desk.tool_choice = setting
+async def test_a_setting_forces_either(harness, setting, choices):
+    harness.tool_choice = setting
     model = Listening(*[call("list_files"), "msg:done"] * 2)
-    session = await desk.session(ToolMode.coding)
-    await desk.say(session, "go", model)
-    await desk.say(session, "again", model)
+    session = await harness.session(ToolMode.coding)
+    await harness.run(session, "go", model)
+    await harness.run(session, "again", model)
     assert model.choices[:3] == choices[:3]
 
 
@@ -88,59 +88,59 @@ async def test_a_setting_forces_either(desk, setting, choices):
     ],
 )
 async def test_a_server_that_refuses_required_is_asked_again_with_auto_and_not_asked_for_it_again(
-    desk, status, message
+    harness, status, message
 ):
-    async with OpenAIServer([refused(status, message), said("a"), said("b")]) as server:
+    async with ModelServer([refused(status, message), said("a"), said("b")]) as server:
         provider = chat(server)
-        loop = desk.loop(provider)
-        first, second = [await desk.session(ToolMode.coding) for _ in range(2)]
+        loop = harness.loop(provider)
+        first, second = [await harness.session(ToolMode.coding) for _ in range(2)]
         for session in (first, second):
             events = [event async for event in loop.handle_message(session, "go")]
             assert events[-1] == TaskEnded("done")
         await provider.close()
     assert ["tool_choice" in asked.document for asked in server.asked] == [True, False, False]
-    (row,) = desk.events(first, "model.tool_choice_refused")
+    (row,) = harness.event_rows(first, "model.tool_choice_refused")
     told = json.loads(row[4])
     assert (told["model"], told["tool_choice"]) == (provider.name, "required")
     assert message in told["error"]
-    assert not desk.events(second, "model.tool_choice_refused")
-    assert not desk.events(first, "retry.scheduled")
+    assert not harness.event_rows(second, "model.tool_choice_refused")
+    assert not harness.event_rows(first, "retry.scheduled")
 
 
-async def test_a_request_that_is_refused_without_required_as_well_says_why(desk):
-    async with OpenAIServer([refused(400, "first"), refused(400, "the model is gone")]) as server:
+async def test_a_request_that_is_refused_without_required_as_well_says_why(harness):
+    async with ModelServer([refused(400, "first"), refused(400, "the model is gone")]) as server:
         provider = chat(server)
-        session = await desk.session(ToolMode.coding)
-        events = await desk.say(session, "go", provider)
+        session = await harness.session(ToolMode.coding)
+        events = await harness.run(session, "go", provider)
         await provider.close()
     assert "the model is gone" in events[-1].sentence
-    assert not desk.events(session, "model.tool_choice_refused")
+    assert not harness.event_rows(session, "model.tool_choice_refused")
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat_safe, ToolMode.chat, ToolMode.plan])
-async def test_in_other_modes_nothing_has_to_be_called(desk, mode):
+async def test_in_other_modes_nothing_has_to_be_called(harness, mode):
     model = Listening("msg:done")
-    await desk.say(await desk.session(mode), "go", model)
+    await harness.run(await harness.session(mode), "go", model)
     assert model.choices == [ToolChoice.auto]
 
 
-async def test_a_task_that_is_taken_up_again_need_not_begin_with_a_call(desk):
-    session = await desk.session(ToolMode.coding)
-    await desk.runtime.sessions.append_message(session, Role.user, "go")
+async def test_a_task_that_is_taken_up_again_need_not_begin_with_a_call(harness):
+    session = await harness.session(ToolMode.coding)
+    await harness.runtime.sessions.append_message(session, Role.user, "go")
     model = Listening("msg:done")
     assignment = Assignment(ToolMode.coding, attempt=2)
-    assert [event async for event in desk.loop(model).handle_message(session, None, assignment)]
+    assert [event async for event in harness.loop(model).handle_message(session, None, assignment)]
     assert model.choices == [ToolChoice.auto]
 
 
-async def test_a_tool_that_is_switched_off_in_the_middle_is_gone_from_offer_prompt_and_verdict(desk):
+async def test_a_tool_that_is_switched_off_in_the_middle_is_gone_from_offer_prompt_and_verdict(harness):
     """Settings hold from the next turn on, for all who read them."""
-    session = await desk.session(ToolMode.coding)
+    session = await harness.session(ToolMode.coding)
     model = Listening(call("list_files"), call("list_files", limit=5), "msg:done")
     denied = []
-    async for event in desk.loop(model).handle_message(session, "go"):
+    async for event in harness.loop(model).handle_message(session, "go"):
         if isinstance(event, TurnCompleted) and event.turn == 1:
-            await desk.runtime.stored_settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
+            await harness.runtime.stored_settings.update({"tools": {"fs": {"enabled": False}}}, who="test")
         denied += of(ToolDenied, [event])
     assert "list_files" in model.offered[0]
     assert not {"list_files", "read_file", "bash"} & (model.offered[1] | model.offered[2])
@@ -150,5 +150,7 @@ async def test_a_tool_that_is_switched_off_in_the_middle_is_gone_from_offer_prom
     assert [(event.tool_name, event.error_code) for event in denied] == [
         ("list_files", "TOOL_NOT_AVAILABLE")
     ]
-    digests = [json.loads(row[4])["authority_digest"] for row in desk.events(session, "turn.started")]
+    digests = [
+        json.loads(row[4])["authority_digest"] for row in harness.event_rows(session, "turn.started")
+    ]
     assert digests[0] != digests[1] == digests[2]

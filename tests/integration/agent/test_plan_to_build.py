@@ -10,7 +10,7 @@ from interlock.infra.errors import InvalidAnswer, ModeNotOpen, QuestionClosed
 from interlock.session.models import Role
 from interlock.worker.building import NoPlan, build_task_id
 from interlock.worker.rows import TaskStatus
-from tests.integration.agent.office import call, opened, script
+from tests.harness.runtime import call, open_runtime_harness, script
 
 PLAN = call(
     "ask_user",
@@ -27,11 +27,11 @@ APPROVE = {"decision": "approve", "comment": "Gently."}
 async def planned(tmp_path, monkeypatch):
     """Somebody in plan mode who was asked about a plan; the model then writes whatever it may."""
     model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:I wait.", {"tool_calls": [WRITE]}, "msg:Built.")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session(ToolMode.plan)
-        task = await person.say(session, "plan it")
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session(ToolMode.plan)
+        task = await harness.say(session, "plan it")
         assert task.status is TaskStatus.waiting
-        yield person, session, task.question_id
+        yield harness, session, task.question_id
 
 
 async def test_a_person_approves_and_has_it_built(planned, tmp_path):
@@ -107,9 +107,9 @@ async def test_where_coding_is_not_open_nothing_is_built_and_the_question_stays_
     from interlock.wiring.office import open_office
 
     model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:I wait.")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session(ToolMode.plan)
-        question = (await person.say(session, "plan it")).question_id
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session(ToolMode.plan)
+        question = (await harness.say(session, "plan it")).question_id
     runtime = open_runtime(Settings(), opened=[ToolMode.plan])
     office = open_office(runtime)
     assert not office.plans.can_build(await runtime.questions.get(question))
@@ -124,19 +124,19 @@ async def test_where_coding_is_not_open_nothing_is_built_and_the_question_stays_
 async def test_a_question_of_another_mode_or_kind_is_no_plan_to_build(tmp_path, monkeypatch):
     ask = call("ask_user", type="confirmation", message="Shall I?")
     model = script(tmp_path, {"tool_calls": [PLAN]}, {"tool_calls": [ask]}, "msg:ok")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session(ToolMode.chat)
-        task = await person.say(session, "plan it")
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session(ToolMode.chat)
+        task = await harness.say(session, "plan it")
         with pytest.raises(NoPlan, match="no plan that was made in plan mode"):
-            await person.office.plans.approve(task.question_id, APPROVE, who="ada")
-        question = await person.office.runtime.questions.get(task.question_id)
-        assert not person.office.plans.can_build(question)
+            await harness.office.plans.approve(task.question_id, APPROVE, who="ada")
+        question = await harness.office.runtime.questions.get(task.question_id)
+        assert not harness.office.plans.can_build(question)
 
 
 @pytest.mark.parametrize("second", ["reject", None])
 async def test_a_plan_that_the_person_has_moved_on_from_is_not_built(tmp_path, monkeypatch, second):
     model = script(tmp_path, {"tool_calls": [PLAN]}, "msg:ok", {"tool_calls": [PLAN]}, "msg:ok")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as ada:
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as ada:
         questions, plans = ada.office.runtime.questions, ada.office.plans
         session = await ada.session(ToolMode.plan)
         first = (await ada.say(session, "plan it")).question_id

@@ -20,80 +20,80 @@ TASK = "t_1"
 LOOK = call("list_files")
 
 
-async def begun(desk, model: str, turns: int) -> str:
+async def begun(harness, model: str, turns: int) -> str:
     """A session whose task was left after so many turns."""
-    session = await desk.session()
-    await desk.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
+    session = await harness.session()
+    await harness.runtime.sessions.append_message(session, Role.user, "go", scope=Scope(TASK))
     assignment = Assignment(ToolMode.coding, Scope(TASK))
-    async with aclosing(desk.loop(model).handle_message(session, None, assignment)) as events:
+    async with aclosing(harness.loop(model).handle_message(session, None, assignment)) as events:
         async for event in events:
             if isinstance(event, TurnCompleted) and event.turn == turns:
                 break
     return session
 
 
-async def gone_on(desk, session: str, model: str) -> list:
+async def gone_on(harness, session: str, model: str) -> list:
     assignment = Assignment(ToolMode.coding, Scope(TASK), attempt=2)
-    return [event async for event in desk.loop(model).handle_message(session, None, assignment)]
+    return [event async for event in harness.loop(model).handle_message(session, None, assignment)]
 
 
-def reached(desk, session: str) -> dict:
-    (row,) = desk.events(session, "control.limit_reached")
+def reached(harness, session: str) -> dict:
+    (row,) = harness.event_rows(session, "control.limit_reached")
     return json.loads(row[4])
 
 
-async def test_the_turns_of_before_count(desk):
-    desk.limits = replace(desk.limits, max_turns=3)
+async def test_the_turns_of_before_count(harness):
+    harness.limits = replace(harness.limits, max_turns=3)
     model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
-    session = await begun(desk, model, 2)
-    events = await gone_on(desk, session, model)
+    session = await begun(harness, model, 2)
+    events = await gone_on(harness, session, model)
     assert [event.turn for event in of(TurnCompleted, events)] == [3]
     assert events[-1].limit == "max_turns"
-    assert reached(desk, session)["reached"] == 3
+    assert reached(harness, session)["reached"] == 3
 
 
-async def test_the_tokens_of_before_count(desk):
+async def test_the_tokens_of_before_count(harness):
     model = "\n".join(call("list_files", limit=number) for number in range(1, 9))
-    session = await begun(desk, model, 2)
+    session = await begun(harness, model, 2)
     spent = sum(
         json.loads(row[4])["input_tokens"] + json.loads(row[4])["output_tokens"]
-        for row in desk.events(session, "turn.completed")
+        for row in harness.event_rows(session, "turn.completed")
     )
-    desk.limits = replace(desk.limits, max_tokens=spent)
-    events = await gone_on(desk, session, model)
+    harness.limits = replace(harness.limits, max_tokens=spent)
+    events = await gone_on(harness, session, model)
     assert events[-1].limit == "max_tokens"
     assert of(TurnCompleted, events) == []
-    assert reached(desk, session)["reached"] == spent
+    assert reached(harness, session)["reached"] == spent
 
 
-async def test_calls_that_repeated_themselves_before_still_do(desk):
+async def test_calls_that_repeated_themselves_before_still_do(harness):
     """The second was told with a note; that note is not part of what the call gave."""
     model = "\n".join([LOOK] * 6)
-    session = await begun(desk, model, 2)
-    told = [m.content for m in await desk.runtime.sessions.transcript(session) if m.role is Role.tool]
+    session = await begun(harness, model, 2)
+    told = [m.content for m in await harness.runtime.sessions.transcript(session) if m.role is Role.tool]
     assert ["note" in json.loads(content) for content in told] == [False, True]
-    events = await gone_on(desk, session, model)
+    events = await gone_on(harness, session, model)
     assert events[-1] == TaskEnded("failed", events[-1].sentence, "max_repeats")
     assert len(of(TurnCompleted, events)) == 1
-    assert len(desk.events(session, "progress.stalled")) == 1
+    assert len(harness.event_rows(session, "progress.stalled")) == 1
 
 
-async def test_refusals_of_before_count(desk):
+async def test_refusals_of_before_count(harness):
     refused = [call("read_file", path=f"/etc/{name}") for name in ("a", "b", "c")]
     model = "\n".join([*refused, "msg:I may not read there."])
-    session = await begun(desk, model, 2)
-    events = await gone_on(desk, session, model)
+    session = await begun(harness, model, 2)
+    events = await gone_on(harness, session, model)
     assert events[-1] == TaskEnded("done")
     assert [turn.text for turn in of(TurnCompleted, events)] == ["", "I may not read there."]
-    assert reached(desk, session)["limit"] == "max_denials"
+    assert reached(harness, session)["limit"] == "max_denials"
 
 
-async def test_the_tokens_of_every_attempt_are_counted_when_it_is_done(desk):
+async def test_the_tokens_of_every_attempt_are_counted_when_it_is_done(harness):
     model = "\n".join([call("list_files", limit=1), call("list_files", limit=2), "msg:done"])
-    session = await begun(desk, model, 2)
-    assert (await gone_on(desk, session, model))[-1] == TaskEnded("done")
-    turns = [json.loads(row[4]) for row in desk.events(session, "turn.completed")]
-    (row,) = desk.events(session, "agent.completed")
+    session = await begun(harness, model, 2)
+    assert (await gone_on(harness, session, model))[-1] == TaskEnded("done")
+    turns = [json.loads(row[4]) for row in harness.event_rows(session, "turn.completed")]
+    (row,) = harness.event_rows(session, "agent.completed")
     completed = json.loads(row[4])
     assert (len(turns), completed["turns"]) == (3, 3)
     assert completed["input_tokens"] == sum(turn["input_tokens"] for turn in turns)
@@ -101,16 +101,16 @@ async def test_the_tokens_of_every_attempt_are_counted_when_it_is_done(desk):
 
 
 @pytest.mark.parametrize("asks", [False, True])
-async def test_the_time_it_worked_counts_and_not_the_time_between(desk, asks):
+async def test_the_time_it_worked_counts_and_not_the_time_between(harness, asks):
     model = call("ask_user", type="confirmation", message="?") if asks else LOOK
     began = time.monotonic()
-    session = await begun(desk, f"{model}\n{LOOK}", 1)
+    session = await begun(harness, f"{model}\n{LOOK}", 1)
     took = time.monotonic() - began
     await asyncio.sleep(0.5)
     if asks:
-        (question,) = await desk.runtime.questions.open_questions(session)
-        await desk.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
-    with desk.runtime.database.reading() as connection:
+        (question,) = await harness.runtime.questions.open_questions(session)
+        await harness.runtime.questions.answer(question.id, {"confirmed": True}, who="test")
+    with harness.runtime.database.reading() as connection:
         past = read_past(connection, session, TASK)
     assert past.turns == 1
     assert 0 < past.seconds <= took

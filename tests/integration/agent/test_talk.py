@@ -13,8 +13,8 @@ from interlock.channels import talk as talking
 from interlock.events.log import EventLog
 from interlock.infra.errors import SessionBusy, StoreAway
 from interlock.worker.rows import Task, TaskStatus
-from tests.integration.agent.office import call, opened, script
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.runtime import call, open_runtime_harness, script
 
 
 @pytest.fixture(autouse=True)
@@ -30,36 +30,38 @@ def text_of(events) -> str:
 async def test_what_another_process_works_on_is_followed_by_the_log(tmp_path, monkeypatch):
     steps = {"msg": "Let me see.", "tool_calls": [call("current_time"), call("read_file", path="../x")]}
     model = script(tmp_path, steps, "msg:It is noon.")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session()
-        other = await person.office.runtime.leases.take(session, "another")
-        saying = asyncio.create_task(person.say(session))
-        while not await person.office.tasks.list_tasks(session_id=session):
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session()
+        other = await harness.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(harness.say(session))
+        while not await harness.office.tasks.list_tasks(session_id=session):
             await asyncio.sleep(0.01)
-        await person.office.session_work().run(other)
+        await harness.office.session_work().run(other)
         # It keeps the session, so that whoever talks can only follow.
         assert (await saying).status is TaskStatus.done
-        assert text_of(person.told).split("\n") == ["Let me see.", "It is noon.", ""]
-        kinds = [type(event) for event in person.told]
+        assert text_of(harness.shown).split("\n") == ["Let me see.", "It is noon.", ""]
+        kinds = [type(event) for event in harness.shown]
         assert kinds == [
             *(TextDelta, ToolCallInfo, ToolCallInfo, ToolResultInfo, ToolDenied),
             *(TextDelta, TurnCompleted),
         ]
-        await person.office.runtime.leases.give_back(other)
+        await harness.office.runtime.leases.give_back(other)
 
 
 async def test_a_session_whose_holder_died_is_taken_over(tmp_path, monkeypatch):
     variables = {"MODEL": script(tmp_path, "msg:Here I am."), "SESSION_LEASE_SECONDS": "1"}
-    async with opened(tmp_path, monkeypatch, variables) as person:
-        session = await person.session()
-        assert await person.office.runtime.leases.take(session, "somebody who dies")
-        assert (await person.say(session)).status is TaskStatus.done
-        assert text_of(person.told) == "Here I am."
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
+        session = await harness.session()
+        assert await harness.office.runtime.leases.take(session, "somebody who dies")
+        assert (await harness.say(session)).status is TaskStatus.done
+        assert text_of(harness.shown) == "Here I am."
 
 
 async def test_what_was_put_though_its_answer_got_lost_is_one_task(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:Once.")}) as person:
-        session, real, asked = await person.session(), EventLog.transact, []
+    async with open_runtime_harness(
+        tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:Once.")}
+    ) as harness:
+        session, real, asked = await harness.session(), EventLog.transact, []
 
         async def unheard(log, stream, work, **more):
             done = await real(log, stream, work, **more)
@@ -69,78 +71,78 @@ async def test_what_was_put_though_its_answer_got_lost_is_one_task(tmp_path, mon
             return done
 
         monkeypatch.setattr(EventLog, "transact", unheard)
-        task = await person.say(session)
+        task = await harness.say(session)
         assert (task.status, [task.id]) == (TaskStatus.done, asked)
-        assert len(await person.office.tasks.list_tasks(session_id=session)) == 1
+        assert len(await harness.office.tasks.list_tasks(session_id=session)) == 1
 
 
 async def test_a_full_queue_refuses_what_is_said(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, {"SESSION_QUEUE_LIMIT": "1"}) as person:
-        session = await person.session()
-        await person.office.tasks.put(session, "one", who="test")
+    async with open_runtime_harness(tmp_path, monkeypatch, {"SESSION_QUEUE_LIMIT": "1"}) as harness:
+        session = await harness.session()
+        await harness.office.tasks.put(session, "one", who="test")
         with pytest.raises(SessionBusy, match="1 messages wait"):
-            await person.say(session, "two")
+            await harness.say(session, "two")
 
 
 async def test_what_was_put_before_is_worked_on_first(tmp_path, monkeypatch):
     model = script(tmp_path, "msg:to one", "msg:to two")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session()
-        earlier = await person.office.tasks.put(session, "one", who="test")
-        task = await person.say(session, "two")
-        assert (await person.office.tasks.get(earlier.id)).status is TaskStatus.done
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session()
+        earlier = await harness.office.tasks.put(session, "one", who="test")
+        task = await harness.say(session, "two")
+        assert (await harness.office.tasks.get(earlier.id)).status is TaskStatus.done
         assert task.status is TaskStatus.done
-        assert [m.content for m in await person.transcript(session)][-1] == "to two"
+        assert [m.content for m in await harness.transcript(session)][-1] == "to two"
 
 
 async def test_a_question_of_an_earlier_task_comes_before_what_is_said(tmp_path, monkeypatch):
     ask = {"tool_calls": [call("ask_user", type="confirmation", message="Shall I?")]}
     model = script(tmp_path, ask, "msg:to one", "msg:to two")
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session()
-        earlier = await person.office.tasks.put(session, "one", who="test")
-        talk = person.talk(session)
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session()
+        earlier = await harness.office.tasks.put(session, "one", who="test")
+        talk = harness.talk(session)
         held_up = await talk.say("two")
         assert (held_up.id, held_up.status) == (earlier.id, TaskStatus.waiting)
         await talk.answer(await talk.open_question(held_up), {"confirmed": True})
-        tasks = await person.office.tasks.list_tasks(session_id=session)
+        tasks = await harness.office.tasks.list_tasks(session_id=session)
         assert [task.status for task in tasks] == [TaskStatus.done, TaskStatus.done]
 
 
-async def until_asked(person, session: str) -> None:
-    while not person.payloads(session, "turn.started"):
+async def until_asked(harness, session: str) -> None:
+    while not harness.payloads(session, "turn.started"):
         await asyncio.sleep(0.01)
 
 
 async def test_an_interrupt_cancels_the_task_at_work_and_nothing_after_it(tmp_path, monkeypatch):
     slow = {"sleep_ms": 60_000, "msg": "too late"}
     model = script(tmp_path, slow)
-    async with opened(tmp_path, monkeypatch, {"MODEL": model, "MODELS": "demo"}) as person:
-        session = await person.session()
-        talk = person.talk(session)
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model, "MODELS": "demo"}) as harness:
+        session = await harness.session()
+        talk = harness.talk(session)
         saying = asyncio.create_task(talk.say("go"))
-        await until_asked(person, session)
+        await until_asked(harness, session)
         os.kill(os.getpid(), signal.SIGINT)
         assert (await saying).status is TaskStatus.cancelled
         # Whoever interrupts a task twice does not wait for it; that is over with the task.
         talk._work.hurrying.set()
-        await person.office.runtime.sessions.choose_model(session, "demo", who="test")
+        await harness.office.runtime.sessions.choose_model(session, "demo", who="test")
         for _ in range(2):
             assert (await talk.say("hello")).status is TaskStatus.done
 
 
 async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(tmp_path, monkeypatch):
     model = script(tmp_path, {"sleep_ms": 60_000, "msg": "too late"})
-    async with opened(tmp_path, monkeypatch, {"MODEL": model}) as person:
-        session = await person.session()
-        earlier = await person.office.tasks.put(session, "one", who="test")
-        saying = asyncio.create_task(person.say(session, "two"))
-        await until_asked(person, session)
+    async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
+        session = await harness.session()
+        earlier = await harness.office.tasks.put(session, "one", who="test")
+        saying = asyncio.create_task(harness.say(session, "two"))
+        await until_asked(harness, session)
         os.kill(os.getpid(), signal.SIGINT)
-        while not (await person.office.tasks.get(earlier.id)).status.is_end:
+        while not (await harness.office.tasks.get(earlier.id)).status.is_end:
             await asyncio.sleep(0.01)
-        assert (await person.office.tasks.get(earlier.id)).status is TaskStatus.cancelled
-        while len(person.payloads(session, "turn.started")) < 2:
+        assert (await harness.office.tasks.get(earlier.id)).status is TaskStatus.cancelled
+        while len(harness.payloads(session, "turn.started")) < 2:
             await asyncio.sleep(0.01)
         assert not saying.done()
         os.kill(os.getpid(), signal.SIGINT)
@@ -148,9 +150,9 @@ async def test_an_interrupt_cancels_what_runs_and_not_what_is_queued_behind_it(t
 
 
 @contextmanager
-def locked(person):
+def locked(harness):
     """The store is another process's for a while."""
-    with closing(sqlite3.connect(person.office.runtime.database.config.path)) as locker:
+    with closing(sqlite3.connect(harness.office.runtime.database.config.path)) as locker:
         locker.execute("BEGIN IMMEDIATE")
         yield
 
@@ -161,31 +163,31 @@ def events_in(logs) -> list[str]:
 
 async def test_a_cancel_of_what_another_process_works_on_waits_for_the_store(tmp_path, monkeypatch):
     variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
-    async with opened(tmp_path, monkeypatch, variables) as person:
-        session = await person.session()
-        other = await person.office.runtime.leases.take(session, "another")
-        saying = asyncio.create_task(person.say(session))
-        while not (tasks := await person.office.tasks.list_tasks(session_id=session)):
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
+        session = await harness.session()
+        other = await harness.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(harness.say(session))
+        while not (tasks := await harness.office.tasks.list_tasks(session_id=session)):
             await asyncio.sleep(0.01)
-        await person.office.tasks.start(tasks[0].id, other)
-        with locked(person), capture_logs() as logs:
+        await harness.office.tasks.start(tasks[0].id, other)
+        with locked(harness), capture_logs() as logs:
             os.kill(os.getpid(), signal.SIGINT)
             while "cancel_waits_for_the_store" not in events_in(logs):
                 await asyncio.sleep(0.01)
-        while not (await person.office.tasks.get(tasks[0].id)).is_to_stop:
+        while not (await harness.office.tasks.get(tasks[0].id)).is_to_stop:
             await asyncio.sleep(0.01)
-        await person.office.session_work().run(other)
+        await harness.office.session_work().run(other)
         assert (await saying).status is TaskStatus.cancelled
-        await person.office.runtime.leases.give_back(other)
+        await harness.office.runtime.leases.give_back(other)
 
 
-async def followed(person, session: str, **how: bool):
+async def followed(harness, session: str, **how: bool):
     """Somebody else works on a task, and another one is said behind it."""
-    other = await person.office.runtime.leases.take(session, "another")
-    ahead = await person.office.tasks.put(session, "one", who="test")
-    await person.office.tasks.start(ahead.id, other)
-    saying = asyncio.create_task(person.talk(session).say("two", **how))
-    while len(found := await person.office.tasks.list_tasks(session_id=session)) < 2:
+    other = await harness.office.runtime.leases.take(session, "another")
+    ahead = await harness.office.tasks.put(session, "one", who="test")
+    await harness.office.tasks.start(ahead.id, other)
+    saying = asyncio.create_task(harness.talk(session).say("two", **how))
+    while len(found := await harness.office.tasks.list_tasks(session_id=session)) < 2:
         await asyncio.sleep(0.01)
     # Until whoever said it knows of it as well.
     await asyncio.sleep(0.1)
@@ -193,9 +195,11 @@ async def followed(person, session: str, **how: bool):
 
 
 async def test_an_interrupt_of_who_follows_cancels_what_runs_and_then_what_was_said(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}) as person:
-        tasks, session = person.office.tasks, await person.session()
-        other, ahead, said, saying = await followed(person, session)
+    async with open_runtime_harness(
+        tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}
+    ) as harness:
+        tasks, session = harness.office.tasks, await harness.session()
+        other, ahead, said, saying = await followed(harness, session)
         os.kill(os.getpid(), signal.SIGINT)
         while not (await tasks.get(ahead)).is_to_stop:
             await asyncio.sleep(0.01)
@@ -203,18 +207,20 @@ async def test_an_interrupt_of_who_follows_cancels_what_runs_and_then_what_was_s
         await asyncio.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
         assert (await saying).status is TaskStatus.cancelled
-        await person.office.runtime.leases.give_back(other)
+        await harness.office.runtime.leases.give_back(other)
 
 
 async def test_whoever_gives_up_one_task_alone_gives_up_that_one(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}) as person:
-        session = await person.session()
-        other, ahead, said, saying = await followed(person, session, leaves_nothing=True)
+    async with open_runtime_harness(
+        tmp_path, monkeypatch, {"MODEL": script(tmp_path, "msg:never")}
+    ) as harness:
+        session = await harness.session()
+        other, ahead, said, saying = await followed(harness, session, leaves_nothing=True)
         os.kill(os.getpid(), signal.SIGINT)
         ended = await saying
         assert (ended.id, ended.status) == (said, TaskStatus.cancelled)
-        assert not (await person.office.tasks.get(ahead)).is_to_stop
-        await person.office.runtime.leases.give_back(other)
+        assert not (await harness.office.tasks.get(ahead)).is_to_stop
+        await harness.office.runtime.leases.give_back(other)
 
 
 async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(tmp_path, monkeypatch):
@@ -222,13 +228,13 @@ async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(
     monkeypatch.setattr(signal, "default_int_handler", lambda *_: heard.append("left"))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     variables = {"MODEL": script(tmp_path, "msg:never"), "DATABASE_BUSY_TIMEOUT_SECONDS": "0.1"}
-    async with opened(tmp_path, monkeypatch, variables) as person:
-        session = await person.session()
-        other = await person.office.runtime.leases.take(session, "another")
-        saying = asyncio.create_task(person.say(session))
-        while not await person.office.tasks.list_tasks(session_id=session):
+    async with open_runtime_harness(tmp_path, monkeypatch, variables) as harness:
+        session = await harness.session()
+        other = await harness.office.runtime.leases.take(session, "another")
+        saying = asyncio.create_task(harness.say(session))
+        while not await harness.office.tasks.list_tasks(session_id=session):
             await asyncio.sleep(0.01)
-        with locked(person), capture_logs() as logs:
+        with locked(harness), capture_logs() as logs:
             for _ in range(2):
                 os.kill(os.getpid(), signal.SIGINT)
                 await asyncio.sleep(0.05)
@@ -238,7 +244,7 @@ async def test_whoever_interrupts_again_leaves_and_is_told_what_was_not_written(
             with pytest.raises(asyncio.CancelledError):
                 await saying
         assert events_in(logs)[-1] == "cancel_not_written"
-        await person.office.runtime.leases.give_back(other)
+        await harness.office.runtime.leases.give_back(other)
     # What was there before is there again.
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     signal.signal(signal.SIGINT, before)

@@ -5,22 +5,22 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.integration.gateway.house import House, opened_house
+from tests.harness.gateway import GatewayHarness, open_gateway_harness
 
-Opening = Callable[..., Awaitable[House]]
+Opening = Callable[..., Awaitable[GatewayHarness]]
 
 
 @pytest.fixture
-async def open_house(tmp_path, monkeypatch) -> AsyncIterator[Opening]:
+async def open_harness(tmp_path, monkeypatch) -> AsyncIterator[Opening]:
     """Call it with settings by their names in the environment."""
     async with AsyncExitStack() as stack:
 
-        async def opening(**environment: str) -> House:
-            return await stack.enter_async_context(opened_house(tmp_path, monkeypatch, environment))
+        async def opening(**environment: str) -> GatewayHarness:
+            return await stack.enter_async_context(open_gateway_harness(tmp_path, monkeypatch, environment))
 
         yield opening
 
 
 @pytest.fixture
-async def house(open_house) -> House:
-    return await open_house()
+async def harness(open_harness) -> GatewayHarness:
+    return await open_harness()

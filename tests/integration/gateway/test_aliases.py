@@ -14,21 +14,21 @@ SCRIPT = orjson.dumps(
 
 
 @pytest.fixture
-async def house(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}", SESSION_OPEN_MODES="chat")
-    (house.root / "a.txt").write_text("text\n")
-    return house
+async def harness(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}", SESSION_OPEN_MODES="chat")
+    (harness.root / "a.txt").write_text("text\n")
+    return harness
 
 
-async def talked(house) -> tuple[str, list[dict]]:
-    client = await house.connect()
+async def talked(harness) -> tuple[str, list[dict]]:
+    client = await harness.connect()
     session = (await client.ask("session.create", title="t", mode="chat"))["session"]
     return session["id"], await client.talk(session["id"], "go")
 
 
-async def test_frames_have_the_tool_s_own_name_and_the_one_that_was_used(house):
-    session_id, live = await talked(house)
-    client = await house.connect()
+async def test_frames_have_the_tool_s_own_name_and_the_one_that_was_used(harness):
+    session_id, live = await talked(harness)
+    client = await harness.connect()
     await client.ask("session.subscribe", session_id=session_id, after_seq=0)
     for frames in (live, client.frames):
         data = {
@@ -48,9 +48,9 @@ async def test_frames_have_the_tool_s_own_name_and_the_one_that_was_used(house):
         assert denied["call_id"] == data["tool_call"][1]["call_id"]
 
 
-async def test_the_log_the_transcript_and_who_follows_agree(house):
-    session_id, _ = await talked(house)
-    runtime = house.runtime
+async def test_the_log_the_transcript_and_who_follows_agree(harness):
+    session_id, _ = await talked(harness)
+    runtime = harness.runtime
     with runtime.database.reading() as connection:
         rows = connection.query(
             "SELECT facts, content FROM events WHERE stream = ? AND kind LIKE 'tool_call.%' ORDER BY seq",

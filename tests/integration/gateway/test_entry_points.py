@@ -14,15 +14,15 @@ QUESTION = {"type": "confirmation", "message": "Shall I?"}
 
 
 @pytest.fixture
-async def reader(open_house, tmp_path, monkeypatch):
+async def reader(open_harness, tmp_path, monkeypatch):
     """A house with an agent in it, a client, and the model that everybody there talks with."""
     folder = tmp_path / "workspace" / "agents"
     folder.mkdir(parents=True)
     (folder / "reader.md").write_text(AGENT)
     model = Listening(f"call:ask_user {json.dumps(QUESTION)}", "msg:Thank you.")
     monkeypatch.setattr(roster, "choose_model", lambda _name, _settings: model)
-    house = await open_house(SESSION_OPEN_MODES="chat")
-    return model, await house.connect()
+    harness = await open_harness(SESSION_OPEN_MODES="chat")
+    return model, await harness.connect()
 
 
 async def asked_and_answered(client, session_id: str) -> None:

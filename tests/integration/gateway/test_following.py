@@ -10,9 +10,9 @@ from interlock.events.chain import now_us
 from interlock.events.retention import Retention
 from interlock.session.models import Role
 from interlock.wiring import open_runtime
-from tests.doubles.openai_answers import Hang, Wait, called, said
-from tests.doubles.openai_server import KEY, OpenAIServer
-from tests.integration.gateway.house import ends, task_of, text_of
+from tests.harness.gateway import ends, task_of, text_of
+from tests.harness.model_answers import Hang, Wait, called, said
+from tests.harness.model_server import KEY, ModelServer
 
 SCRIPT = json.dumps(
     [
@@ -24,11 +24,11 @@ SCRIPT = json.dumps(
 
 
 @asynccontextmanager
-async def answering(open_house, *answers, **more: str):
+async def answering(open_harness, *answers, **more: str):
     """A house whose model is a server on a socket of its own."""
-    async with OpenAIServer(list(answers)) as server:
+    async with ModelServer(list(answers)) as server:
         environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url, "OPENAI_MODEL": "m"}
-        yield await open_house(MODEL="openai", **environment, **more)
+        yield await open_harness(MODEL="openai", **environment, **more)
 
 
 async def new_session(client) -> str:
@@ -54,9 +54,9 @@ def numbers(frames) -> list[int]:
     return [frame["seq"] for frame in frames if frame["seq"] is not None]
 
 
-async def test_the_numbers_that_arrive_have_no_gaps(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
+async def test_the_numbers_that_arrive_have_no_gaps(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.ask("session.subscribe", session_id=session_id)
     await client.talk(session_id, "go")
@@ -65,9 +65,9 @@ async def test_the_numbers_that_arrive_have_no_gaps(open_house):
     assert numbers(told(client.frames, session_id)) == list(range(1, last + 1))
 
 
-async def test_only_who_asked_sees_the_id(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    one, other = await house.connect(), await house.connect()
+async def test_only_who_asked_sees_the_id(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    one, other = await harness.connect(), await harness.connect()
     session_id = await new_session(one)
     await other.ask("session.subscribe", session_id=session_id)
     frames = await one.talk(session_id, "go")
@@ -79,9 +79,9 @@ async def test_only_who_asked_sees_the_id(open_house):
     assert {"response", "event", "stream_chunk", "tool_call", "tool_result", "tool_denied"} <= kinds
 
 
-async def test_two_windows_are_told_the_same(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    one, other = await house.connect(), await house.connect()
+async def test_two_windows_are_told_the_same(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    one, other = await harness.connect(), await harness.connect()
     session_id = await new_session(one)
     for client in (one, other):
         await client.ask("session.subscribe", session_id=session_id)
@@ -92,10 +92,10 @@ async def test_two_windows_are_told_the_same(open_house):
     assert told(one.frames, session_id) == told(other.frames, session_id)
 
 
-async def test_who_comes_back_goes_on_where_it_was(open_house):
+async def test_who_comes_back_goes_on_where_it_was(open_harness):
     """Cut off after every single number in turn, it ends up with what an uninterrupted one has."""
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    witness = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    witness = await harness.connect()
     session_id = await new_session(witness)
     await witness.ask("session.subscribe", session_id=session_id)
     await witness.talk(session_id, "go")
@@ -103,7 +103,7 @@ async def test_who_comes_back_goes_on_where_it_was(open_house):
     await witness.until(lambda frame: frame["seq"] == last)
     whole = stored(told(witness.frames, session_id))
     for cut in range(last + 1):
-        client = await house.connect()
+        client = await harness.connect()
         await client.ask("session.subscribe", session_id=session_id, after_seq=cut)
         if cut < last:
             await client.until(lambda frame: frame["seq"] == last)
@@ -113,19 +113,19 @@ async def test_who_comes_back_goes_on_where_it_was(open_house):
         await client.close()
 
 
-async def test_reload_in_the_middle_of_an_answer(open_house):
+async def test_reload_in_the_middle_of_an_answer(open_harness):
     """The newcomer is given the text from its beginning, and the rest as it comes; once each."""
     text = "The answer is long. " * 40
     answer = said(text, size=20)
     slow = answer.steps[:10] + tuple(step for each in answer.steps[10:] for step in (Wait(0.02), each))
-    async with answering(open_house, type(answer)(slow)) as house:
-        one = await house.connect()
+    async with answering(open_harness, type(answer)(slow)) as harness:
+        one = await harness.connect()
         session_id = await new_session(one)
         identity = await one.send("chat.send", session_id=session_id, content="tell me")
         task_id = (await one.answer_to(identity))["task"]["id"]
         await one.until(lambda frame: frame["type"] == "stream_chunk" and frame["data"]["offset"] > 100)
         seq = max(numbers(one.frames))
-        reloaded = await house.connect()
+        reloaded = await harness.connect()
         await reloaded.ask("session.subscribe", session_id=session_id, after_seq=seq)
         await one.close()
         await reloaded.until_end(task_id)
@@ -140,11 +140,11 @@ async def test_reload_in_the_middle_of_an_answer(open_house):
     assert at == len(text)
 
 
-async def test_text_never_comes_before_what_led_to_it(open_house):
+async def test_text_never_comes_before_what_led_to_it(open_harness):
     """The result of a call, and the turn that follows it, are told before that turn's text."""
     answers = [called(("current_time", {}), ids="one"), said("It is late. " * 20, size=3)]
-    async with answering(open_house, *answers) as house:
-        client = await house.connect()
+    async with answering(open_harness, *answers) as harness:
+        client = await harness.connect()
         session_id = await new_session(client)
         frames = await client.talk(session_id, "what time is it")
     order = [
@@ -157,11 +157,11 @@ async def test_text_never_comes_before_what_led_to_it(open_house):
     assert order.index("text") > started[-1]
 
 
-async def test_what_another_process_writes_is_told_too(house, monkeypatch):
-    client = await house.connect()
+async def test_what_another_process_writes_is_told_too(harness, monkeypatch):
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.ask("session.subscribe", session_id=session_id)
-    other = open_runtime(house.runtime.settings)
+    other = open_runtime(harness.runtime.settings)
     try:
         await other.sessions.append_message(session_id, Role.user, "from elsewhere")
     finally:
@@ -170,12 +170,12 @@ async def test_what_another_process_writes_is_told_too(house, monkeypatch):
     assert frame["data"]["message"] == {"role": "user", "content": "from elsewhere"}
 
 
-async def test_only_the_newest_are_told_when_asked_so(house):
-    client = await house.connect()
+async def test_only_the_newest_are_told_when_asked_so(harness):
+    client = await harness.connect()
     session_id = await new_session(client)
     for number in range(30):
         await client.ask("session.rename", session_id=session_id, title=f"title {number}")
-    second = await house.connect()
+    second = await harness.connect()
     given = await second.ask("session.subscribe", session_id=session_id, last=5)
     assert given == {"from_seq": 26, "last_seq": 31}
     assert numbers(told(second.frames, session_id)) == [27, 28, 29, 30, 31]
@@ -184,15 +184,15 @@ async def test_only_the_newest_are_told_when_asked_so(house):
     assert earlier["from_seq"] == 16
 
 
-async def test_a_message_sent_while_it_joins_does_not_tell_anything_twice(open_house):
+async def test_a_message_sent_while_it_joins_does_not_tell_anything_twice(open_harness):
     """Subscribing from far back and sending at once, on one socket: every number once, in order."""
-    house = await open_house(MODEL="scripted:" + json.dumps(["msg:ok"] * 50))
-    one = await house.connect()
+    harness = await open_harness(MODEL="scripted:" + json.dumps(["msg:ok"] * 50))
+    one = await harness.connect()
     session_id = await new_session(one)
     for number in range(20):
         await one.ask("session.rename", session_id=session_id, title=f"title {number}")
     for _ in range(5):
-        client = await house.connect()
+        client = await harness.connect()
         joining = await client.send("session.subscribe", session_id=session_id, after_seq=0)
         sending = await client.send("chat.send", session_id=session_id, content="go")
         await client.answer_to(joining)
@@ -203,8 +203,8 @@ async def test_a_message_sent_while_it_joins_does_not_tell_anything_twice(open_h
         await client.close()
 
 
-async def test_what_is_asked_about_following_is_done_in_order(house):
-    client = await house.connect()
+async def test_what_is_asked_about_following_is_done_in_order(harness):
+    client = await harness.connect()
     session_id = await new_session(client)
     for _ in range(10):
         await client.send("session.subscribe", session_id=session_id)
@@ -216,8 +216,8 @@ async def test_what_is_asked_about_following_is_done_in_order(house):
     assert [frame["type"] for frame in client.frames[before:]] == ["response"]
 
 
-async def test_who_left_hears_no_more(house):
-    client = await house.connect()
+async def test_who_left_hears_no_more(harness):
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.ask("session.subscribe", session_id=session_id)
     await client.ask("session.unsubscribe", session_id=session_id)
@@ -227,9 +227,9 @@ async def test_who_left_hears_no_more(house):
     assert [frame["type"] for frame in client.frames[before:]] == ["response"]
 
 
-async def test_a_message_sent_twice_is_one_task(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
+async def test_a_message_sent_twice_is_one_task(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
     session_id = await new_session(client)
     given = {"session_id": session_id, "content": "go", "task_id": "t_00112233445566aa"}
     first, second = await asyncio.gather(client.ask("chat.send", **given), client.ask("chat.send", **given))
@@ -247,20 +247,20 @@ async def test_a_message_sent_twice_is_one_task(open_house):
         (["call:current_time {}"] * 5, {"CONTROL_MAX_TURNS": "2"}, "LIMIT_REACHED"),
     ],
 )
-async def test_how_a_task_fails_is_told_by_its_code(open_house, script, environment, code):
-    house = await open_house(MODEL=f"scripted:{json.dumps(script)}", **environment)
-    client = await house.connect()
+async def test_how_a_task_fails_is_told_by_its_code(open_harness, script, environment, code):
+    harness = await open_harness(MODEL=f"scripted:{json.dumps(script)}", **environment)
+    client = await harness.connect()
     frames = await client.talk(await new_session(client), "go")
     assert frames[-1]["type"] == "error"
     assert frames[-1]["data"]["code"] == code
     assert frames[-1]["data"]["message"]
 
 
-async def test_refused_calls_end_in_an_answer(open_house):
+async def test_refused_calls_end_in_an_answer(open_harness):
     """S0-4.2.4: no error, but text; the limit is told by its event."""
     refused = [f'call:read_file {{"path": "{name}"}}' for name in "abc"]
-    house = await open_house(MODEL=f"scripted:{json.dumps([*refused, 'msg:I may not read here.'])}")
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{json.dumps([*refused, 'msg:I may not read here.'])}")
+    client = await harness.connect()
     session_id = await new_session(client)
     frames = await client.talk(session_id, "go")
     kinds = [frame["type"] for frame in frames]
@@ -272,17 +272,17 @@ async def test_refused_calls_end_in_an_answer(open_house):
     assert events.count("control.limit_reached") == 1
 
 
-async def test_a_model_that_fails_after_refused_calls_is_told_as_the_models_fault(open_house):
+async def test_a_model_that_fails_after_refused_calls_is_told_as_the_models_fault(open_harness):
     refused = [f'call:read_file {{"path": "{name}"}}' for name in "abc"]
-    house = await open_house(MODEL=f"scripted:{json.dumps([*refused, 'err:auth'])}")
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{json.dumps([*refused, 'err:auth'])}")
+    client = await harness.connect()
     frames = await client.talk(await new_session(client), "go")
     assert frames[-1]["data"]["code"] == "LLM_ERROR"
 
 
-async def test_a_cancelled_task_ends_with_an_error(open_house):
-    house = await open_house(MODEL='scripted:["sleep:20000"]')
-    client = await house.connect()
+async def test_a_cancelled_task_ends_with_an_error(open_harness):
+    harness = await open_harness(MODEL='scripted:["sleep:20000"]')
+    client = await harness.connect()
     session_id = await new_session(client)
     identity = await client.send("chat.send", session_id=session_id, content="go")
     task = (await client.answer_to(identity))["task"]
@@ -292,31 +292,31 @@ async def test_a_cancelled_task_ends_with_an_error(open_house):
     assert (end["id"], end["data"]["code"]) == (identity, "CANCELLED")
 
 
-async def test_what_was_shown_before_a_cancel_stays(open_house):
+async def test_what_was_shown_before_a_cancel_stays(open_harness):
     answer = said("This much was said. ", size=4)
-    async with answering(open_house, type(answer)((*answer.steps[:5], Hang()))) as house:
-        client = await house.connect()
+    async with answering(open_harness, type(answer)((*answer.steps[:5], Hang()))) as harness:
+        client = await harness.connect()
         session_id = await new_session(client)
         task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
         await client.until(lambda frame: text_of(client.frames).startswith("This much was "))
         await client.ask("chat.cancel", session_id=session_id)
         await client.until_end(task["id"])
-        later = await house.connect()
+        later = await harness.connect()
         await later.ask("session.subscribe", session_id=session_id)
         assert text_of(later.frames) == text_of(client.frames)
         history = (await later.ask("chat.history", session_id=session_id))["messages"]
         assert [message["content"] for message in history] == ["go", text_of(client.frames)]
 
 
-async def test_of_what_was_erased_only_the_numbers_are_told(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
+async def test_of_what_was_erased_only_the_numbers_are_told(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.talk(session_id, "go")
-    runtime, in_a_month = house.runtime, now_us() + 30 * 86_400_000_000
+    runtime, in_a_month = harness.runtime, now_us() + 30 * 86_400_000_000
     swept = await Retention(runtime.log, runtime.database, 7, clock_us=lambda: in_a_month).sweep()
     assert swept.events > 10
-    later = await house.connect()
+    later = await harness.connect()
     given = await later.ask("session.subscribe", session_id=session_id)
     frames = told(later.frames, session_id)
     assert numbers(frames) == list(range(1, given["last_seq"] + 1))
@@ -326,11 +326,11 @@ async def test_of_what_was_erased_only_the_numbers_are_told(open_house):
     assert task["status"] == "done"
 
 
-async def test_an_answer_brings_the_task_back(open_house):
+async def test_an_answer_brings_the_task_back(open_harness):
     question = {"type": "confirmation", "message": "Go on?"}
     script = json.dumps([f"call:ask_user {json.dumps(question)}", "msg:Thank you."])
-    house = await open_house(MODEL=f"scripted:{script}")
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{script}")
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.send("chat.send", session_id=session_id, content="go")
     asked = await client.until(lambda frame: frame["type"] == "ask_user")
@@ -347,9 +347,9 @@ async def test_an_answer_brings_the_task_back(open_house):
     assert "ask_user.answered" in kinds
 
 
-async def test_a_full_queue_says_so(open_house):
-    house = await open_house(MODEL='scripted:["sleep:20000"]', SESSION_QUEUE_LIMIT="2")
-    client = await house.connect()
+async def test_a_full_queue_says_so(open_harness):
+    harness = await open_harness(MODEL='scripted:["sleep:20000"]', SESSION_QUEUE_LIMIT="2")
+    client = await harness.connect()
     session_id = await new_session(client)
     answers = await asyncio.gather(
         *(client.ask("chat.send", session_id=session_id, content="go") for _ in range(6)),
@@ -362,10 +362,10 @@ async def test_a_full_queue_says_so(open_house):
         await client.ask("tasks.cancel", task_id=task["id"])
 
 
-async def test_requests_do_not_wait_for_one_another(open_house):
+async def test_requests_do_not_wait_for_one_another(open_harness):
     """A task goes on while other things are asked on the same socket."""
-    house = await open_house(MODEL='scripted:["sleep:3000"]')
-    client = await house.connect()
+    harness = await open_harness(MODEL='scripted:["sleep:3000"]')
+    client = await harness.connect()
     session_id = await new_session(client)
     task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
     answers = await asyncio.gather(

@@ -6,18 +6,18 @@ from interlock.worker.runs import RunDesk
 from tests.integration.gateway.test_runs import workflow_house
 
 
-async def left(house, client) -> None:
+async def left(harness, client) -> None:
     """Until the server knows that nobody is there any more."""
-    (connection,) = house.gateway.sockets._open
+    (connection,) = harness.gateway.sockets._open
     await client.close()
     async with asyncio.timeout(10):
         while any(not task.cancelling() for task in connection._under_way):
             await asyncio.sleep(0.02)
 
 
-async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_house, tmp_path, monkeypatch):
-    house = await workflow_house(open_house, tmp_path)
-    client = await house.connect()
+async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_harness, tmp_path, monkeypatch):
+    harness = await workflow_house(open_harness, tmp_path)
+    client = await harness.connect()
     made, go_on = asyncio.Event(), asyncio.Event()
     real = RunDesk.start
 
@@ -29,9 +29,9 @@ async def test_a_run_that_is_started_by_somebody_who_leaves_is_begun(open_house,
     monkeypatch.setattr(RunDesk, "start", slowly)
     await client.send("runs.start", workflow="plan_build_review", mode="coding")
     await made.wait()
-    await left(house, client)
+    await left(harness, client)
     go_on.set()
     async with asyncio.timeout(10):
-        while not (runs := await house.office.runs.book.runs()):
+        while not (runs := await harness.office.runs.book.runs()):
             await asyncio.sleep(0.02)
     assert [run.workflow for run in runs] == ["plan_build_review"]

@@ -1,19 +1,19 @@
 """Foreign tools over a real socket, as the page asks for them."""
 
 from interlock.wiring import foreign
+from tests.harness.mcp import HOSTILE, QUICK, SERVERS
 from tests.integration.gateway.test_methods import refused
-from tests.integration.mcp.stand import DOUBLES, HOSTILE, QUICK
 
 
-async def mcp_house(open_house, tmp_path, behaviour: str = "well", **more: str):
+async def mcp_house(open_harness, tmp_path, behaviour: str = "well", **more: str):
     root = tmp_path / "root"
     root.mkdir()
-    house = await open_house(**{"TOOL_ALLOWED_ROOTS": str(root), "SESSION_OPEN_MODES": "chat"} | more)
+    harness = await open_harness(**{"TOOL_ALLOWED_ROOTS": str(root), "SESSION_OPEN_MODES": "chat"} | more)
     state = (f"STATE={root / 'state'}",) if behaviour == "rug-pull" else ()
     command = (*QUICK, str(HOSTILE), behaviour)
-    wish = foreign.Wish(id="echoes", command=command, environment=state, readable=(DOUBLES,))
-    await foreign.add(house.office.runtime, wish, who="local:operator")
-    return house, await house.connect()
+    wish = foreign.Wish(id="echoes", command=command, environment=state, readable=(SERVERS,))
+    await foreign.add(harness.office.runtime, wish, who="local:operator")
+    return harness, await harness.connect()
 
 
 async def switch_on(client) -> None:
@@ -21,8 +21,8 @@ async def switch_on(client) -> None:
     await client.ask("settings.update", patch=patch)
 
 
-async def test_a_server_is_listed_inspected_classed_and_removed(open_house, tmp_path):
-    _, client = await mcp_house(open_house, tmp_path)
+async def test_a_server_is_listed_inspected_classed_and_removed(open_harness, tmp_path):
+    _, client = await mcp_house(open_harness, tmp_path)
     [server] = (await client.ask("mcp.list"))["servers"]
     assert (server["id"], server["modes"]) == ("echoes", ["chat", "plan", "coding"])
     assert "tools.mcp.enabled" in server["closed"]
@@ -51,8 +51,8 @@ async def test_a_server_is_listed_inspected_classed_and_removed(open_house, tmp_
     assert (await refused(client, "mcp.remove", server="echoes")).code == "MCP_SERVER_NOT_FOUND"
 
 
-async def test_what_a_page_cannot_open_is_refused(open_house, tmp_path):
-    _, client = await mcp_house(open_house, tmp_path, SESSION_OPEN_MODES="chat,coding")
+async def test_what_a_page_cannot_open_is_refused(open_harness, tmp_path):
+    _, client = await mcp_house(open_harness, tmp_path, SESSION_OPEN_MODES="chat,coding")
     await switch_on(client)
     told = await client.ask("mcp.inspect", server="echoes")
     digest = next(tool["hash"] for tool in told["offered"] if tool["tool"] == "echo")
@@ -71,8 +71,8 @@ async def test_what_a_page_cannot_open_is_refused(open_house, tmp_path):
     assert (await refused(client, "mcp.add", server="x", command=["/bin/sh"])).code == "METHOD_NOT_FOUND"
 
 
-async def test_a_definition_that_changed_meanwhile_is_not_classed(open_house, tmp_path):
-    _, client = await mcp_house(open_house, tmp_path, "rug-pull")
+async def test_a_definition_that_changed_meanwhile_is_not_classed(open_harness, tmp_path):
+    _, client = await mcp_house(open_harness, tmp_path, "rug-pull")
     await switch_on(client)
     [echo] = (await client.ask("mcp.inspect", server="echoes"))["offered"]
     (tmp_path / "root" / "state").write_text("pulled")

@@ -7,15 +7,15 @@ import pytest
 
 from interlock.events.work import TurnCompleted
 from interlock.sandbox.kept import KeptVersions
-from tests.integration.gateway.house import Refused, task_of
+from tests.harness.gateway import RequestRefused, task_of
 
 
 async def new_session(client, **more) -> str:
     return (await client.ask("session.create", **more))["session"]["id"]
 
 
-async def refused(client, method: str, /, **params) -> Refused:
-    with pytest.raises(Refused) as caught:
+async def refused(client, method: str, /, **params) -> RequestRefused:
+    with pytest.raises(RequestRefused) as caught:
         await client.ask(method, **params)
     return caught.value
 
@@ -23,8 +23,8 @@ async def refused(client, method: str, /, **params) -> Refused:
 # -- sessions ----------------------------------------------------------------------------------------
 
 
-async def test_a_session_from_its_making_to_its_end(house):
-    client = await house.connect()
+async def test_a_session_from_its_making_to_its_end(harness):
+    client = await harness.connect()
     session_id = await new_session(client, title="First")
     [listed] = (await client.ask("session.list"))["sessions"]
     assert (listed["id"], listed["title"], listed["mode"], listed["opened_by"]) == (
@@ -43,10 +43,10 @@ async def test_a_session_from_its_making_to_its_end(house):
     assert (await refused(client, "session.subscribe", session_id=session_id)).code == "SESSION_NOT_FOUND"
 
 
-async def test_sessions_of_single_commands_are_listed_when_asked_for(house):
-    client = await house.connect()
+async def test_sessions_of_single_commands_are_listed_when_asked_for(harness):
+    client = await harness.connect()
     chat = await new_session(client)
-    made = await house.office.runtime.sessions.create(opened_by="tool call")
+    made = await harness.office.runtime.sessions.create(opened_by="tool call")
 
     async def listed(**params):
         found = (await client.ask("session.list", **params))["sessions"]
@@ -58,8 +58,8 @@ async def test_sessions_of_single_commands_are_listed_when_asked_for(house):
     assert (await refused(client, "session.list", group="others")).code == "INVALID_PARAMS"
 
 
-async def test_a_deleted_session_is_told_to_who_follows_it(house):
-    one, other = await house.connect(), await house.connect()
+async def test_a_deleted_session_is_told_to_who_follows_it(harness):
+    one, other = await harness.connect(), await harness.connect()
     session_id = await new_session(one)
     await other.ask("session.subscribe", session_id=session_id)
     await one.ask("session.delete", session_id=session_id)
@@ -67,9 +67,9 @@ async def test_a_deleted_session_is_told_to_who_follows_it(house):
     assert frame["session_id"] == session_id
 
 
-async def test_what_was_said_is_found_again(open_house):
-    house = await open_house(MODEL='scripted:["msg:The heron stands in the reeds."]')
-    client = await house.connect()
+async def test_what_was_said_is_found_again(open_harness):
+    harness = await open_harness(MODEL='scripted:["msg:The heron stands in the reeds."]')
+    client = await harness.connect()
     session_id = await new_session(client, title="Birds")
     await client.talk(session_id, "tell me of herons")
     by_title = (await client.ask("session.search", query="bird"))["matches"]
@@ -83,8 +83,8 @@ async def test_what_was_said_is_found_again(open_house):
     assert first["has_more"] is True
 
 
-async def test_modes_are_switched_only_when_the_operator_opened_some(house):
-    client = await house.connect()
+async def test_modes_are_switched_only_when_the_operator_opened_some(harness):
+    client = await harness.connect()
     session_id = await new_session(client)
     assert (await refused(client, "session.set_mode", session_id=session_id, mode="coding")).code == (
         "METHOD_NOT_FOUND"
@@ -96,9 +96,9 @@ async def test_modes_are_switched_only_when_the_operator_opened_some(house):
     assert "session.set_mode" not in info["methods"]
 
 
-async def test_a_switch_is_told_and_lasts(open_house):
-    house = await open_house(SESSION_OPEN_MODES="coding")
-    client = await house.connect()
+async def test_a_switch_is_told_and_lasts(open_harness):
+    harness = await open_harness(SESSION_OPEN_MODES="coding")
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.ask("session.subscribe", session_id=session_id)
     switched = await client.ask("session.set_mode", session_id=session_id, mode="build")
@@ -113,9 +113,9 @@ async def test_a_switch_is_told_and_lasts(open_house):
     )
 
 
-async def test_a_model_is_chosen_from_the_list(open_house):
-    house = await open_house(MODELS='scripted:["ok"]')
-    client = await house.connect()
+async def test_a_model_is_chosen_from_the_list(open_harness):
+    harness = await open_harness(MODELS='scripted:["ok"]')
+    client = await harness.connect()
     session_id = await new_session(client)
     info = await client.ask("server.info")
     assert info["models"] == ["demo", 'scripted:["ok"]']
@@ -128,12 +128,12 @@ async def test_a_model_is_chosen_from_the_list(open_house):
     )
 
 
-async def test_agents_are_listed_with_what_is_wrong_with_them(house, tmp_path):
+async def test_agents_are_listed_with_what_is_wrong_with_them(harness, tmp_path):
     folder = tmp_path / "workspace" / "agents"
     folder.mkdir(parents=True)
     (folder / "reviewer.md").write_text("---\nname: reviewer\ndescription: Looks twice.\n---\nYou look.\n")
     (folder / "broken.md").write_text("---\nname: other\nnonsense: 1\n---\nHello\n")
-    client = await house.connect()
+    client = await harness.connect()
     agents = {agent["name"]: agent for agent in (await client.ask("agents.list"))["agents"]}
     assert agents["reviewer"]["description"] == "Looks twice."
     assert agents["reviewer"]["problem"] is None
@@ -146,13 +146,13 @@ async def test_agents_are_listed_with_what_is_wrong_with_them(house, tmp_path):
 # -- rules -------------------------------------------------------------------------------------------
 
 
-async def test_a_limit_that_is_changed_acts_from_the_next_turn(open_house):
+async def test_a_limit_that_is_changed_acts_from_the_next_turn(open_harness):
     script = json.dumps(
         ['call:read_file {"path": "a.txt"}', "msg:1", 'call:read_file {"path": "a.txt"}', "msg:2"]
     )
-    house = await open_house(MODEL=f"scripted:{script}", SESSION_OPEN_MODES="chat")
-    (house.root / "a.txt").write_text("x" * 400)
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{script}", SESSION_OPEN_MODES="chat")
+    (harness.root / "a.txt").write_text("x" * 400)
+    client = await harness.connect()
     session_id = await new_session(client, mode="chat")
     before = await client.ask("settings.get")
     assert before["version"] == 0
@@ -173,9 +173,9 @@ async def test_a_limit_that_is_changed_acts_from_the_next_turn(open_house):
     assert emptied["settings"]["tools"]["fs"]["enabled"] is False
 
 
-async def test_a_preview_shows_the_matrix_and_stores_nothing(open_house):
-    house = await open_house(SESSION_OPEN_MODES="chat,coding")
-    client = await house.connect()
+async def test_a_preview_shows_the_matrix_and_stores_nothing(open_harness):
+    harness = await open_harness(SESSION_OPEN_MODES="chat,coding")
+    client = await harness.connect()
 
     def cell(matrix, tool, mode):
         return next(row for row in matrix["tools"] if row["name"] == tool)["modes"][mode]
@@ -192,13 +192,13 @@ async def test_a_preview_shows_the_matrix_and_stores_nothing(open_house):
     assert wrong.message.startswith("tools.fs.max_read_bytes")
 
 
-async def test_one_call_is_explained_and_does_not_run(open_house):
-    house = await open_house(SESSION_OPEN_MODES="coding")
-    client = await house.connect()
+async def test_one_call_is_explained_and_does_not_run(open_harness):
+    harness = await open_harness(SESSION_OPEN_MODES="coding")
+    client = await harness.connect()
     arguments = {"path": "new.txt", "content": "x"}
     allowed = await client.ask("policy.explain", tool_name="write", mode="coding", arguments=arguments)
     assert (allowed["allowed"], allowed["tool_name"]) == (True, "write_file")
-    assert not (house.root / "new.txt").exists()
+    assert not (harness.root / "new.txt").exists()
     outside = await client.ask(
         "policy.explain", tool_name="read_file", mode="coding", arguments={"path": "/etc/passwd"}
     )
@@ -214,62 +214,62 @@ async def test_one_call_is_explained_and_does_not_run(open_house):
 
 
 @pytest.fixture
-async def written(open_house):
+async def written(open_harness):
     """A house where a task has written a file, and its client, session and task."""
     script = json.dumps(['call:write_file {"path": "made.txt", "content": "hello"}', "msg:Written."])
-    house = await open_house(MODEL=f"scripted:{script}", SESSION_OPEN_MODES="coding")
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{script}", SESSION_OPEN_MODES="coding")
+    client = await harness.connect()
     session_id = await new_session(client, mode="coding")
     frames = await client.talk(session_id, "write it")
-    return house, client, session_id, task_of(frames)
+    return harness, client, session_id, task_of(frames)
 
 
 async def test_a_tasks_changes_are_taken_back(written):
-    house, client, _, task_id = written
-    assert (house.root / "made.txt").read_text() == "hello"
+    harness, client, _, task_id = written
+    assert (harness.root / "made.txt").read_text() == "hello"
     undone = await client.ask("tasks.undo", task_id=task_id)
-    assert not (house.root / "made.txt").exists()
+    assert not (harness.root / "made.txt").exists()
     assert undone["left"] == []
     assert undone["undo_id"]
-    assert undone["restored"] == [str(house.root / "made.txt")]
+    assert undone["restored"] == [str(harness.root / "made.txt")]
     assert (await refused(client, "tasks.undo", task_id="t_0000000000000000")).code == "TASK_NOT_FOUND"
 
 
 async def test_an_undo_of_a_task_can_be_redone(written):
-    house, client, session_id, task_id = written
+    harness, client, session_id, task_id = written
     undone = await client.ask("tasks.undo", task_id=task_id)
-    assert not (house.root / "made.txt").exists()
+    assert not (harness.root / "made.txt").exists()
     redone = await client.ask("tasks.undo", task_id=task_id, undo_id=undone["undo_id"])
-    assert (house.root / "made.txt").read_text() == "hello"
-    assert redone["restored"] == [str(house.root / "made.txt")]
+    assert (harness.root / "made.txt").read_text() == "hello"
+    assert redone["restored"] == [str(harness.root / "made.txt")]
     assert redone["undo_id"] != undone["undo_id"]
     for other in (session_id, task_id, undone["undo_id"]):
         again = await refused(client, "tasks.undo", task_id=task_id, undo_id=other)
         assert again.code == "NOTHING_TO_UNDO"
-    assert (house.root / "made.txt").exists()
+    assert (harness.root / "made.txt").exists()
     await client.ask("tasks.undo", task_id=task_id)
-    assert not (house.root / "made.txt").exists()
+    assert not (harness.root / "made.txt").exists()
 
 
 async def test_a_task_is_looked_for_in_its_own_session_only(written, tmp_path):
     """However much is kept of others, it is not read."""
-    house, client, session_id, task_id = written
+    harness, client, session_id, task_id = written
     kept = KeptVersions(tmp_path / "state" / "kept", max_bytes=1 << 20)
     [own] = kept.entries(session_id)
     kept.keep(replace(own.change, session_id="s_another", parts=("theirs.txt",)))
     assert len(kept.find(task_id)) == 2
     undone = await client.ask("tasks.undo", task_id=task_id)
-    assert undone["restored"] == [str(house.root / "made.txt")]
+    assert undone["restored"] == [str(harness.root / "made.txt")]
     assert undone["left"] == []
 
 
 async def test_what_was_changed_since_is_left_and_named(written):
-    house, client, _, task_id = written
-    (house.root / "made.txt").write_text("somebody else was here")
+    harness, client, _, task_id = written
+    (harness.root / "made.txt").write_text("somebody else was here")
     undone = await client.ask("tasks.undo", task_id=task_id)
     assert undone["restored"] == []
     [left] = undone["left"]
-    assert left["path"] == str(house.root / "made.txt")
+    assert left["path"] == str(harness.root / "made.txt")
     assert left["reason"]
 
 
@@ -309,12 +309,12 @@ async def test_the_tree_of_a_task_has_its_turns_and_calls(written):
 
 
 async def test_the_log_verifies_and_a_change_is_found(written):
-    house, client, session_id, _ = written
+    harness, client, session_id, _ = written
     fine = await client.ask("events.verify")
     assert fine["ok"] is True
     assert fine["problems"] == []
     assert fine["streams"] >= 2
-    connection = house.runtime.database.config.connect()
+    connection = harness.runtime.database.config.connect()
     connection.change(
         "UPDATE events SET facts = '{}' WHERE stream = ? AND kind = 'tool_call.started'", (session_id,)
     )
@@ -332,10 +332,10 @@ async def test_figures_count_what_was_done(written):
     assert (today["turns"], today["tasks"], today["calls"], today["denials"]) == (2, 1, 1, 0)
 
 
-async def test_a_price_that_is_not_known_is_not_nothing(open_house):
+async def test_a_price_that_is_not_known_is_not_nothing(open_harness):
     """An empty day cost 0. A day with a model of unknown price cost at least what the others did."""
-    house = await open_house(MODEL="demo", CONTROL_PRICES='{"dear": [1000000, 1000000]}')
-    client = await house.connect()
+    harness = await open_harness(MODEL="demo", CONTROL_PRICES='{"dear": [1000000, 1000000]}')
+    client = await harness.connect()
 
     async def today() -> tuple:
         before, day = (await client.ask("stats.get", days=2))["days"]
@@ -343,10 +343,10 @@ async def test_a_price_that_is_not_known_is_not_nothing(open_house):
         return day["cost"], day["cost_at_least"]
 
     async def used(model: str) -> None:
-        made = await house.runtime.sessions.create(opened_by="test")
+        made = await harness.runtime.sessions.create(opened_by="test")
         numbers = {"input_tokens": 2, "output_tokens": 1, "tool_calls": 0, "latency_ms": 1.0}
         turn = TurnCompleted(turn=1, model=model, finish_reason="stop", **numbers)
-        await house.runtime.log.append(made.id, turn)
+        await harness.runtime.log.append(made.id, turn)
 
     assert await today() == (0.0, 0.0)
     await used("demo")
@@ -357,11 +357,11 @@ async def test_a_price_that_is_not_known_is_not_nothing(open_house):
     assert await today() == (None, 3.0)
 
 
-async def test_questions_are_listed_while_they_are_open(open_house):
+async def test_questions_are_listed_while_they_are_open(open_harness):
     question = {"type": "selection", "message": "Which?", "options": [{"value": "a", "label": "A"}]}
     script = json.dumps([f"call:ask_user {json.dumps(question)}", "msg:ok"])
-    house = await open_house(MODEL=f"scripted:{script}")
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{script}")
+    client = await harness.connect()
     session_id = await new_session(client)
     await client.send("chat.send", session_id=session_id, content="go")
     asked = await client.until(lambda frame: frame["type"] == "ask_user")

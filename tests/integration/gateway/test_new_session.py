@@ -9,7 +9,7 @@ from interlock.gateway.connection import MAX_SUBSCRIPTIONS
 from interlock.gateway.methods.chat import MAX_CONTENT_CHARS
 from interlock.infra.errors import SessionBusy
 from interlock.worker.tasks import TaskDesk
-from tests.integration.gateway.house import Refused, text_of
+from tests.harness.gateway import RequestRefused, text_of
 
 SCRIPT = json.dumps(["msg:Hello.", "msg:Again."])
 
@@ -18,9 +18,9 @@ async def sessions(client) -> list[dict]:
     return (await client.ask("session.list"))["sessions"]
 
 
-async def test_a_message_without_a_session_makes_one_and_its_frames_come_back(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
+async def test_a_message_without_a_session_makes_one_and_its_frames_come_back(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
     identity = await client.send("chat.send", content="tell me\nsomething")
     answer = await client.answer_to(identity)
     session = answer["session"]
@@ -53,57 +53,57 @@ async def test_a_message_without_a_session_makes_one_and_its_frames_come_back(op
         {"content": "go", "mode": "coding"},
     ],
 )
-async def test_a_message_that_is_refused_makes_no_session(open_house, params):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
-    with pytest.raises(Refused):
+async def test_a_message_that_is_refused_makes_no_session(open_harness, params):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
+    with pytest.raises(RequestRefused):
         await client.ask("chat.send", **params)
     assert await sessions(client) == []
 
 
-async def test_a_message_beyond_the_rate_makes_no_session(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}", GATEWAY_REQUESTS_PER_SECOND="2")
-    client = await house.connect()
+async def test_a_message_beyond_the_rate_makes_no_session(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}", GATEWAY_REQUESTS_PER_SECOND="2")
+    client = await harness.connect()
     sent = [await client.send("chat.send", content=f"number {number}") for number in range(12)]
     answers = await asyncio.gather(*map(client.answer_to, sent), return_exceptions=True)
-    refused = [answer for answer in answers if isinstance(answer, Refused)]
+    refused = [answer for answer in answers if isinstance(answer, RequestRefused)]
     assert refused
     assert {answer.code for answer in refused} == {"RATE_LIMITED"}
-    rows = await house.runtime.sessions.list_sessions()
+    rows = await harness.runtime.sessions.list_sessions()
     assert len(rows) == len(answers) - len(refused)
 
 
-async def test_a_socket_that_follows_as_many_as_it_may_makes_no_session(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}", GATEWAY_REQUESTS_PER_SECOND="1000")
-    client = await house.connect()
+async def test_a_socket_that_follows_as_many_as_it_may_makes_no_session(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}", GATEWAY_REQUESTS_PER_SECOND="1000")
+    client = await harness.connect()
     for _ in range(MAX_SUBSCRIPTIONS):
-        made = await house.runtime.sessions.create(opened_by="test")
+        made = await harness.runtime.sessions.create(opened_by="test")
         await client.ask("session.subscribe", session_id=made.id)
-    with pytest.raises(Refused, match="follows at most"):
+    with pytest.raises(RequestRefused, match="follows at most"):
         await client.ask("chat.send", content="one more")
-    rows = await house.runtime.sessions.list_sessions(limit=1000)
+    rows = await harness.runtime.sessions.list_sessions(limit=1000)
     assert len(rows) == MAX_SUBSCRIPTIONS
 
 
-async def test_what_fails_after_the_session_was_made_takes_it_back(open_house, monkeypatch):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client = await house.connect()
+async def test_what_fails_after_the_session_was_made_takes_it_back(open_harness, monkeypatch):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client = await harness.connect()
 
     def refuse(*_arguments):
         raise SessionBusy("not now")
 
     monkeypatch.setattr(TaskDesk, "_put_within", refuse)
-    with pytest.raises(Refused, match="not now"):
+    with pytest.raises(RequestRefused, match="not now"):
         await client.ask("chat.send", content="go")
     assert await sessions(client) == []
-    assert await house.runtime.database.read(
+    assert await harness.runtime.database.read(
         lambda db: db.query("SELECT count(*) FROM stream_heads WHERE stream <> 'system'")
     ) == [(0,)]
 
 
-async def test_a_message_sent_twice_makes_one_session(open_house):
-    house = await open_house(MODEL=f"scripted:{SCRIPT}")
-    client, other = await house.connect(), await house.connect()
+async def test_a_message_sent_twice_makes_one_session(open_harness):
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}")
+    client, other = await harness.connect(), await harness.connect()
     given = {"content": "go", "task_id": "t_00112233445566aa"}
     answers = await asyncio.gather(*(each.ask("chat.send", **given) for each in (client, client, other)))
     assert {answer["task"]["id"] for answer in answers} == {given["task_id"]}
@@ -113,9 +113,9 @@ async def test_a_message_sent_twice_makes_one_session(open_house):
     assert len(await sessions(client)) == 1
 
 
-async def test_no_part_of_a_secret_is_in_the_title(open_house):
+async def test_no_part_of_a_secret_is_in_the_title(open_harness):
     secret = "hunter2-hunter2-hunter2"
-    house = await open_house(MODEL=f"scripted:{SCRIPT}", OPENAI_API_KEY=secret)
-    client = await house.connect()
+    harness = await open_harness(MODEL=f"scripted:{SCRIPT}", OPENAI_API_KEY=secret)
+    client = await harness.connect()
     answer = await client.ask("chat.send", content=f"{'a ' * 25}{secret}")
     assert "hunter2" not in answer["session"]["title"]

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 
-from tests.doubles.openai_answers import Wait, said
-from tests.doubles.openai_server import KEY, OpenAIServer
-from tests.integration.gateway.house import opened_house, text_of
+from tests.harness.gateway import open_gateway_harness, text_of
+from tests.harness.model_answers import Wait, said
+from tests.harness.model_server import KEY, ModelServer
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monke
     text = "One word after the other. " * 20
     answer = said(text, size=13)
     slow = type(answer)(tuple(step for each in answer.steps for step in (each, Wait(0.02))))
-    async with OpenAIServer([slow]) as server:
+    async with ModelServer([slow]) as server:
         environment = {
             "MODEL": "openai",
             "OPENAI_API_KEY": KEY,
@@ -42,17 +42,17 @@ async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monke
             "OPENAI_MODEL": "m",
         }
         async with (
-            opened_house(tmp_path, monkeypatch, environment, works=False) as house,
+            open_gateway_harness(tmp_path, monkeypatch, environment, works=False) as harness,
             worker_process(),
         ):
-            client = await house.connect()
+            client = await harness.connect()
             session_id = (await client.ask("session.create"))["session"]["id"]
             task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
             live = await client.until(
                 lambda frame: frame["type"] == "stream_chunk" and frame["seq"] is None
             )
             assert live["data"]["task_id"] == task["id"]
-            late = await house.connect()
+            late = await harness.connect()
             await late.ask("session.subscribe", session_id=session_id)
             await asyncio.gather(client.until_end(task["id"]), late.until_end(task["id"]))
     assert text_of(client.frames) == text_of(late.frames) == text
@@ -64,8 +64,11 @@ async def test_the_answer_of_another_process_is_seen_as_it_comes(tmp_path, monke
 
 async def test_a_cancel_reaches_the_worker_at_once(tmp_path, monkeypatch):
     environment = {"MODEL": 'scripted:["sleep:60000"]', "WORKER_POLL_SECONDS": "30"}
-    async with opened_house(tmp_path, monkeypatch, environment, works=False) as house, worker_process():
-        client = await house.connect()
+    async with (
+        open_gateway_harness(tmp_path, monkeypatch, environment, works=False) as harness,
+        worker_process(),
+    ):
+        client = await harness.connect()
         session_id = (await client.ask("session.create"))["session"]["id"]
         task = (await client.ask("chat.send", session_id=session_id, content="go"))["task"]
         await client.until(lambda frame: frame["data"].get("kind") == "turn.started")

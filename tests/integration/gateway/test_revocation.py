@@ -20,10 +20,10 @@ from interlock.gateway.protocol import Request, RequestError
 from interlock.infra.errors import PersonError
 from interlock.wiring import local_person
 from interlock.workflow.rows import RunStatus
-from tests.integration.gateway.house import Client, House, Refused
+from tests.harness.gateway import GatewayClient, GatewayHarness, RequestRefused
+from tests.harness.telegram import script
 from tests.integration.gateway.test_methods import new_session
 from tests.integration.gateway.test_runs import workflow_house
-from tests.integration.telegram.street import script
 
 ASKING = {"tool_calls": [{"name": "ask_user", "arguments": {"type": "confirmation", "message": "Go on?"}}]}
 # Each session first asks, and then works for longer than any test.
@@ -43,56 +43,58 @@ async def revoke_by_command(identity: str, *options: str) -> str:
     return said.decode()
 
 
-async def until_status(house: House, task_id: str, status: str) -> None:
+async def until_status(harness: GatewayHarness, task_id: str, status: str) -> None:
     async with asyncio.timeout(20):
-        while (await house.office.tasks.get(task_id)).status != status:
+        while (await harness.office.tasks.get(task_id)).status != status:
             await asyncio.sleep(0.02)
 
 
-async def send(client: Client, session_id: str, content: str = "go") -> str:
+async def send(client: GatewayClient, session_id: str, content: str = "go") -> str:
     return (await client.ask("chat.send", session_id=session_id, content=content))["task"]["id"]
 
 
-async def waiting(house: House, client: Client, session_id: str) -> tuple[str, str]:
+async def waiting(harness: GatewayHarness, client: GatewayClient, session_id: str) -> tuple[str, str]:
     """A task that waits for an answer, and its question."""
     task_id = await send(client, session_id)
-    await until_status(house, task_id, "waiting")
-    return task_id, (await house.office.tasks.get(task_id)).question_id
+    await until_status(harness, task_id, "waiting")
+    return task_id, (await harness.office.tasks.get(task_id)).question_id
 
 
-def events(house: House, session_id: str, kind: str) -> list[dict]:
+def events(harness: GatewayHarness, session_id: str, kind: str) -> list[dict]:
     statement = "SELECT facts, content FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
-    with house.runtime.database.reading() as connection:
+    with harness.runtime.database.reading() as connection:
         return [merged(*row) for row in connection.query(statement, (session_id, kind))]
 
 
-async def told(house: House) -> int:
+async def told(harness: GatewayHarness) -> int:
     """How many events there are."""
-    return (await house.runtime.database.glance("SELECT count(*) FROM events"))[0][0]
+    return (await harness.runtime.database.glance("SELECT count(*) FROM events"))[0][0]
 
 
 @asynccontextmanager
-async def browser(house: House, name: str) -> AsyncIterator[tuple[BrowserSession, Client]]:
-    code = await house.gateway.credentials.issue_code(who=name)
-    session = await house.gateway.credentials.redeem_code(code, browser_days=1)
-    headers = {"Cookie": f"interlock_{house.port}={session.secret}", "Origin": house.url}
-    client = Client(await connect(f"ws://127.0.0.1:{house.port}/ws", additional_headers=headers))
+async def browser(
+    harness: GatewayHarness, name: str
+) -> AsyncIterator[tuple[BrowserSession, GatewayClient]]:
+    code = await harness.gateway.credentials.issue_code(who=name)
+    session = await harness.gateway.credentials.redeem_code(code, browser_days=1)
+    headers = {"Cookie": f"interlock_{harness.port}={session.secret}", "Origin": harness.url}
+    client = GatewayClient(await connect(f"ws://127.0.0.1:{harness.port}/ws", additional_headers=headers))
     try:
         yield session, client
     finally:
         await client.close()
 
 
-async def test_a_revoked_token_ends_its_running_waiting_and_queued_tasks_and_no_others(open_house):
-    house = await open_house(**ASK_THEN_WORK)
-    script_client = await house.connect(await house.token("ci"))
-    other = await house.connect(await house.token("bob"))
+async def test_a_revoked_token_ends_its_running_waiting_and_queued_tasks_and_no_others(open_harness):
+    harness = await open_harness(**ASK_THEN_WORK)
+    script_client = await harness.connect(await harness.token("ci"))
+    other = await harness.connect(await harness.token("bob"))
     first, second = await new_session(other), await new_session(other)
-    running, question = await waiting(house, script_client, first)
+    running, question = await waiting(harness, script_client, first)
     await script_client.ask("ask_user.answer", question_id=question, answer={"confirmed": True})
-    await until_status(house, running, "running")
+    await until_status(harness, running, "running")
     queued, others = await send(script_client, first), await send(other, first)
-    parked, asked = await waiting(house, script_client, second)
+    parked, asked = await waiting(harness, script_client, second)
 
     told = json.loads(await revoke_by_command("ci", "--json"))
 
@@ -101,126 +103,126 @@ async def test_a_revoked_token_ends_its_running_waiting_and_queued_tasks_and_no_
     assert end["data"]["code"] == "CANCELLED"
     assert end["data"]["message"] == f"cancelled by {local_person()}: {TOKEN_REASON}"
     for task_id in (running, queued, parked):
-        await until_status(house, task_id, "cancelled")
-        task = await house.office.tasks.get(task_id)
+        await until_status(harness, task_id, "cancelled")
+        task = await harness.office.tasks.get(task_id)
         assert (task.cancel_requested_by, task.reason) == (local_person(), TOKEN_REASON)
-    assert (await house.runtime.questions.get(asked)).status == "expired"
-    assert not (await house.office.tasks.get(others)).status.is_end
+    assert (await harness.runtime.questions.get(asked)).status == "expired"
+    assert not (await harness.office.tasks.get(others)).status.is_end
     assert await script_client.closed() == 4401
-    ends = events(house, first, "task.cancelled") + events(house, second, "task.cancelled")
+    ends = events(harness, first, "task.cancelled") + events(harness, second, "task.cancelled")
     assert [(each["who"], each["reason"]) for each in ends] == [(local_person(), TOKEN_REASON)] * 3
-    (revoked,) = events(house, "system", "auth.token_revoked")
+    (revoked,) = events(harness, "system", "auth.token_revoked")
     assert (revoked["name"], revoked["cancelled_tasks"]) == ("ci", 3)
-    with house.runtime.database.reading() as connection:
+    with harness.runtime.database.reading() as connection:
         assert verify(connection).faults == []
 
 
-async def test_the_command_says_how_many_tasks_it_cancelled(open_house):
-    house = await open_house(**ASK_THEN_WORK)
-    client = await house.connect(await house.token("ci"))
-    await waiting(house, client, await new_session(client))
+async def test_the_command_says_how_many_tasks_it_cancelled(open_harness):
+    harness = await open_harness(**ASK_THEN_WORK)
+    client = await harness.connect(await harness.token("ci"))
+    await waiting(harness, client, await new_session(client))
     assert (await revoke_by_command("ci")).splitlines()[1] == "cancelled 1 task that it started"
 
 
-async def test_of_two_browsers_of_one_person_only_the_revoked_ones_tasks_end(open_house):
+async def test_of_two_browsers_of_one_person_only_the_revoked_ones_tasks_end(open_harness):
     """Both go by the same name, which is that of the command line as well."""
-    house = await open_house(**ASK_THEN_WORK)
-    async with browser(house, local_person()) as (stolen, thief), browser(house, local_person()) as own:
+    harness = await open_harness(**ASK_THEN_WORK)
+    async with browser(harness, local_person()) as (stolen, thief), browser(harness, local_person()) as own:
         _, person = own
-        kept, _ = await waiting(house, person, await new_session(person))
-        theirs, _ = await waiting(house, thief, await new_session(person))
-        local = await house.office.tasks.put(await new_session(person), "go", who=local_person())
-        revoked = await house.gateway.credentials.revoke(stolen.id, house.office.runs, who="ada")
+        kept, _ = await waiting(harness, person, await new_session(person))
+        theirs, _ = await waiting(harness, thief, await new_session(person))
+        local = await harness.office.tasks.put(await new_session(person), "go", who=local_person())
+        revoked = await harness.gateway.credentials.revoke(stolen.id, harness.office.runs, who="ada")
     assert revoked.ended.tasks == 1
-    task = await house.office.tasks.get(theirs)
+    task = await harness.office.tasks.get(theirs)
     assert (task.status, task.cancel_requested_by, task.reason) == ("cancelled", "ada", BROWSER_REASON)
-    assert (await house.office.tasks.get(kept)).status == "waiting"
-    assert not (await house.office.tasks.get(local.id)).status.is_end
+    assert (await harness.office.tasks.get(kept)).status == "waiting"
+    assert not (await harness.office.tasks.get(local.id)).status.is_end
 
 
-async def test_a_browser_that_logged_out_leaves_its_tasks_until_it_is_revoked(open_house):
-    house = await open_house(**ASK_THEN_WORK)
-    async with browser(house, "ada") as (session, client):
-        task_id, _ = await waiting(house, client, await new_session(client))
-    await house.gateway.credentials.end_browser(session.secret, who="ada")
-    assert (await house.office.tasks.get(task_id)).status == "waiting"
-    await house.gateway.credentials.revoke(session.id, house.office.runs, who="ada")
-    assert (await house.office.tasks.get(task_id)).status == "cancelled"
+async def test_a_browser_that_logged_out_leaves_its_tasks_until_it_is_revoked(open_harness):
+    harness = await open_harness(**ASK_THEN_WORK)
+    async with browser(harness, "ada") as (session, client):
+        task_id, _ = await waiting(harness, client, await new_session(client))
+    await harness.gateway.credentials.end_browser(session.secret, who="ada")
+    assert (await harness.office.tasks.get(task_id)).status == "waiting"
+    await harness.gateway.credentials.revoke(session.id, harness.office.runs, who="ada")
+    assert (await harness.office.tasks.get(task_id)).status == "cancelled"
     with pytest.raises(PersonError, match="no token or browser"):
-        await house.gateway.credentials.revoke(session.id, house.office.runs, who="ada")
+        await harness.gateway.credentials.revoke(session.id, harness.office.runs, who="ada")
 
 
-async def until_it_asks(house: House, run_id: str) -> str:
+async def until_it_asks(harness: GatewayHarness, run_id: str) -> str:
     """The task of the run's step that waits for an answer."""
     async with asyncio.timeout(20):
-        while not (shown := await house.office.runs.shown(run_id)).is_waiting:
+        while not (shown := await harness.office.runs.shown(run_id)).is_waiting:
             await asyncio.sleep(0.02)
     return shown.task.id
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
-async def test_a_run_that_a_revoked_token_started_is_stopped(open_house, tmp_path, is_paused):
-    house = await workflow_house(open_house, tmp_path, MODEL=script(ASKING))
-    client = await house.connect(await house.token("ci"))
+async def test_a_run_that_a_revoked_token_started_is_stopped(open_harness, tmp_path, is_paused):
+    harness = await workflow_house(open_harness, tmp_path, MODEL=script(ASKING))
+    client = await harness.connect(await harness.token("ci"))
     started = await client.ask("runs.start", workflow="plan_build_review", input="x", mode="coding")
     run_id = started["run"]["run_id"]
-    await until_it_asks(house, run_id)
+    await until_it_asks(harness, run_id)
     if is_paused:
         await client.ask("runs.pause", run_id=run_id)
-    revoked = await house.gateway.credentials.revoke("ci", house.office.runs, who="ada")
+    revoked = await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
     assert (revoked.ended.tasks, revoked.ended.runs) == (1, 1)
-    run = (await house.office.runs.shown(run_id)).standing.run
+    run = (await harness.office.runs.shown(run_id)).standing.run
     assert (run.status, run.reason) == (RunStatus.stopped, f"stopped by ada: {TOKEN_REASON}")
-    (stopped,) = events(house, run_id, "run.stopped")
+    (stopped,) = events(harness, run_id, "run.stopped")
     assert (stopped["who"], stopped["reason"]) == ("ada", TOKEN_REASON)
-    assert [each["reason"] for each in events(house, run_id, "task.cancelled")] == [TOKEN_REASON]
-    assert await house.runtime.questions.open_questions(run_id) == []
-    with house.runtime.database.reading() as connection:
+    assert [each["reason"] for each in events(harness, run_id, "task.cancelled")] == [TOKEN_REASON]
+    assert await harness.runtime.questions.open_questions(run_id) == []
+    with harness.runtime.database.reading() as connection:
         assert verify(connection).faults == []
 
 
-async def test_what_is_retried_ends_with_who_had_it_done_again(open_house):
-    house = await open_house(**ASK_THEN_WORK)
-    first = await house.connect(await house.token("first"))
-    second = await house.connect(await house.token("second"))
-    task_id, _ = await waiting(house, first, await new_session(first))
+async def test_what_is_retried_ends_with_who_had_it_done_again(open_harness):
+    harness = await open_harness(**ASK_THEN_WORK)
+    first = await harness.connect(await harness.token("first"))
+    second = await harness.connect(await harness.token("second"))
+    task_id, _ = await waiting(harness, first, await new_session(first))
     await first.ask("tasks.cancel", task_id=task_id)
     again = (await second.ask("tasks.retry", task_id=task_id))["task"]["id"]
-    await until_status(house, again, "running")
-    await house.gateway.credentials.revoke("first", house.office.runs, who="ada")
-    assert not (await house.office.tasks.get(again)).is_to_stop
-    await house.gateway.credentials.revoke("second", house.office.runs, who="ada")
-    await until_status(house, again, "cancelled")
+    await until_status(harness, again, "running")
+    await harness.gateway.credentials.revoke("first", harness.office.runs, who="ada")
+    assert not (await harness.office.tasks.get(again)).is_to_stop
+    await harness.gateway.credentials.revoke("second", harness.office.runs, who="ada")
+    await until_status(harness, again, "cancelled")
 
 
 @pytest.mark.parametrize("how", ["runs.retry", "runs.resume"])
-async def test_a_run_is_whose_who_had_it_go_on(open_house, tmp_path, how):
-    house = await workflow_house(open_house, tmp_path, MODEL=script(ASKING))
-    first = await house.connect(await house.token("first"))
-    second = await house.connect(await house.token("second"))
+async def test_a_run_is_whose_who_had_it_go_on(open_harness, tmp_path, how):
+    harness = await workflow_house(open_harness, tmp_path, MODEL=script(ASKING))
+    first = await harness.connect(await harness.token("first"))
+    second = await harness.connect(await harness.token("second"))
     started = await first.ask("runs.start", workflow="plan_build_review", input="x", mode="coding")
     run_id = started["run"]["run_id"]
-    task_id = await until_it_asks(house, run_id)
+    task_id = await until_it_asks(harness, run_id)
     if how == "runs.retry":
         await first.ask("tasks.cancel", task_id=task_id)
     else:
         # The step at work is still that of whoever began it.
         await first.ask("runs.pause", run_id=run_id)
     await second.ask(how, run_id=run_id)
-    task_id = await until_it_asks(house, run_id)
+    task_id = await until_it_asks(harness, run_id)
     if how == "runs.retry":
-        await house.gateway.credentials.revoke("first", house.office.runs, who="ada")
-    assert (await house.office.runs.shown(run_id)).standing.run.status is RunStatus.running
-    assert (await house.office.tasks.get(task_id)).status == "waiting"
+        await harness.gateway.credentials.revoke("first", harness.office.runs, who="ada")
+    assert (await harness.office.runs.shown(run_id)).standing.run.status is RunStatus.running
+    assert (await harness.office.tasks.get(task_id)).status == "waiting"
 
-    revoked = await house.gateway.credentials.revoke("second", house.office.runs, who="ada")
+    revoked = await harness.gateway.credentials.revoke("second", harness.office.runs, who="ada")
 
     assert (revoked.ended.tasks, revoked.ended.runs) == (1, 1)
-    assert (await house.office.runs.shown(run_id)).standing.run.status is RunStatus.stopped
-    assert (await house.office.tasks.get(task_id)).status == "cancelled"
-    (resumed,) = events(house, run_id, "run.resumed")
+    assert (await harness.office.runs.shown(run_id)).standing.run.status is RunStatus.stopped
+    assert (await harness.office.tasks.get(task_id)).status == "cancelled"
+    (resumed,) = events(harness, run_id, "run.resumed")
     assert (resumed["who"], resumed["credential_id"]) == ("second", revoked.credential.id)
-    with house.runtime.database.reading() as connection:
+    with harness.runtime.database.reading() as connection:
         assert verify(connection).faults == []
 
 
@@ -259,37 +261,37 @@ READS = {
 @pytest.mark.parametrize("method", ["chat.send", "ask_user.answer", "settings.update", "session.delete"])
 @pytest.mark.parametrize("by_command", [True, False])
 async def test_a_socket_that_is_not_closed_yet_changes_nothing_more(
-    open_house, monkeypatch, method, by_command
+    open_harness, monkeypatch, method, by_command
 ):
     monkeypatch.setattr("interlock.gateway.sockets.CHECK_SECONDS", 3600)
-    house = await open_house(**ASK_THEN_WORK)
-    owner = await house.connect()
-    client = await house.connect(await house.token("ci"))
+    harness = await open_harness(**ASK_THEN_WORK)
+    owner = await harness.connect()
+    client = await harness.connect(await harness.token("ci"))
     session_id = await new_session(owner)
-    _, question = await waiting(house, owner, session_id)
+    _, question = await waiting(harness, owner, session_id)
     await client.ask("server.info")
     if by_command:
         await revoke_by_command("ci")
     else:
-        await house.gateway.credentials.revoke("ci", house.office.runs, who="ada")
-    before = await told(house)
+        await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
+    before = await told(harness)
     params = {
         "chat.send": {"session_id": session_id, "content": "go"},
         "ask_user.answer": {"question_id": question, "answer": {"confirmed": True}},
         "settings.update": {"patch": {"tools": {"shell": {"enabled": False}}}},
         "session.delete": {"session_id": session_id},
     }[method]
-    with pytest.raises(Refused, match=r"REVOKED: .* nothing was changed"):
+    with pytest.raises(RequestRefused, match=r"REVOKED: .* nothing was changed"):
         await client.ask(method, **params)
     assert await client.closed() == 4401
-    assert await told(house) == before
+    assert await told(harness) == before
 
 
-async def test_every_method_that_may_change_something_is_refused_to_a_revoked_token(open_house):
-    house = await open_house(SESSION_OPEN_MODES="chat")
-    token = await house.gateway.credentials.add_token("ci", who="test")
-    await house.gateway.credentials.revoke("ci", house.office.runs, who="ada")
-    dispatcher = house.gateway.dispatcher
+async def test_every_method_that_may_change_something_is_refused_to_a_revoked_token(open_harness):
+    harness = await open_harness(SESSION_OPEN_MODES="chat")
+    token = await harness.gateway.credentials.add_token("ci", who="test")
+    await harness.gateway.credentials.revoke("ci", harness.office.runs, who="ada")
+    dispatcher = harness.gateway.dispatcher
     caller = SimpleNamespace(who=Who("ci", token.id, Kind.token))
     assert {name for name, method in ALL.items() if method.only_reads} == READS
     for name in dispatcher.methods.keys() - READS:

@@ -2,13 +2,13 @@
 
 import shutil
 
+from tests.harness.workflows import EXAMPLE
 from tests.integration.gateway.test_methods import new_session, refused
-from tests.integration.workflow.place import EXAMPLE
 
 MODES = "plan,coding"
 
 
-async def workflow_house(open_house, tmp_path, **more: str):
+async def workflow_house(open_harness, tmp_path, **more: str):
     root = tmp_path / "root"
     root.mkdir()
     given = {
@@ -16,14 +16,14 @@ async def workflow_house(open_house, tmp_path, **more: str):
         "SESSION_OPEN_MODES": MODES,
         "TOOL_ALLOWED_ROOTS": str(root),
     }
-    house = await open_house(**given | more)
-    shutil.copytree(EXAMPLE, house.office.runs.folder.path / EXAMPLE.name)
-    return house
+    harness = await open_harness(**given | more)
+    shutil.copytree(EXAMPLE, harness.office.runs.folder.path / EXAMPLE.name)
+    return harness
 
 
-async def test_a_run_from_its_start_to_its_end(open_house, tmp_path):
-    house = await workflow_house(open_house, tmp_path)
-    client = await house.connect()
+async def test_a_run_from_its_start_to_its_end(open_harness, tmp_path):
+    harness = await workflow_house(open_harness, tmp_path)
+    client = await harness.connect()
     [listed] = (await client.ask("workflows.list"))["workflows"]
     assert (listed["name"], listed["problems"]) == ("plan_build_review", [])
     graph = (await client.ask("workflows.get", name="plan_build_review"))["workflow"]
@@ -50,14 +50,14 @@ async def test_a_run_from_its_start_to_its_end(open_house, tmp_path):
     assert (await refused(client, "runs.pause", run_id=run_id)).code == "RUN_STATUS"
 
 
-async def test_what_cannot_be_is_refused_with_its_code(open_house, tmp_path):
-    house = await workflow_house(open_house, tmp_path, SESSION_OPEN_MODES="plan")
-    client = await house.connect()
+async def test_what_cannot_be_is_refused_with_its_code(open_harness, tmp_path):
+    harness = await workflow_house(open_harness, tmp_path, SESSION_OPEN_MODES="plan")
+    client = await harness.connect()
     assert (await refused(client, "workflows.get", name="nothing")).code == "WORKFLOW_NOT_FOUND"
     assert (await refused(client, "runs.get", run_id="s_nothing")).code == "RUN_NOT_FOUND"
     coding = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
     assert coding.code == "MODE_NOT_OPEN"
-    (house.office.runs.folder.path / EXAMPLE.name / "build.md").unlink()
+    (harness.office.runs.folder.path / EXAMPLE.name / "build.md").unlink()
     broken = await refused(client, "runs.start", workflow="plan_build_review")
     assert broken.code == "WORKFLOW_INVALID"
     assert "workflow.toml:10: the step build has no file build.md" in broken.message
@@ -65,11 +65,11 @@ async def test_what_cannot_be_is_refused_with_its_code(open_house, tmp_path):
     assert [problem["line"] for problem in got["problems"]] == [10]
 
 
-async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_house, tmp_path):
+async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_harness, tmp_path):
     """What is wrong with a workflow may be found only when all of it is taken down."""
-    house = await workflow_house(open_house, tmp_path, OPENAI_API_KEY="sk-very-secret-words-123")
-    client = await house.connect()
-    brief = house.office.runs.folder.path / EXAMPLE.name / "build.md"
+    harness = await workflow_house(open_harness, tmp_path, OPENAI_API_KEY="sk-very-secret-words-123")
+    client = await harness.connect()
+    brief = harness.office.runs.folder.path / EXAMPLE.name / "build.md"
     brief.write_text(f"{brief.read_text()}\nUse sk-very-secret-words-123.\n")
     refusal = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
     assert "holds a secret" in refusal.message
@@ -82,18 +82,18 @@ PLAN = (
 )
 
 
-async def planned(open_house, tmp_path):
+async def planned(open_harness, tmp_path):
     (tmp_path / "plan.txt").write_text(PLAN)
-    house = await workflow_house(open_house, tmp_path, MODEL=f"scripted:{tmp_path}/plan.txt")
-    client = await house.connect()
+    harness = await workflow_house(open_harness, tmp_path, MODEL=f"scripted:{tmp_path}/plan.txt")
+    client = await harness.connect()
     session = await new_session(client, mode="plan")
     await client.send("chat.send", session_id=session, content="plan it")
     asked = await client.until(lambda frame: frame["type"] == "ask_user")
     return client, session, asked["data"]["question_id"]
 
 
-async def test_an_answer_can_start_the_building(open_house, tmp_path):
-    client, session, question = await planned(open_house, tmp_path)
+async def test_an_answer_can_start_the_building(open_harness, tmp_path):
+    client, session, question = await planned(open_harness, tmp_path)
     identity = await client.send(
         "ask_user.answer", question_id=question, answer={"decision": "approve"}, start_build=True
     )
@@ -112,8 +112,8 @@ async def test_an_answer_can_start_the_building(open_house, tmp_path):
     assert kinds[switched + 1 : switched + 4] == ["message.appended", "task.queued", "plan.build_started"]
 
 
-async def test_an_approval_says_whether_it_could_be_built_and_it_can_be_later(open_house, tmp_path):
-    client, session, question = await planned(open_house, tmp_path)
+async def test_an_approval_says_whether_it_could_be_built_and_it_can_be_later(open_harness, tmp_path):
+    client, session, question = await planned(open_harness, tmp_path)
     too_early = await refused(client, "ask_user.build", question_id=question)
     assert too_early.code == "NO_PLAN"
     answered = await client.ask("ask_user.answer", question_id=question, answer={"decision": "approve"})

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 import pytest
 from pydantic import SecretStr
 
-from interlock.config.endpoints import ImageEndpoint as Settings
+from interlock.config.endpoints import ImageEndpoint
 from interlock.tools.media import progress
 from interlock.tools.result import ToolResult
-from tests.image_endpoint import KEY, MODEL, ImageEndpoint
-from tests.integration.workbench import Workbench
+from tests.harness.image_server import KEY, MODEL, ImageServer
+from tests.harness.tool_calls import ToolHarness
 
 PROMPT = "a lighthouse at dusk"
 
 
-class Studio:
-    def __init__(self, workbench: Workbench, endpoint: ImageEndpoint) -> None:
-        self.bench, self.endpoint = workbench, endpoint
+class ImageHarness:
+    def __init__(self, harness: ToolHarness, endpoint: ImageServer) -> None:
+        self.bench, self.endpoint = harness, endpoint
         self.use()
 
     def use(
@@ -24,7 +24,7 @@ class Studio:
     ) -> None:
         """The settings from here on; without an address, those of the endpoint."""
         secret = SecretStr(key) if key is not None else None
-        settings = Settings(base_url or self.endpoint.base_url, model, secret, seconds)
+        settings = ImageEndpoint(base_url or self.endpoint.base_url, model, secret, seconds)
         self.bench.open_images(settings, KEY)
 
     async def make(self, path: str = "picture.png", **more) -> ToolResult:
@@ -47,9 +47,9 @@ class Studio:
 
 
 @pytest.fixture
-async def studio(workbench: Workbench, monkeypatch) -> AsyncIterator[Studio]:
+async def images(harness: ToolHarness, monkeypatch) -> AsyncIterator[ImageHarness]:
     monkeypatch.setattr(progress, "TELL_SECONDS", 0.02)
-    endpoint = await ImageEndpoint().start()
-    yield Studio(workbench, endpoint)
+    endpoint = await ImageServer().start()
+    yield ImageHarness(harness, endpoint)
     await endpoint.stop()
     assert endpoint.faults == []

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from interlock.gates.policy import ImagePolicy, ToolPolicy
 from interlock.tools.media import downloads, exchange
-from tests.image_endpoint import KEY, ImageEndpoint
-from tests.pictures import png
+from tests.harness.image_bytes import png
+from tests.harness.image_server import KEY, ImageServer
 
 
 def serve(endpoint, path: str = "/files/1.png", **options) -> str:
@@ -24,43 +24,43 @@ def serve(endpoint, path: str = "/files/1.png", **options) -> str:
     return f"{endpoint.origin}{path}"
 
 
-def point_to(studio, address: str) -> None:
-    studio.endpoint.reply({"data": [{"url": address}]})
+def point_to(images, address: str) -> None:
+    images.endpoint.reply({"data": [{"url": address}]})
 
 
-async def test_an_image_at_the_endpoint_itself_is_fetched_with_the_key(studio):
-    point_to(studio, serve(studio.endpoint) + "?sig=a%2Fb%2Bc")
-    await studio.make()
-    assert studio.files() == {"picture.png": png()}
-    (request,) = studio.endpoint.fetched
+async def test_an_image_at_the_endpoint_itself_is_fetched_with_the_key(images):
+    point_to(images, serve(images.endpoint) + "?sig=a%2Fb%2Bc")
+    await images.make()
+    assert images.files() == {"picture.png": png()}
+    (request,) = images.endpoint.fetched
     assert request.headers["Authorization"] == f"Bearer {KEY}"
     assert request.raw_path == "/files/1.png?sig=a%2Fb%2Bc"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 404, 403, 500, 204])
-async def test_anything_but_the_image_is_told(studio, status):
-    elsewhere = serve(studio.endpoint, "/files/2.png")
-    point_to(studio, serve(studio.endpoint, status=status, headers={"Location": elsewhere}, body=b""))
-    code, message, step = await studio.failure()
+async def test_anything_but_the_image_is_told(images, status):
+    elsewhere = serve(images.endpoint, "/files/2.png")
+    point_to(images, serve(images.endpoint, status=status, headers={"Location": elsewhere}, body=b""))
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert f"did not give it (status {status})" in message
     assert "charged" in step
-    assert len(studio.endpoint.fetched) == 1
+    assert len(images.endpoint.fetched) == 1
 
 
-async def test_a_page_instead_of_an_image_is_not_saved(studio):
-    point_to(studio, serve(studio.endpoint, body=b"<html>log in first</html>"))
-    assert "neither PNG" in (await studio.failure())[1]
+async def test_a_page_instead_of_an_image_is_not_saved(images):
+    point_to(images, serve(images.endpoint, body=b"<html>log in first</html>"))
+    assert "neither PNG" in (await images.failure())[1]
 
 
-async def test_a_download_is_bounded(studio):
-    studio.bench.policy = ToolPolicy(image=ImagePolicy(max_bytes=1000))
-    point_to(studio, serve(studio.endpoint, body=png(padding=1000)))
-    assert (await studio.failure())[0] == "LIMIT_EXCEEDED"
+async def test_a_download_is_bounded(images):
+    images.bench.policy = ToolPolicy(image=ImagePolicy(max_bytes=1000))
+    point_to(images, serve(images.endpoint, body=png(padding=1000)))
+    assert (await images.failure())[0] == "LIMIT_EXCEEDED"
 
 
-async def test_a_download_without_end_is_left_at_the_limit(studio):
-    studio.bench.policy = ToolPolicy(image=ImagePolicy(max_bytes=1000))
+async def test_a_download_without_end_is_left_at_the_limit(images):
+    images.bench.policy = ToolPolicy(image=ImagePolicy(max_bytes=1000))
 
     async def answer(request):
         response = web.StreamResponse()
@@ -68,22 +68,22 @@ async def test_a_download_without_end_is_left_at_the_limit(studio):
         while True:
             await response.write(b"\0" * 65536)
 
-    studio.endpoint.files["/endless"] = answer
-    point_to(studio, f"{studio.endpoint.origin}/endless")
-    assert (await studio.failure())[0] == "LIMIT_EXCEEDED"
-    await asyncio.wait_for(studio.endpoint.hung_up.wait(), 5)
+    images.endpoint.files["/endless"] = answer
+    point_to(images, f"{images.endpoint.origin}/endless")
+    assert (await images.failure())[0] == "LIMIT_EXCEEDED"
+    await asyncio.wait_for(images.endpoint.hung_up.wait(), 5)
 
 
-async def test_a_download_that_hangs_ends_with_the_time(studio):
-    studio.use(seconds=0.3)
+async def test_a_download_that_hangs_ends_with_the_time(images):
+    images.use(seconds=0.3)
 
     async def answer(_request):
         await asyncio.Event().wait()
 
-    studio.endpoint.files["/hangs"] = answer
-    point_to(studio, f"{studio.endpoint.origin}/hangs")
-    assert (await studio.failure())[0] == "TIMEOUT"
-    await asyncio.wait_for(studio.endpoint.hung_up.wait(), 5)
+    images.endpoint.files["/hangs"] = answer
+    point_to(images, f"{images.endpoint.origin}/hangs")
+    assert (await images.failure())[0] == "TIMEOUT"
+    await asyncio.wait_for(images.endpoint.hung_up.wait(), 5)
 
 
 @pytest.fixture
@@ -148,33 +148,33 @@ async def inner():
         "https://" + "a" * 9000,
     ],
 )
-async def test_an_address_that_leads_inside_is_not_followed(studio, inner, address):
-    point_to(studio, address.format(port=inner))
-    code, message, step = await studio.failure()
+async def test_an_address_that_leads_inside_is_not_followed(images, inner, address):
+    point_to(images, address.format(port=inner))
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     # A name may also be unknown here, which is as good.
     assert any(
         text in message for text in ("could lead inside this network", "is not valid", "not be found")
     )
     assert "charged" in step
-    assert studio.endpoint.fetched == []
+    assert images.endpoint.fetched == []
 
 
-async def test_the_endpoints_own_host_on_another_port_is_somebody_else(studio):
-    other = await ImageEndpoint().start()
+async def test_the_endpoints_own_host_on_another_port_is_somebody_else(images):
+    other = await ImageServer().start()
     try:
-        point_to(studio, serve(other))
-        assert "plain http" in (await studio.failure())[1]
+        point_to(images, serve(other))
+        assert "plain http" in (await images.failure())[1]
         assert other.fetched == []
     finally:
         await other.stop()
 
 
-async def test_a_name_that_also_leads_inside_is_refused_whole(studio, inner, monkeypatch):
+async def test_a_name_that_also_leads_inside_is_refused_whole(images, inner, monkeypatch):
     """One public address among its addresses does not make the others reachable."""
     monkeypatch.setattr(downloads, "ThreadedResolver", lambda: Names(["93.184.215.14", "127.0.0.1"]))
-    point_to(studio, f"https://images.example:{inner}/x.png")
-    assert "from an address that is not public (images.example)" in (await studio.failure())[1]
+    point_to(images, f"https://images.example:{inner}/x.png")
+    assert "from an address that is not public (images.example)" in (await images.failure())[1]
 
 
 class Names:
@@ -213,7 +213,7 @@ async def elsewhere(tmp_path, monkeypatch):
     subprocess.run([*command.split(), "-keyout", key, "-out", certificate], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    server = await ImageEndpoint().start(context)
+    server = await ImageServer().start(context)
     server.names = Names(["127.0.0.1"])
     monkeypatch.setattr(downloads, "ThreadedResolver", lambda: server.names)
     monkeypatch.setattr(downloads, "is_public", lambda address: address == "127.0.0.1")
@@ -230,11 +230,11 @@ def trusting(elsewhere, monkeypatch):
     return elsewhere
 
 
-async def test_a_public_server_is_asked_by_https_without_the_key(studio, trusting):
+async def test_a_public_server_is_asked_by_https_without_the_key(images, trusting):
     serve(trusting)
-    point_to(studio, f"https://images.example:{trusting.port}/files/1.png")
-    await studio.make()
-    assert studio.files() == {"picture.png": png()}
+    point_to(images, f"https://images.example:{trusting.port}/files/1.png")
+    await images.make()
+    assert images.files() == {"picture.png": png()}
     (request,) = trusting.fetched
     assert "Authorization" not in request.headers
     assert "Cookie" not in request.headers
@@ -242,16 +242,16 @@ async def test_a_public_server_is_asked_by_https_without_the_key(studio, trustin
     assert trusting.names.asked == ["images.example"]
 
 
-async def test_a_public_server_that_redirects_inside_is_not_followed(studio, trusting, inner):
+async def test_a_public_server_that_redirects_inside_is_not_followed(images, trusting, inner):
     serve(trusting, status=302, headers={"Location": f"http://127.0.0.1:{inner}/"}, body=b"")
-    point_to(studio, f"https://images.example:{trusting.port}/files/1.png")
-    assert "did not give it (status 302)" in (await studio.failure())[1]
+    point_to(images, f"https://images.example:{trusting.port}/files/1.png")
+    assert "did not give it (status 302)" in (await images.failure())[1]
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(studio, elsewhere):
+async def test_a_certificate_that_nobody_vouches_for_is_refused(images, elsewhere):
     serve(elsewhere)
-    point_to(studio, f"https://images.example:{elsewhere.port}/files/1.png")
-    code, message, step = await studio.failure()
+    point_to(images, f"https://images.example:{elsewhere.port}/files/1.png")
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert "images.example, which has the image, has a certificate that is not trusted" in message
     assert "charged" in step

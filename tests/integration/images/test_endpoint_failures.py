@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from interlock.tools.media import answers
-from tests.image_endpoint import KEY, RawServer, made
-from tests.pictures import png
+from tests.harness.image_bytes import png
+from tests.harness.image_server import KEY, RawServer, made
 
 CHARGED = "It may have been charged for"
 
@@ -43,14 +43,14 @@ def error(message: str, code: str = "") -> dict:
         (418, {"error": None}, "answered with status 418 instead of an image", CHARGED),
     ],
 )
-async def test_a_refusal_is_told_with_its_reason(studio, status, document, text, step):
-    studio.endpoint.reply(document, status=status)
-    code, message, next_action = await studio.failure()
+async def test_a_refusal_is_told_with_its_reason(images, status, document, text, step):
+    images.endpoint.reply(document, status=status)
+    code, message, next_action = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert message.startswith("no image was made: the endpoint ")
     assert text in message
     assert step in next_action
-    assert len(studio.endpoint.bodies) == 1
+    assert len(images.endpoint.bodies) == 1
 
 
 @pytest.mark.parametrize(
@@ -62,26 +62,26 @@ async def test_a_refusal_is_told_with_its_reason(studio, status, document, text,
         ("99999999999", "requests now: full"),
     ],
 )
-async def test_how_long_to_wait_is_told(studio, retry_after, told):
-    studio.endpoint.reply(error("full"), status=429, headers={"Retry-After": retry_after})
-    assert told in (await studio.failure())[1]
+async def test_how_long_to_wait_is_told(images, retry_after, told):
+    images.endpoint.reply(error("full"), status=429, headers={"Retry-After": retry_after})
+    assert told in (await images.failure())[1]
 
 
-async def test_what_an_endpoint_says_is_one_short_line(studio):
-    studio.endpoint.reply(error("first\nsecond \x1b[31m " + "x" * 5000), status=400)
-    _, message, _ = await studio.failure()
+async def test_what_an_endpoint_says_is_one_short_line(images):
+    images.endpoint.reply(error("first\nsecond \x1b[31m " + "x" * 5000), status=400)
+    _, message, _ = await images.failure()
     assert "first second \\x1b[31m xxx" in message
     assert len(message) < 400
 
 
-async def test_a_reason_without_end_is_not_looked_at(studio):
-    studio.endpoint.reply({"error": {"message": " " * 3_000_000 + KEY}})
-    assert "(3000023 characters, too many to be told)" in (await studio.failure())[1]
+async def test_a_reason_without_end_is_not_looked_at(images):
+    images.endpoint.reply({"error": {"message": " " * 3_000_000 + KEY}})
+    assert "(3000023 characters, too many to be told)" in (await images.failure())[1]
 
 
-async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(studio):
-    studio.endpoint.reply(error("x" * (answers.MAX_REASON_CHARS - 8) + KEY), status=400)
-    _, message, _ = await studio.failure()
+async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(images):
+    images.endpoint.reply(error("x" * (answers.MAX_REASON_CHARS - 8) + KEY), status=400)
+    _, message, _ = await images.failure()
     assert KEY[:8] not in message
     assert "***REDA" in message
 
@@ -107,77 +107,77 @@ async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(studio):
         (made(b"MZ\x90\0"), "it is neither PNG, JPEG, WebP nor GIF"),
     ],
 )
-async def test_an_answer_without_an_image_is_told(studio, document, text):
-    studio.endpoint.reply(document)
-    code, message, step = await studio.failure()
+async def test_an_answer_without_an_image_is_told(images, document, text):
+    images.endpoint.reply(document)
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert text in message
     assert CHARGED in step
-    assert len(studio.endpoint.bodies) == 1
+    assert len(images.endpoint.bodies) == 1
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b'{"data": [{"b64_json": "aGVsb', b"\xff\xfe", b"[" * 5000]
 )
-async def test_an_answer_that_is_not_json_is_told(studio, body):
-    studio.endpoint.reply(body=body)
-    assert "not valid JSON" in (await studio.failure())[1]
+async def test_an_answer_that_is_not_json_is_told(images, body):
+    images.endpoint.reply(body=body)
+    assert "not valid JSON" in (await images.failure())[1]
 
 
-async def test_a_compressed_answer_is_not_unpacked(studio):
+async def test_a_compressed_answer_is_not_unpacked(images):
     """It was not asked for, and what it unpacks to could be anything."""
     bomb = gzip.compress(b"\0" * 10_000_000)
-    studio.endpoint.reply(body=bomb, headers={"Content-Encoding": "gzip"})
-    assert "compressed" in (await studio.failure())[1]
+    images.endpoint.reply(body=bomb, headers={"Content-Encoding": "gzip"})
+    assert "compressed" in (await images.failure())[1]
 
 
-async def test_a_compressed_refusal_is_a_refusal(studio):
-    studio.endpoint.reply(body=gzip.compress(b"{}"), status=403, headers={"Content-Encoding": "gzip"})
-    assert "does not allow it" in (await studio.failure())[1]
+async def test_a_compressed_refusal_is_a_refusal(images):
+    images.endpoint.reply(body=gzip.compress(b"{}"), status=403, headers={"Content-Encoding": "gzip"})
+    assert "does not allow it" in (await images.failure())[1]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed(studio, status):
+async def test_a_redirect_is_not_followed(images, status):
     """The prompt and the key go where the operator said, and nowhere else."""
-    studio.endpoint.reply({}, status=status, headers={"Location": f"{studio.endpoint.origin}/v1/elsewhere"})
-    code, message, step = await studio.failure()
+    images.endpoint.reply({}, status=status, headers={"Location": f"{images.endpoint.origin}/v1/elsewhere"})
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert f"redirect ({status}), which is not followed" in message
     assert "IMAGE_BASE_URL" in step
-    assert len(studio.endpoint.bodies) == 1
+    assert len(images.endpoint.bodies) == 1
 
 
 # -- the connection --
 
 
-async def test_a_proxy_of_the_environment_is_not_used(studio, monkeypatch):
+async def test_a_proxy_of_the_environment_is_not_used(images, monkeypatch):
     async with RawServer() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
-        await studio.make()
+        await images.make()
     assert proxy.heard == b""
-    assert len(studio.endpoint.bodies) == 1
+    assert len(images.endpoint.bodies) == 1
 
 
-async def test_nobody_listens(studio):
+async def test_nobody_listens(images):
     async with RawServer() as server:
         pass
-    studio.use(base_url=server.base_url)
-    code, message, step = await studio.failure()
+    images.use(base_url=server.base_url)
+    code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert message == "the endpoint could not be reached (Connection refused)"
     assert "Nothing was asked of it yet" in step
 
 
-async def test_a_name_that_does_not_exist(studio):
-    studio.use(base_url="https://images.invalid/v1")
-    assert (await studio.failure())[1] == "the endpoint has a name that could not be found"
+async def test_a_name_that_does_not_exist(images):
+    images.use(base_url="https://images.invalid/v1")
+    assert (await images.failure())[1] == "the endpoint has a name that could not be found"
 
 
-async def test_no_tls_where_there_should_be(studio):
-    studio.use(base_url=studio.endpoint.base_url.replace("http:", "https:"))
-    assert "could not be reached with TLS" in (await studio.failure())[1]
-    assert studio.endpoint.bodies == []
+async def test_no_tls_where_there_should_be(images):
+    images.use(base_url=images.endpoint.base_url.replace("http:", "https:"))
+    assert "could not be reached with TLS" in (await images.failure())[1]
+    assert images.endpoint.bodies == []
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -196,10 +196,10 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
     ],
     ids=["nothing", "half a head", "short", "short chunk", "no chunk", "ssh", "huge head"],
 )
-async def test_a_broken_answer_is_told(studio, sent, text):
+async def test_a_broken_answer_is_told(images, sent, text):
     async with RawServer(sent) as server:
-        studio.use(base_url=server.base_url)
-        code, message, step = await studio.failure()
+        images.use(base_url=server.base_url)
+        code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert text in message
     assert CHARGED in step

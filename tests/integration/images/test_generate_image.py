@@ -9,18 +9,18 @@ from aiohttp import web
 
 from interlock.config.modes import ToolMode
 from interlock.gates.policy import FsPolicy, ImagePolicy, ToolPolicy
-from tests.image_endpoint import MODEL, made
+from tests.harness.image_bytes import GIF, WEBP_LOSSY, jpeg, png
+from tests.harness.image_server import MODEL, made
 from tests.integration.images.conftest import PROMPT
 from tests.integration.tools.undoing import left, undo, undone
-from tests.pictures import GIF, WEBP_LOSSY, jpeg, png
 
 
-async def test_an_image_is_asked_for_once_and_saved_as_it_came(studio):
+async def test_an_image_is_asked_for_once_and_saved_as_it_came(images):
     image = png(640, 480)
-    studio.endpoint.reply(made(image, revised_prompt="a tall lighthouse"))
-    result = await studio.make("art/new/picture.png", aspect_ratio="16:9")
-    assert studio.files() == {"art/new/picture.png": image}
-    assert studio.endpoint.bodies == [
+    images.endpoint.reply(made(image, revised_prompt="a tall lighthouse"))
+    result = await images.make("art/new/picture.png", aspect_ratio="16:9")
+    assert images.files() == {"art/new/picture.png": image}
+    assert images.endpoint.bodies == [
         {"model": MODEL, "prompt": PROMPT, "n": 1, "size": "1792x1024", "response_format": "b64_json"}
     ]
     assert (
@@ -38,29 +38,29 @@ async def test_an_image_is_asked_for_once_and_saved_as_it_came(studio):
     }
 
 
-async def test_the_log_has_the_intent_the_outcome_and_the_file(studio):
+async def test_the_log_has_the_intent_the_outcome_and_the_file(images):
     image = png()
-    studio.endpoint.reply(made(image))
-    await studio.make("picture.png")
-    (started, intent), (completed, outcome) = studio.bench.events()[-2:]
+    images.endpoint.reply(made(image))
+    await images.make("picture.png")
+    (started, intent), (completed, outcome) = images.bench.events()[-2:]
     assert (started, completed) == ("tool_call.started", "tool_call.completed")
     assert intent["effect"] == "special"
     assert intent["arguments"] == {"prompt": PROMPT, "path": "picture.png"}
     assert intent["timeout_seconds"] == 20
     (touch,) = outcome["files"]
-    assert touch["path"] == str(studio.bench.root / "picture.png")
+    assert touch["path"] == str(images.bench.root / "picture.png")
     assert (touch["action"], touch["sha256"]) == ("created", hashlib.sha256(image).hexdigest())
     assert (touch["seen_from"], touch["seen_to"]) == (0, 0)
 
 
-async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_answer(studio):
-    studio.use(model="gpt-image-1")
-    studio.endpoint.reply(made(jpeg()))
-    await studio.make("picture.jpeg", aspect_ratio="portrait")
-    assert studio.endpoint.bodies == [
+async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_answer(images):
+    images.use(model="gpt-image-1")
+    images.endpoint.reply(made(jpeg()))
+    await images.make("picture.jpeg", aspect_ratio="portrait")
+    assert images.endpoint.bodies == [
         {"model": "gpt-image-1", "prompt": PROMPT, "n": 1, "size": "1024x1536", "output_format": "jpeg"}
     ]
-    assert set(studio.files()) == {"picture.jpeg"}
+    assert set(images.files()) == {"picture.jpeg"}
 
 
 @pytest.mark.parametrize(
@@ -76,81 +76,81 @@ async def test_models_that_choose_the_kind_are_told_it_and_not_the_form_of_the_a
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_the_extension_is_that_of_the_image(studio, asked, image, saved):
+async def test_the_extension_is_that_of_the_image(images, asked, image, saved):
     """An image that was paid for is saved under the name that fits, rather than refused."""
-    studio.endpoint.reply(made(image))
-    result = await studio.make(asked)
-    assert studio.files() == {saved: image}
+    images.endpoint.reply(made(image))
+    result = await images.make(asked)
+    assert images.files() == {saved: image}
     assert result.meta["path"] == saved
     told_why = "the endpoint made a" in result.stdout
     assert told_why is (saved not in {asked, f"{asked}.png"})
 
 
-async def test_a_data_address_is_an_image_too(studio):
+async def test_a_data_address_is_an_image_too(images):
     address = "data:image/png;base64," + base64.b64encode(png()).decode()
-    studio.endpoint.reply({"data": [{"url": address}]})
-    await studio.make()
-    assert studio.files() == {"picture.png": png()}
+    images.endpoint.reply({"data": [{"url": address}]})
+    await images.make()
+    assert images.files() == {"picture.png": png()}
 
 
-async def test_undo_takes_it_away_again(studio):
-    await studio.make("art/picture.png")
-    await undone(studio.bench)
-    assert studio.files() == {}
-    assert not (studio.bench.root / "art").exists()
+async def test_undo_takes_it_away_again(images):
+    await images.make("art/picture.png")
+    await undone(images.bench)
+    assert images.files() == {}
+    assert not (images.bench.root / "art").exists()
 
 
-async def test_undo_leaves_an_image_that_somebody_changed(studio):
-    await studio.make()
-    studio.bench.write("picture.png", "mine now")
-    assert set(left(await undo(studio.bench))) == {"picture.png"}
-    assert studio.files() == {"picture.png": b"mine now"}
+async def test_undo_leaves_an_image_that_somebody_changed(images):
+    await images.make()
+    images.bench.write("picture.png", "mine now")
+    assert set(left(await undo(images.bench))) == {"picture.png"}
+    assert images.files() == {"picture.png": b"mine now"}
 
 
-async def test_a_file_is_never_replaced_and_a_free_name_is_given_before_anything_is_paid(studio):
-    studio.bench.write("picture.png", "mine")
-    studio.bench.write("picture-2.png", "mine as well")
-    code, message, step = await studio.failure("picture.png")
+async def test_a_file_is_never_replaced_and_a_free_name_is_given_before_anything_is_paid(images):
+    images.bench.write("picture.png", "mine")
+    images.bench.write("picture-2.png", "mine as well")
+    code, message, step = await images.failure("picture.png")
     assert code == "EXECUTION_ERROR"
     assert "picture.png exists already" in message
     assert "picture-3.png" in step
-    assert studio.endpoint.bodies == []
+    assert images.endpoint.bodies == []
 
 
-async def test_a_name_that_is_taken_while_the_image_is_made_costs_nobody_anything(studio):
+async def test_a_name_that_is_taken_while_the_image_is_made_costs_nobody_anything(images):
     async def answer(request):
-        studio.bench.write("picture.png", "somebody else's")
+        images.bench.write("picture.png", "somebody else's")
         return web.json_response(made())
 
-    studio.endpoint.answer = answer
-    result = await studio.make()
-    assert studio.files() == {"picture.png": b"somebody else's", "picture-2.png": png()}
+    images.endpoint.answer = answer
+    result = await images.make()
+    assert images.files() == {"picture.png": b"somebody else's", "picture-2.png": png()}
     assert "not picture.png: such a file was created while the image was made" in result.stdout
     assert result.meta["path"] == "picture-2.png"
 
 
-async def test_two_at_once_to_one_path_are_both_kept(studio):
+async def test_two_at_once_to_one_path_are_both_kept(images):
     both = asyncio.Event()
 
     async def answer(request):
-        if len(studio.endpoint.bodies) == 2:
+        if len(images.endpoint.bodies) == 2:
             both.set()
         await both.wait()
         return web.json_response(made())
 
-    studio.endpoint.answer = answer
-    await asyncio.gather(studio.make(), studio.make())
-    assert studio.files() == {"picture.png": png(), "picture-2.png": png()}
+    images.endpoint.answer = answer
+    await asyncio.gather(images.make(), images.make())
+    assert images.files() == {"picture.png": png(), "picture-2.png": png()}
 
 
-async def test_without_a_key_none_is_sent(studio):
-    studio.endpoint.key = None
-    studio.use(key=None)
-    await studio.make()
-    assert len(studio.endpoint.bodies) == 1
+async def test_without_a_key_none_is_sent(images):
+    images.endpoint.key = None
+    images.use(key=None)
+    await images.make()
+    assert len(images.endpoint.bodies) == 1
 
 
-async def test_progress_is_told_from_the_request_to_the_file(studio):
+async def test_progress_is_told_from_the_request_to_the_file(images):
     async def answer(request):
         response = web.StreamResponse()
         await asyncio.wait_for(told("waiting for the image"), 5)
@@ -162,22 +162,22 @@ async def test_progress_is_told_from_the_request_to_the_file(studio):
         return response
 
     async def told(text: str) -> None:
-        while not any(text in line for line in studio.bench.progress):
+        while not any(text in line for line in images.bench.progress):
             await asyncio.sleep(0.005)
 
-    studio.endpoint.answer = answer
-    await studio.make()
-    assert studio.bench.progress[0] == f"asking {MODEL} for an image of 1024x1024 pixels"
-    assert f"received {len(png())} bytes, saving them" in studio.bench.progress
-    assert studio.bench.progress[-1].startswith("created picture.png: PNG image")
+    images.endpoint.answer = answer
+    await images.make()
+    assert images.bench.progress[0] == f"asking {MODEL} for an image of 1024x1024 pixels"
+    assert f"received {len(png())} bytes, saving them" in images.bench.progress
+    assert images.bench.progress[-1].startswith("created picture.png: PNG image")
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat_safe, ToolMode.chat, ToolMode.plan])
-async def test_other_modes_than_coding_are_denied_it(studio, mode):
-    studio.bench.mode = mode
-    assert (await studio.failure())[0] == "MODE_DENIED"
-    assert "generate_image" not in studio.bench.authority().exposed
-    assert studio.endpoint.bodies == []
+async def test_other_modes_than_coding_are_denied_it(images, mode):
+    images.bench.mode = mode
+    assert (await images.failure())[0] == "MODE_DENIED"
+    assert "generate_image" not in images.bench.authority().exposed
+    assert images.endpoint.bodies == []
 
 
 @pytest.mark.parametrize(
@@ -188,23 +188,23 @@ async def test_other_modes_than_coding_are_denied_it(studio, mode):
         ToolPolicy(denied_tools=frozenset({"generate_image"})),
     ],
 )
-async def test_a_policy_switches_it_off(studio, policy):
-    studio.bench.policy = policy
-    assert (await studio.failure())[0] == "TOOL_NOT_AVAILABLE"
-    assert "generate_image" not in studio.bench.authority().exposed
-    assert studio.endpoint.bodies == []
+async def test_a_policy_switches_it_off(images, policy):
+    images.bench.policy = policy
+    assert (await images.failure())[0] == "TOOL_NOT_AVAILABLE"
+    assert "generate_image" not in images.bench.authority().exposed
+    assert images.endpoint.bodies == []
 
 
-async def test_without_an_endpoint_it_is_not_available_and_says_why(workbench):
-    result = await workbench.call("generate_image", prompt=PROMPT, path="picture.png")
+async def test_without_an_endpoint_it_is_not_available_and_says_why(harness):
+    result = await harness.call("generate_image", prompt=PROMPT, path="picture.png")
     assert result.failure.error_code == "TOOL_NOT_AVAILABLE"
     assert "no endpoint for images is configured" in result.failure.message
-    assert "generate_image" not in workbench.authority().exposed
+    assert "generate_image" not in harness.authority().exposed
 
 
-async def test_without_folders_it_is_not_available(studio):
-    studio.bench.roots = ()
-    code, message, _ = await studio.failure()
+async def test_without_folders_it_is_not_available(images):
+    images.bench.roots = ()
+    code, message, _ = await images.failure()
     assert code == "TOOL_NOT_AVAILABLE"
     assert "TOOL_ALLOWED_ROOTS" in message
 
@@ -227,17 +227,17 @@ async def test_without_folders_it_is_not_available(studio):
         ({"n": 4}, "n"),
     ],
 )
-async def test_arguments_are_judged_before_anything_is_paid(studio, arguments, text):
-    result = await studio.bench.call("generate_image", {"prompt": PROMPT, "path": "p.png", **arguments})
+async def test_arguments_are_judged_before_anything_is_paid(images, arguments, text):
+    result = await images.bench.call("generate_image", {"prompt": PROMPT, "path": "p.png", **arguments})
     assert result.failure.error_code in {"INVALID_ARGS", "PATH_DENIED"}
     assert text in result.failure.message
-    assert studio.files() == {}
-    assert studio.endpoint.bodies == []
+    assert images.files() == {}
+    assert images.endpoint.bodies == []
 
 
-async def test_a_shape_that_the_model_does_not_make_is_refused_before_anything_is_paid(studio):
-    studio.use(model="dall-e-2")
-    code, message, _ = await studio.failure(aspect_ratio="landscape")
+async def test_a_shape_that_the_model_does_not_make_is_refused_before_anything_is_paid(images):
+    images.use(model="dall-e-2")
+    code, message, _ = await images.failure(aspect_ratio="landscape")
     assert code == "INVALID_ARGS"
     assert "square images only" in message
-    assert studio.endpoint.bodies == []
+    assert images.endpoint.bodies == []

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from interlock.infra.logging import redact_lines, show_log
-from tests.image_endpoint import KEY, made
-from tests.pictures import png
+from tests.harness.image_bytes import png
+from tests.harness.image_server import KEY, made
 
 
 def forms() -> list[bytes]:
@@ -16,9 +16,9 @@ def forms() -> list[bytes]:
     return [raw, base64.b64encode(raw)[:-4], quote(KEY).encode(), raw[:16]]
 
 
-def stored(studio) -> bytes:
+def stored(images) -> bytes:
     """Everything on disk of this Interlock, the kept versions and the write-ahead log included."""
-    folder = studio.bench.root.parent
+    folder = images.bench.root.parent
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
@@ -30,43 +30,43 @@ def echo(_request=None) -> dict:
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
-async def test_an_endpoint_that_repeats_the_key_tells_nobody(studio, status, capsys, caplog):
+async def test_an_endpoint_that_repeats_the_key_tells_nobody(images, status, capsys, caplog):
     caplog.set_level(logging.DEBUG)
-    redact_lines(studio.bench.redactor.value)
+    redact_lines(images.bench.redactor.value)
     show_log("debug")
-    studio.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
-    result = await studio.bench.call("generate_image", prompt="x", path="picture.png")
+    images.endpoint.reply(echo(), status=status, headers={"Retry-After": KEY})
+    result = await images.bench.call("generate_image", prompt="x", path="picture.png")
     assert result.failure is not None
-    kind, payload = studio.bench.last_event()
+    kind, payload = images.bench.last_event()
     assert (kind, payload["redacted"]) == ("tool_call.failed", "***REDACTED***" in payload["error"])
-    told = repr(result) + repr(result.as_dict()) + "".join(studio.bench.progress)
+    told = repr(result) + repr(result.as_dict()) + "".join(images.bench.progress)
     everything = (
-        told.encode() + stored(studio) + "".join(capsys.readouterr()).encode() + caplog.text.encode()
+        told.encode() + stored(images) + "".join(capsys.readouterr()).encode() + caplog.text.encode()
     )
     assert [form for form in forms() if form in everything] == []
 
 
-async def test_a_revised_prompt_and_an_address_that_hold_the_key_are_masked(studio):
-    studio.endpoint.reply(made(png(), revised_prompt=f"as {KEY} wished"))
-    result = await studio.make()
+async def test_a_revised_prompt_and_an_address_that_hold_the_key_are_masked(images):
+    images.endpoint.reply(made(png(), revised_prompt=f"as {KEY} wished"))
+    result = await images.make()
     assert result.meta["revised_prompt"] == "as ***REDACTED*** wished"
-    assert studio.bench.last_event()[1]["redacted"] is True
-    studio.endpoint.reply({"data": [{"url": f"http://{KEY}.example/{KEY}"}]})
-    _, message, _ = await studio.failure("other.png")
+    assert images.bench.last_event()[1]["redacted"] is True
+    images.endpoint.reply({"data": [{"url": f"http://{KEY}.example/{KEY}"}]})
+    _, message, _ = await images.failure("other.png")
     assert KEY not in message
-    assert [form for form in forms() if form in stored(studio)] == []
+    assert [form for form in forms() if form in stored(images)] == []
 
 
-async def test_a_key_in_the_prompt_is_sent_as_given_and_stored_masked(studio):
-    await studio.bench.ok("generate_image", prompt=f"a sign that reads {KEY}", path="picture.png")
-    assert studio.endpoint.bodies[0]["prompt"] == f"a sign that reads {KEY}"
-    started = next(payload for kind, payload in studio.bench.events() if kind == "tool_call.started")
+async def test_a_key_in_the_prompt_is_sent_as_given_and_stored_masked(images):
+    await images.bench.ok("generate_image", prompt=f"a sign that reads {KEY}", path="picture.png")
+    assert images.endpoint.bodies[0]["prompt"] == f"a sign that reads {KEY}"
+    started = next(payload for kind, payload in images.bench.events() if kind == "tool_call.started")
     assert started["arguments"]["prompt"] == "a sign that reads ***REDACTED***"
     assert started["redacted"] is True
-    assert [form for form in forms() if form in stored(studio)] == []
+    assert [form for form in forms() if form in stored(images)] == []
 
 
-async def test_a_fault_of_our_own_shows_no_key(studio, monkeypatch, capsys):
+async def test_a_fault_of_our_own_shows_no_key(images, monkeypatch, capsys):
     """Whatever breaks inside, neither the model nor the process's own log is shown what was in hand."""
     from interlock.tools.media import asking
 
@@ -74,9 +74,9 @@ async def test_a_fault_of_our_own_shows_no_key(studio, monkeypatch, capsys):
         raise RuntimeError(f"with {KEY}")
 
     monkeypatch.setattr(asking, "opened_session", broken)
-    redact_lines(studio.bench.redactor.value)
+    redact_lines(images.bench.redactor.value)
     show_log("debug")
-    _, message, _ = await studio.failure()
+    _, message, _ = await images.failure()
     assert "RuntimeError" in message
     assert KEY not in message
     logged = "".join(capsys.readouterr())

@@ -3,12 +3,12 @@
 import pytest
 
 from interlock.sandbox.landlock import CONFINING_ABI, abi_version
-from tests.integration.mcp.stand import opened_stand
+from tests.harness.mcp import open_mcp_harness
 
 
 @pytest.fixture
-async def stand(tmp_path, monkeypatch):
+async def harness(tmp_path, monkeypatch):
     if abi_version() < CONFINING_ABI:
         pytest.skip("this kernel has no Landlock that confines")
-    async with opened_stand(tmp_path, monkeypatch) as made:
+    async with open_mcp_harness(tmp_path, monkeypatch) as made:
         yield made

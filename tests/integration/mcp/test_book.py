@@ -12,7 +12,7 @@ from interlock.tools.mcp.book import ServerBook
 from interlock.tools.mcp.classes import ToolClass
 from interlock.tools.mcp.definitions import definition_of, listed_tools
 from interlock.tools.mcp.servers import Server
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 SERVER = Server(id="a", command=("/bin/true",))
 
@@ -27,13 +27,13 @@ def classed(digest: str) -> ToolClass:
 
 
 @pytest.fixture
-async def book(store: Store) -> ServerBook:
+async def book(store: StoreHarness) -> ServerBook:
     made = ServerBook(store.database, store.log)
     await made.add(SERVER, who="ann")
     return made
 
 
-async def test_a_listing_is_stored_once_and_its_changes_are_told(book: ServerBook, store: Store):
+async def test_a_listing_is_stored_once_and_its_changes_are_told(book: ServerBook, store: StoreHarness):
     await book.seen("a", listing(("x", "one"), ("y", "one")))
     version = (await book.shelf()).version
     await book.seen("a", listing(("x", "one"), ("y", "one")))
@@ -66,7 +66,7 @@ async def test_a_class_of_another_definition_is_refused(book: ServerBook):
         await book.give_class("a", "nothing", classed("0" * 64), who="ann")
 
 
-async def test_another_process_sees_every_change(book: ServerBook, store: Store):
+async def test_another_process_sees_every_change(book: ServerBook, store: StoreHarness):
     other = ServerBook(store.database, store.log)
     assert set((await other.shelf()).servers) == {"a"}
     await book.seen("a", listing(("x", "one")))
@@ -77,7 +77,7 @@ async def test_another_process_sees_every_change(book: ServerBook, store: Store)
     assert (await other.shelf()).servers == {}
 
 
-async def test_of_two_who_add_the_same_one_is_refused(store: Store):
+async def test_of_two_who_add_the_same_one_is_refused(store: StoreHarness):
     books = [ServerBook(store.database, store.log) for _ in range(2)]
     done = await asyncio.gather(*(book.add(SERVER, who="ann") for book in books), return_exceptions=True)
     assert sorted(type(each) for each in done if each is not None) == [PersonError]

@@ -8,17 +8,17 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.infra.errors import BadUsage, ErrorCode, PersonError
 from interlock.tools.mcp import connection
-from tests.doubles.mcp_servers.over_http import served
-from tests.integration.mcp.stand import OFFICIAL, Stand, free_port, listening
+from tests.harness.mcp import OFFICIAL, McpHarness, free_port, listening
+from tests.harness.mcp_servers.over_http import served
 
 KEY = "a-key-that-nobody-else-has"
 
 
-async def reached(stand: Stand, url: str, *, tool: str = "echo", **wish) -> None:
-    await stand.add("web", url=url, readable=(), **wish)
-    await stand.inspect("web")
-    await stand.allow("web", tool)
-    await stand.switch_on("web")
+async def reached(harness: McpHarness, url: str, *, tool: str = "echo", **wish) -> None:
+    await harness.add("web", url=url, readable=(), **wish)
+    await harness.inspect("web")
+    await harness.allow("web", tool)
+    await harness.switch_on("web")
 
 
 def official(port: int | None = None):
@@ -27,88 +27,90 @@ def official(port: int | None = None):
     return listening(port, sys.executable, str(OFFICIAL), "--http", str(port))
 
 
-async def test_the_official_server_is_listed_called_and_its_failures_told(stand: Stand):
+async def test_the_official_server_is_listed_called_and_its_failures_told(harness: McpHarness):
     async with official() as url:
-        await reached(stand, url, tool="add")
-        result = await stand.call("web__add", a=2, b=3)
+        await reached(harness, url, tool="add")
+        result = await harness.call("web__add", a=2, b=3)
         assert result.ok
         assert "5" in result.stdout
-        assert (await stand.call("web__add", a="x", b=3)).failure.error_code is ErrorCode.INVALID_ARGS
-        await stand.allow("web", "fail")
-        failed = await stand.call("web__fail")
+        assert (await harness.call("web__add", a="x", b=3)).failure.error_code is ErrorCode.INVALID_ARGS
+        await harness.allow("web", "fail")
+        failed = await harness.call("web__fail")
         assert failed.failure.error_code is ErrorCode.EXECUTION_ERROR
         assert "fail" in failed.stdout
-        many = await asyncio.gather(*(stand.call("web__add", a=n, b=1) for n in range(10)))
+        many = await asyncio.gather(*(harness.call("web__add", a=n, b=1) for n in range(10)))
         assert [result.ok for result in many] == [True] * 10
-    (started,) = await stand.events("mcp.server_started")
+    (started,) = await harness.flushed("mcp.server_started")
     assert started["transport"] == "http"
     assert started["protocol"] >= "2025-11-25"
 
 
-async def test_a_server_that_was_away_for_a_moment_is_reached_again(stand: Stand):
+async def test_a_server_that_was_away_for_a_moment_is_reached_again(harness: McpHarness):
     """It has forgotten us, and begins anew."""
     port = free_port()
     async with official(port) as url:
-        await reached(stand, url, tool="add")
-        assert (await stand.call("web__add", a=2, b=3)).ok
-    gone = await stand.call("web__add", a=2, b=3)
+        await reached(harness, url, tool="add")
+        assert (await harness.call("web__add", a=2, b=3)).ok
+    gone = await harness.call("web__add", a=2, b=3)
     assert gone.failure.error_code is ErrorCode.EXECUTION_ERROR
     assert "in trouble" in gone.failure.message
     async with official(port):
-        again = await stand.call("web__add", a=2, b=3)
+        again = await harness.call("web__add", a=2, b=3)
         assert again.ok, again.failure
     async with official(port):
         # It was not missed, but does not know us any more.
-        again = [await stand.call("web__add", a=2, b=3) for _ in range(2)]
+        again = [await harness.call("web__add", a=2, b=3) for _ in range(2)]
         assert again[-1].ok, again[-1].failure
 
 
-async def test_a_server_that_has_forgotten_our_session_is_given_another(stand: Stand):
+async def test_a_server_that_has_forgotten_our_session_is_given_another(harness: McpHarness):
     """So it is after it was started again. It says so with a 404 to everything that is asked."""
     with served("keeps-sessions") as (url, seen):
-        await reached(stand, url)
-        assert (await stand.call("web__echo")).ok
+        await reached(harness, url)
+        assert (await harness.call("web__echo")).ok
         seen.session = "another"
-        again = [await stand.call("web__echo") for _ in range(2)]
+        again = [await harness.call("web__echo") for _ in range(2)]
         assert again[-1].ok, again[-1].failure
         assert seen.methods().count("initialize") == 2
 
 
-async def test_headers_travel_with_every_request_and_their_values_are_secret(stand: Stand, monkeypatch):
+async def test_headers_travel_with_every_request_and_their_values_are_secret(
+    harness: McpHarness, monkeypatch
+):
     monkeypatch.setenv("WEB_WORDS", KEY)
     with served("well") as (url, seen):
-        await reached(stand, url, headers=("Authorization=env:WEB_WORDS", "X-Team=blue"))
-        assert (await stand.call("web__echo")).stdout == "done"
+        await reached(harness, url, headers=("Authorization=env:WEB_WORDS", "X-Team=blue"))
+        assert (await harness.call("web__echo")).stdout == "done"
         posts = [headers for method, _, headers, _ in seen.requests if method == "POST"]
         assert {headers["authorization"] for headers in posts} == {KEY}
         assert {headers["x-team"] for headers in posts} == {"blue"}
         assert {headers["accept-encoding"] for headers in posts} == {"identity"}
-    assert stand.runtime.redactor.text(f"it is {KEY}") == "it is ***REDACTED***"
-    rows = await stand.runtime.database.read(lambda db: db.query("SELECT definition FROM mcp_servers"))
+    assert harness.runtime.redactor.text(f"it is {KEY}") == "it is ***REDACTED***"
+    rows = await harness.runtime.database.read(lambda db: db.query("SELECT definition FROM mcp_servers"))
     assert KEY not in str(rows)
     assert "env:WEB_WORDS" in str(rows)
 
 
-async def test_a_header_whose_variable_is_missing_is_told(stand: Stand):
+async def test_a_header_whose_variable_is_missing_is_told(harness: McpHarness):
     with served("well") as (url, seen):
-        await stand.add("web", url=url, readable=(), headers=("Authorization=env:NOT_THERE_AT_ALL",))
+        await harness.add("web", url=url, readable=(), headers=("Authorization=env:NOT_THERE_AT_ALL",))
         with pytest.raises(PersonError, match="NOT_THERE_AT_ALL, which is not set"):
-            await stand.inspect("web")
+            await harness.inspect("web")
         assert seen.requests == []
 
 
 @pytest.mark.parametrize("behaviour", ["redirects", "redirects-call"])
-async def test_a_redirect_to_another_host_is_not_followed(stand: Stand, behaviour):
+async def test_a_redirect_to_another_host_is_not_followed(harness: McpHarness, behaviour):
     with served("well") as (elsewhere, other), served(behaviour, elsewhere) as (url, seen):
-        await stand.add("web", url=url, readable=(), headers=("X-Team=blue",))
+        await harness.add("web", url=url, readable=(), headers=("X-Team=blue",))
         if behaviour == "redirects":
             with pytest.raises(PersonError):
-                await stand.inspect("web")
+                await harness.inspect("web")
         else:
-            await stand.inspect("web")
-            await stand.allow("web", "echo")
-            await stand.switch_on("web")
-            result = await stand.call("web__echo")
+            await harness.inspect("web")
+            await harness.allow("web", "echo")
+            await harness.switch_on("web")
+            result = await harness.call("web__echo")
             assert result.failure.error_code is ErrorCode.EXECUTION_ERROR
             assert "not followed" in result.failure.message
         assert seen.requests
@@ -124,22 +126,22 @@ async def test_a_redirect_to_another_host_is_not_followed(stand: Stand, behaviou
         ("closes-streams", None),
     ],
 )
-async def test_answers_without_end_cost_their_own_call(stand: Stand, behaviour, code):
+async def test_answers_without_end_cost_their_own_call(harness: McpHarness, behaviour, code):
     with served(behaviour) as (url, seen):
-        await reached(stand, url)
-        result = await stand.call("web__echo", seconds=5.0)
+        await reached(harness, url)
+        result = await harness.call("web__echo", seconds=5.0)
         assert result.failure.error_code in {code or ErrorCode.TIMEOUT, ErrorCode.EXECUTION_ERROR}
         assert len(seen.requests) < 60
-    assert (await stand.call("current_time")).ok
+    assert (await harness.call("current_time")).ok
 
 
 @pytest.mark.parametrize("behaviour", ["refuses", "hangs"])
-async def test_a_server_that_refuses_or_hangs_is_told(stand: Stand, monkeypatch, behaviour):
+async def test_a_server_that_refuses_or_hangs_is_told(harness: McpHarness, monkeypatch, behaviour):
     monkeypatch.setattr(connection, "START_SECONDS", 2.0)
     with served(behaviour) as (url, _):
-        await stand.add("web", url=url, readable=())
+        await harness.add("web", url=url, readable=())
         with pytest.raises(PersonError, match="web: "):
-            await stand.inspect("web")
+            await harness.inspect("web")
 
 
 @pytest.mark.parametrize(
@@ -152,12 +154,12 @@ async def test_a_server_that_refuses_or_hangs_is_told(stand: Stand, monkeypatch,
         ("nonsense", "not a valid address"),
     ],
 )
-async def test_an_address_that_would_tell_others_is_refused(stand: Stand, url, reason):
+async def test_an_address_that_would_tell_others_is_refused(harness: McpHarness, url, reason):
     with pytest.raises(BadUsage, match=reason):
-        await stand.add("web", url=url, readable=())
+        await harness.add("web", url=url, readable=())
 
 
-async def test_secrets_in_so_many_words_are_refused(stand: Stand):
+async def test_secrets_in_so_many_words_are_refused(harness: McpHarness):
     for wish in (
         {"headers": ("Authorization=Bearer abcdef0123456789abcdef0123456789",)},
         {"headers": ("X-Api-Key=whatever",)},
@@ -165,15 +167,17 @@ async def test_secrets_in_so_many_words_are_refused(stand: Stand):
         {"headers": ("nonsense",)},
     ):
         with pytest.raises(BadUsage):
-            await stand.add("web", url="https://example.org/mcp", readable=(), **wish)
+            await harness.add("web", url="https://example.org/mcp", readable=(), **wish)
 
 
-async def test_who_is_reached_over_the_network_belongs_in_coding_unless_somebody_vouches(stand: Stand):
+async def test_who_is_reached_over_the_network_belongs_in_coding_unless_somebody_vouches(
+    harness: McpHarness,
+):
     with served("well") as (url, _):
-        await stand.add("web", url=url, readable=())
-        await stand.inspect("web")
+        await harness.add("web", url=url, readable=())
+        await harness.inspect("web")
         with pytest.raises(BadUsage, match="over the network"):
-            await stand.allow("web", "echo", modes="chat")
-        await stand.allow("web", "echo", modes="chat", is_vouched=True)
-        await stand.switch_on("web")
-        assert (await stand.call("web__echo", ToolMode.chat)).ok
+            await harness.allow("web", "echo", modes="chat")
+        await harness.allow("web", "echo", modes="chat", is_vouched=True)
+        await harness.switch_on("web")
+        assert (await harness.call("web__echo", ToolMode.chat)).ok

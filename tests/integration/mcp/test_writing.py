@@ -12,15 +12,15 @@ from interlock.infra.errors import ErrorCode
 from interlock.sandbox import guard
 from interlock.tools.mcp.connection import Connection
 from interlock.tools.result import ToolResult
-from tests.integration.mcp.stand import Stand
+from tests.harness.mcp import McpHarness
 
 
 @pytest.fixture
-async def hooks(stand: Stand) -> Path:
-    folder = stand.root / ".git" / "hooks"
+async def hooks(harness: McpHarness) -> Path:
+    folder = harness.root / ".git" / "hooks"
     folder.mkdir(parents=True)
     (folder / "pre-commit").write_text("#!/bin/sh\n")
-    await stand.ready("writes", roots="write")
+    await harness.ready("writes", roots="write")
     return folder
 
 
@@ -42,33 +42,33 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def call_in(stand: Stand, session_id: str, path: Path) -> ToolResult:
-    authority = await stand.runtime.authority(ToolMode.coding)
+async def call_in(harness: McpHarness, session_id: str, path: Path) -> ToolResult:
+    authority = await harness.runtime.authority(ToolMode.coding)
     call = ToolCall(f"call-{path.name}", "bad__echo", {"text": str(path)}, timeout_seconds=20)
-    return await stand.runtime.runner.call(call, authority, CallContext(session_id))
+    return await harness.runtime.runner.call(call, authority, CallContext(session_id))
 
 
 async def test_a_call_that_comes_while_another_ends_leaves_nothing_planted(
-    stand: Stand, hooks: Path, slow_end
+    harness: McpHarness, hooks: Path, slow_end
 ):
-    other = await stand.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
-    first = asyncio.ensure_future(call_in(stand, stand.session_id, stand.root / "ok"))
+    other = await harness.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
+    first = asyncio.ensure_future(call_in(harness, harness.session_id, harness.root / "ok"))
     await slow_end.wait()
-    second = await call_in(stand, other.id, hooks / "post-merge")
+    second = await call_in(harness, other.id, hooks / "post-merge")
     assert (await first).ok
     assert names(hooks) == ["pre-commit"]
     assert "put back" in second.stderr
     assert guard._MEMORY._held == {}
     (hooks / "pre-commit").write_text("the person's own\n")
-    assert (await call_in(stand, stand.session_id, stand.root / "more")).ok
+    assert (await call_in(harness, harness.session_id, harness.root / "more")).ok
     assert (hooks / "pre-commit").read_text() == "the person's own\n"
 
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_call_that_is_cancelled_while_its_server_ends_leaves_nothing_planted(
-    stand: Stand, hooks: Path, slow_end, times
+    harness: McpHarness, hooks: Path, slow_end, times
 ):
-    calling = asyncio.ensure_future(stand.call("bad__echo", text=str(hooks / "post-merge")))
+    calling = asyncio.ensure_future(harness.call("bad__echo", text=str(hooks / "post-merge")))
     await slow_end.wait()
     for _ in range(times):
         calling.cancel()
@@ -77,14 +77,16 @@ async def test_a_call_that_is_cancelled_while_its_server_ends_leaves_nothing_pla
     await asyncio.sleep(1.5)
     assert names(hooks) == ["pre-commit"]
     assert guard._MEMORY._held == {}
-    assert [event["server"] for event in await stand.events("mcp.restored")] == ["bad"]
+    assert [event["server"] for event in await harness.flushed("mcp.restored")] == ["bad"]
 
 
-async def test_the_end_of_the_runtime_waits_for_what_is_put_back(stand: Stand, hooks: Path, slow_end):
-    calling = asyncio.ensure_future(stand.call("bad__echo", text=str(hooks / "post-merge")))
+async def test_the_end_of_the_runtime_waits_for_what_is_put_back(
+    harness: McpHarness, hooks: Path, slow_end
+):
+    calling = asyncio.ensure_future(harness.call("bad__echo", text=str(hooks / "post-merge")))
     await slow_end.wait()
     calling.cancel()
-    closing = asyncio.ensure_future(stand.runtime.mcp.close())
+    closing = asyncio.ensure_future(harness.runtime.mcp.close())
     await asyncio.sleep(0.05)
     closing.cancel()
     await asyncio.gather(closing, return_exceptions=True)
@@ -92,12 +94,12 @@ async def test_the_end_of_the_runtime_waits_for_what_is_put_back(stand: Stand, h
     await asyncio.gather(calling, return_exceptions=True)
 
 
-async def test_a_call_that_runs_out_of_time_tells_what_was_put_back(stand: Stand):
-    folder = stand.root / ".git" / "hooks"
+async def test_a_call_that_runs_out_of_time_tells_what_was_put_back(harness: McpHarness):
+    folder = harness.root / ".git" / "hooks"
     folder.mkdir(parents=True)
-    await stand.ready("writes-and-hangs", roots="write")
-    result = await stand.call("bad__echo", seconds=2.0, text=str(folder / "post-merge"))
+    await harness.ready("writes-and-hangs", roots="write")
+    result = await harness.call("bad__echo", seconds=2.0, text=str(folder / "post-merge"))
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert names(folder) == []
     assert "put back" in result.failure.message
-    assert (await stand.events("mcp.restored"))[0]["paths"]
+    assert (await harness.flushed("mcp.restored"))[0]["paths"]

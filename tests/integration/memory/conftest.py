@@ -10,7 +10,7 @@ from interlock.memory.notes import NoteFolder
 from interlock.memory.search import Found, MemorySearch
 from interlock.redaction.redactor import Redactor
 from interlock.store.database import Database
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
 
@@ -19,7 +19,7 @@ def nothing() -> None:
     return None
 
 
-class Memory:
+class MemoryHarness:
     """Notes as a person would write them, and what is found in them."""
 
     def __init__(self, database: Database, folder: Path) -> None:
@@ -74,10 +74,10 @@ class Memory:
 
 
 @pytest.fixture
-def make_memory(store: Store, tmp_path: Path) -> Callable[[str], Memory]:
-    return lambda name: Memory(store.database, tmp_path / name / "memory")
+def make_memory(store: StoreHarness, tmp_path: Path) -> Callable[[str], MemoryHarness]:
+    return lambda name: MemoryHarness(store.database, tmp_path / name / "memory")
 
 
 @pytest.fixture
-def memory(make_memory) -> Memory:
+def memory(make_memory) -> MemoryHarness:
     return make_memory("workspace")

@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from interlock.store.database import StoreConfig, open_database
-from tests.integration.memory.conftest import Memory
+from tests.integration.memory.conftest import MemoryHarness
 
 
 def main() -> None:
     url, folder, count = sys.argv[1:4]
     database = open_database(StoreConfig(url, busy_timeout_seconds=20))
-    memory = Memory(database, Path(folder))
+    memory = MemoryHarness(database, Path(folder))
     for _ in range(int(count)):
         found = memory.search("boiler entry", 50)
         assert not found.problem, found.problem

@@ -11,14 +11,14 @@ import pytest
 from interlock.infra.errors import StoreLocked
 from interlock.memory import index as indexing
 from interlock.store.archive import back_up, restore
-from tests.integration.memory.conftest import Memory, nothing
+from tests.integration.memory.conftest import MemoryHarness, nothing
 
 
 @pytest.fixture
 def settle(monkeypatch):
     """Take the notes in as if they had been written a while ago."""
 
-    def take_in(memory: Memory) -> None:
+    def take_in(memory: MemoryHarness) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(indexing, "_UNSETTLED_NS", 0)
             memory.search("x")
@@ -99,7 +99,7 @@ def test_what_did_not_change_is_not_read_again(memory, monkeypatch, settle):
     monkeypatch.setattr(indexing.NoteFolder, "read", lambda _self, path: read.append(path))
     memory.search("boiler")
     assert read == []
-    again = Memory(memory.database, memory.folder)
+    again = MemoryHarness(memory.database, memory.folder)
     assert len(again.search("boiler", 50).hits) == 20
     assert read == []
 
@@ -136,7 +136,7 @@ def test_notes_cut_by_older_rules_are_cut_anew(memory, monkeypatch):
     assert memory.paths("boiler") == ["a.md"]
     monkeypatch.setattr(indexing, "INDEX_VERSION", indexing.INDEX_VERSION + 1)
     assert memory.paths("boiler") == ["a.md"]
-    again = Memory(memory.database, memory.folder)
+    again = MemoryHarness(memory.database, memory.folder)
     assert again.paths("boiler") == ["a.md"]
     assert memory.rows("SELECT count(*) FROM memory_folders") == [(1,)]
     assert memory.is_sound()
@@ -201,7 +201,7 @@ def test_two_that_search_for_the_first_time_at_once_index_once(memory):
     """Each reads the notes; whoever is second finds the work done."""
     for number in range(10):
         memory.write(f"{number}.md", f"the boiler {number}")
-    other = Memory(memory.database, memory.folder)
+    other = MemoryHarness(memory.database, memory.folder)
     inner, entered = other.index._put, []
 
     def put_after_the_other(waiting: list) -> None:
@@ -247,7 +247,7 @@ def test_a_backup_leaves_the_index_out_and_it_is_made_anew(memory, store, tmp_pa
         target = StoreConfig(f"sqlite:///{tmp_path}/restored/interlock.db")
         restore(target, tmp_path / "b.zip", replace_existing=False, check=lambda _: None)
         database = open_database(target)
-        assert Memory(database, memory.folder).paths("boiler") == ["a.md"]
+        assert MemoryHarness(database, memory.folder).paths("boiler") == ["a.md"]
         database.close()
 
 

@@ -13,12 +13,12 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.gates.situation import CallLimits, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.wiring import build_registry, memory_services
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 from tests.integration.memory.conftest import SECRET
 
 
 class Tools:
-    def __init__(self, store: Store, session_id: str, workspace) -> None:
+    def __init__(self, store: StoreHarness, session_id: str, workspace) -> None:
         self.store, self.session_id, self.workspace = store, session_id, workspace
         self.folder = workspace / "memory"
         redactor = Redactor([SECRET])
@@ -53,7 +53,7 @@ class Tools:
 
 
 @pytest.fixture
-async def tools(store: Store, tmp_path) -> Tools:
+async def tools(store: StoreHarness, tmp_path) -> Tools:
     session = await store.sessions.create(opened_by="test")
     return Tools(store, session.id, tmp_path / "workspace")
 

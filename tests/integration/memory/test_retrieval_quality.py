@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from tests.integration.memory.conftest import Memory
+from tests.integration.memory.conftest import MemoryHarness
 
 DATA = Path(__file__).parents[2] / "data" / "memory"
 AT, NEEDED = 5, 0.9
@@ -19,7 +19,7 @@ def questions() -> list[dict]:
     return [json.loads(line) for line in (DATA / "questions.jsonl").read_text().splitlines()]
 
 
-def recalls(memory: Memory) -> dict[str, list[float]]:
+def recalls(memory: MemoryHarness) -> dict[str, list[float]]:
     """Of each question, how many of its notes were found; by split and by language."""
     found: dict[str, list[float]] = defaultdict(list)
     for question in questions():
@@ -40,7 +40,7 @@ def test_the_set_is_large_enough_and_its_labels_exist():
 
 
 def test_the_right_notes_are_among_the_first_five(store):
-    memory = Memory(store.database, DATA / "notes")
+    memory = MemoryHarness(store.database, DATA / "notes")
     found = recalls(memory)
     means = {group: sum(values) / len(values) for group, values in found.items()}
     for group, mean in sorted(means.items()):

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.memory.search import MAX_ALSO, SNIPPET_CHARS, MemorySearch
-from tests.integration.memory.conftest import SECRET, Memory, nothing
+from tests.integration.memory.conftest import SECRET, MemoryHarness, nothing
 
 NOTES = {
     "kitchen.md": "# Office kitchen\n\nThe espresso machine needs descaling every two months.\n",
@@ -24,7 +24,7 @@ NOTES = {
 
 
 @pytest.fixture
-def filled(memory: Memory) -> Memory:
+def filled(memory: MemoryHarness) -> MemoryHarness:
     for path, text in NOTES.items():
         memory.write(path, text)
     return memory

@@ -7,8 +7,8 @@ import pytest
 from interlock.models.messages import system_message, user_message
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelError, ModelRequest, Provider, Reply, TextPiece
-from tests.doubles.openai_answers import MODEL, Answer
-from tests.doubles.openai_server import KEY, OpenAIServer
+from tests.harness.model_answers import MODEL, Answer
+from tests.harness.model_server import KEY, ModelServer
 
 QUESTION = ModelRequest((system_message("Be brief."), user_message("Hello?")))
 
@@ -36,12 +36,12 @@ async def failed(provider: Provider, request: ModelRequest = QUESTION) -> ModelE
     return caught.value
 
 
-def chat(server: OpenAIServer, **more: float) -> OpenAIChat:
+def chat(server: ModelServer, **more: float) -> OpenAIChat:
     return OpenAIChat(Endpoint(server.base_url, MODEL, server.key or "", **more))
 
 
 async def reply_to(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> Reply:
-    async with OpenAIServer([answer]) as server:
+    async with ModelServer([answer]) as server:
         provider = chat(server, **more)
         _, reply = await asked(provider, request)
         await provider.close()
@@ -50,7 +50,7 @@ async def reply_to(answer: Answer, request: ModelRequest = QUESTION, **more: flo
 
 
 async def failure_of(answer: Answer, request: ModelRequest = QUESTION, **more: float) -> ModelError:
-    async with OpenAIServer([answer]) as server:
+    async with ModelServer([answer]) as server:
         provider = chat(server, **more)
         error = await failed(provider, request)
         await provider.close()

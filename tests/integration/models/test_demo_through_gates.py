@@ -13,7 +13,7 @@ from interlock.models.demo import Demo
 from interlock.models.messages import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest
 from interlock.wiring import chosen_sandbox, open_runtime
-from tests.doubles.provider_rules import message_faults
+from tests.harness.model_rules import message_faults
 from tests.integration.models.asking import asked
 
 

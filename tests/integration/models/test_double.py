@@ -9,8 +9,8 @@ import orjson
 from interlock.models.messages import assistant_message, tool_message, user_message
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelRequest
-from tests.doubles.openai_answers import MODEL, said
-from tests.doubles.openai_server import KEY, OpenAIServer
+from tests.harness.model_answers import MODEL, said
+from tests.harness.model_server import KEY, ModelServer
 from tests.integration.models.asking import asked
 
 TOOL = {
@@ -33,7 +33,7 @@ async def faults_of(
 ) -> list[str]:
     data = document if isinstance(document, bytes) else orjson.dumps(document)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    async with OpenAIServer([said("ok")]) as server, aiohttp.ClientSession() as session:
+    async with ModelServer([said("ok")]) as server, aiohttp.ClientSession() as session:
         async with session.post(server.base_url + path, data=data, headers=headers) as response:
             await response.read()
         return server.faults
@@ -61,7 +61,7 @@ async def test_what_is_wrong_with_a_request_is_kept():
 
 
 async def test_a_request_that_no_script_foresaw_is_a_fault():
-    async with OpenAIServer() as server, aiohttp.ClientSession() as session:
+    async with ModelServer() as server, aiohttp.ClientSession() as session:
         headers = {"Authorization": f"Bearer {KEY}"}
         async with session.post(
             f"{server.base_url}/chat/completions", json=GOOD, headers=headers
@@ -72,7 +72,7 @@ async def test_a_request_that_no_script_foresaw_is_a_fault():
 
 async def test_as_a_process_it_plays_a_session_by_the_models_name_and_reports():
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.doubles.openai_server", "--port", "0", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "tests.harness.model_server", "--port", "0", stdout=asyncio.subprocess.PIPE
     )
     try:
         base_url = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interlock.models import openai_chat, sse
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelError, ModelFault, ModelRequest
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     MODEL,
     Answer,
     Cut,
@@ -20,7 +20,7 @@ from tests.doubles.openai_answers import (
     streamed,
     text_chunks,
 )
-from tests.doubles.openai_server import KEY, OpenAIServer
+from tests.harness.model_server import KEY, ModelServer
 from tests.integration.models.asking import QUESTION, asked, chat, failed, failure_of
 
 BROKE = "the connection to the model's server broke"
@@ -82,7 +82,7 @@ async def test_a_broken_answer_is_told_for_what_it_is(answer, fault, sentence):
 
 
 async def test_what_was_said_before_a_fault_has_been_shown():
-    async with OpenAIServer([Answer((HELLO, Cut()))]) as server:
+    async with ModelServer([Answer((HELLO, Cut()))]) as server:
         provider = chat(server)
         shown = []
         with pytest.raises(ModelError):
@@ -103,7 +103,7 @@ async def test_an_event_without_end_is_given_up(monkeypatch):
 
 
 async def test_a_giant_event_within_the_bound_is_read():
-    async with OpenAIServer([said("x" * 2_000_000, 2_000_000)]) as server:
+    async with ModelServer([said("x" * 2_000_000, 2_000_000)]) as server:
         provider = chat(server)
         assert len((await asked(provider))[1].text) == 2_000_000
         await provider.close()

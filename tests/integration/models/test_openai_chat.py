@@ -16,7 +16,7 @@ from interlock.models.provider import (
     ToolChoice,
     Usage,
 )
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     MODEL,
     Answer,
     Hang,
@@ -33,7 +33,7 @@ from tests.doubles.openai_answers import (
     usage_chunk,
     whole,
 )
-from tests.doubles.openai_server import KEY, PATH, OpenAIServer, by_turns
+from tests.harness.model_server import KEY, PATH, ModelServer, by_turns
 from tests.integration.models.asking import QUESTION, asked, chat, reply_to
 
 TOOLS = orjson.dumps(
@@ -52,7 +52,7 @@ TOOLS = orjson.dumps(
 
 @pytest.fixture
 async def server():
-    async with OpenAIServer() as started:
+    async with ModelServer() as started:
         yield started
         assert started.faults == []
 
@@ -119,7 +119,7 @@ async def test_a_history_of_many_megabytes_is_sent_whole(server):
 
 
 async def test_without_a_key_no_authorization_is_sent():
-    async with OpenAIServer([said("ok")], key=None) as server:
+    async with ModelServer([said("ok")], key=None) as server:
         provider = chat(server)
         await asked(provider)
         await provider.close()
@@ -134,7 +134,7 @@ async def test_a_conversation_with_tools_goes_on_over_one_connection():
             said("All read."),
         ]
     )
-    async with OpenAIServer(script) as server:
+    async with ModelServer(script) as server:
         provider = chat(server)
         messages = [user_message("Read all.")]
         for _ in range(3):
@@ -169,7 +169,7 @@ async def test_a_server_that_never_closes_its_answer_does_not_hold_the_reply_bac
 
 
 async def test_many_turns_at_once_do_not_mix():
-    async with OpenAIServer(lambda request: said(request.messages[-1]["content"] * 3)) as server:
+    async with ModelServer(lambda request: said(request.messages[-1]["content"] * 3)) as server:
         provider = chat(server)
         requests = [ModelRequest((user_message(f"[{number}]"),)) for number in range(30)]
         replies = await asyncio.gather(*(asked(provider, request) for request in requests))
@@ -326,7 +326,7 @@ async def test_a_closed_provider_can_be_asked_again(server):
 
 
 async def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
-    async with OpenAIServer() as proxy:
+    async with ModelServer() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         server.add(said("direct"))

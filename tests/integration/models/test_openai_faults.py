@@ -10,7 +10,7 @@ import pytest
 
 from interlock.models.openai_chat import Endpoint, OpenAIChat
 from interlock.models.provider import ModelFault
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     MODEL,
     Answer,
     Hang,
@@ -19,7 +19,7 @@ from tests.doubles.openai_answers import (
     json_answer,
     refused,
 )
-from tests.doubles.openai_server import KEY, OpenAIServer
+from tests.harness.model_server import KEY, ModelServer
 from tests.integration.models.asking import chat, failed, failure_of
 
 SAYS = "the model's server says: no"
@@ -75,7 +75,7 @@ async def test_a_refusal_is_told_by_its_class_and_in_one_sentence(answer, fault,
 
 
 async def test_a_model_that_is_not_there_is_named_with_its_address():
-    async with OpenAIServer([refused(404)]) as server:
+    async with ModelServer([refused(404)]) as server:
         provider = chat(server)
         error = await failed(provider)
         await provider.close()
@@ -111,7 +111,7 @@ async def test_an_account_without_credit_is_no_rate_limit():
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_is_not_followed(status):
-    async with OpenAIServer() as elsewhere:
+    async with ModelServer() as elsewhere:
         error = await failure_of(refused(status, Location=f"{elsewhere.base_url}/chat/completions"))
         assert elsewhere.connections == 0
     assert error.fault is ModelFault.invalid_request
@@ -132,7 +132,7 @@ async def test_a_long_refusal_is_told_in_short():
 
 async def test_a_server_that_refuses_an_option_for_ever_is_not_asked_for_ever():
     answers = [refused(400, "stream_options") for _ in range(5)]
-    async with OpenAIServer(answers) as server:
+    async with ModelServer(answers) as server:
         provider = chat(server)
         error = await failed(provider)
         await provider.close()
@@ -153,7 +153,7 @@ async def test_a_server_that_refuses_an_option_for_ever_is_not_asked_for_ever():
     ids=["before the head", "before the first event", "in the middle"],
 )
 async def test_a_server_that_says_nothing_is_given_up_and_hung_up_on(answer):
-    async with OpenAIServer([answer]) as server:
+    async with ModelServer([answer]) as server:
         provider = chat(server, idle_seconds=0.1)
         error = await failed(provider)
         assert (error.fault, str(error)) == (

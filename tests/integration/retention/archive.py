@@ -9,8 +9,8 @@ from interlock.events.retention import Retention, Swept
 from interlock.events.verify import verify
 from interlock.session.models import Role
 from interlock.worker.rows import Task, TaskStatus
-from tests.conftest import Store
-from tests.integration.worker.shop import Shop
+from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness
 
 DAY_US = 86_400_000_000
 NOON_US = 20_000 * DAY_US + DAY_US // 2
@@ -33,9 +33,9 @@ class Clock:
 class Archive:
     """A shop in which things happened at times, and what is left of them."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: StoreHarness, clock: Clock) -> None:
         self.store, self.clock = store, clock
-        self.shop = Shop(store, lease_seconds=3600)
+        self.shop = TaskHarness(store, lease_seconds=3600)
 
     async def say(self, session: str, role: Role, text: str, task: str | None = None, **more) -> None:
         await self.store.sessions.append_message(session, role, text, scope=Scope(task), **more)
@@ -69,7 +69,7 @@ class Archive:
         created = await self.shop.sessions.create(opened_by="ada", title="a talk", session_id=identity)
         return created.id
 
-    def retention(self, days: int = 30, store: Store | None = None) -> Retention:
+    def retention(self, days: int = 30, store: StoreHarness | None = None) -> Retention:
         self.clock.days_ago(0)
         chosen = store or self.store
         return Retention(chosen.log, chosen.database, days, self.clock)
@@ -112,7 +112,7 @@ def numbers(ranges: list[list[int]]) -> list[int]:
     return [number for first, last in ranges for number in range(first, last + 1)]
 
 
-def halves(store: Store) -> list[str]:
+def halves(store: StoreHarness) -> list[str]:
     """Tasks of which some messages are left and some are not."""
     sql = (
         "SELECT e.task, m.content IS NULL FROM messages m "

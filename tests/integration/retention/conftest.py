@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 from tests.integration.retention.archive import Archive, Clock
 
 
@@ -15,5 +15,5 @@ def clock(monkeypatch) -> Clock:
 
 
 @pytest.fixture
-def archive(store: Store, clock: Clock) -> Archive:
+def archive(store: StoreHarness, clock: Clock) -> Archive:
     return Archive(store, clock)

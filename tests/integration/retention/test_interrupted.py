@@ -12,9 +12,9 @@ import pytest
 from interlock.events import retention
 from interlock.infra.errors import StoreLocked
 from interlock.session.models import Role
-from tests.conftest import Store, open_store
+from tests.harness.logs import capture_logs
+from tests.harness.store import StoreHarness, open_store
 from tests.integration.retention.archive import halves, numbers
-from tests.logs import capture_logs
 
 ROOT = Path(__file__).parents[3]
 WITH_CONTENT = "SELECT 1 FROM events WHERE content IS NOT NULL"
@@ -68,7 +68,7 @@ async def test_a_sweep_that_is_killed_leaves_nothing_half_and_the_next_one_goes_
         assert archive.left(session) == set()
 
 
-async def _killed_after(store: Store, *, lines: int) -> bool:
+async def _killed_after(store: StoreHarness, *, lines: int) -> bool:
     """Whether it was killed before it was done."""
     # By this machine's clock everything above happened years ago.
     command = [sys.executable, "-m", "tests.integration.retention.process", store.config.url, "30", "4"]

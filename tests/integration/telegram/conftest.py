@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.doubles.telegram_server import TelegramServer
-from tests.integration.telegram.street import Street, opened_street
+from tests.harness.telegram import TelegramHarness, open_telegram_harness
+from tests.harness.telegram_server import TelegramServer
 
-Opening = Callable[..., Awaitable[Street]]
+Opening = Callable[..., Awaitable[TelegramHarness]]
 
 
 @pytest.fixture
@@ -20,13 +20,15 @@ async def telegram() -> AsyncIterator[TelegramServer]:
 
 
 @pytest.fixture
-async def open_street(tmp_path, monkeypatch, telegram) -> AsyncIterator[Opening]:
+async def open_harness(tmp_path, monkeypatch, telegram) -> AsyncIterator[Opening]:
     """Call it with settings by their names in the environment."""
     async with AsyncExitStack() as stack:
 
-        async def opening(works: bool = True, pace: Any = None, **environment: str) -> Street:
+        async def opening(works: bool = True, pace: Any = None, **environment: str) -> TelegramHarness:
             more = {} if pace is None else {"pace": pace}
-            street = opened_street(tmp_path, monkeypatch, telegram, environment, works=works, **more)
-            return await stack.enter_async_context(street)
+            harness = open_telegram_harness(
+                tmp_path, monkeypatch, telegram, environment, works=works, **more
+            )
+            return await stack.enter_async_context(harness)
 
         yield opening

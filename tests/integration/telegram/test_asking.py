@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.integration.telegram.street import ADA, BOB, script
+from tests.harness.telegram import ADA, BOB, script
 
 
 def asking(**question):
@@ -14,27 +14,27 @@ def asking(**question):
 OPTIONS = [{"value": "r", "label": "Red"}, {"value": "g", "label": "Green", "description": "like grass"}]
 
 
-async def answer(street):
-    rows = await street.query("SELECT answer, closed_by FROM questions")
+async def answer(harness):
+    rows = await harness.query("SELECT answer, closed_by FROM questions")
     assert rows[0][1] == f"telegram:{ADA}"
     return json.loads(rows[0][0])
 
 
-async def test_a_confirmation_is_two_buttons_that_go_away(open_street, telegram):
-    street = await open_street(MODEL=asking(type="confirmation", message="Delete it?"))
+async def test_a_confirmation_is_two_buttons_that_go_away(open_harness, telegram):
+    harness = await open_harness(MODEL=asking(type="confirmation", message="Delete it?"))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Delete it?")
     assert shown.labels == ["Yes", "No"]
     await telegram.press(ADA, shown.message_id, "No")
     await telegram.until_shown(ADA, "Thank you.")
-    await street.delivered()
-    assert await answer(street) == {"confirmed": False}
+    await harness.delivered()
+    assert await answer(harness) == {"confirmed": False}
     assert shown.text == "Delete it?\n\n✓ No"
     assert shown.buttons == []
 
 
-async def test_a_dangerous_yes_is_pressed_twice(open_street, telegram):
-    street = await open_street(MODEL=asking(type="confirmation", message="Delete all?", dangerous=True))
+async def test_a_dangerous_yes_is_pressed_twice(open_harness, telegram):
+    harness = await open_harness(MODEL=asking(type="confirmation", message="Delete all?", dangerous=True))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Delete all?")
     assert "⚠ This is dangerous." in shown.text
@@ -43,11 +43,11 @@ async def test_a_dangerous_yes_is_pressed_twice(open_street, telegram):
     await telegram.until(lambda: shown.labels == ["Really: Yes", "No"])
     await telegram.press(ADA, shown.message_id, "Really: Yes")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"confirmed": True}
+    assert await answer(harness) == {"confirmed": True}
 
 
-async def test_one_of_several_or_ones_own_words(open_street, telegram):
-    street = await open_street(
+async def test_one_of_several_or_ones_own_words(open_harness, telegram):
+    harness = await open_harness(
         MODEL=asking(type="selection", message="Which?", options=OPTIONS, allow_other=True)
     )
     await telegram.say(ADA, "go")
@@ -56,12 +56,14 @@ async def test_one_of_several_or_ones_own_words(open_street, telegram):
     assert "• Green: like grass" in shown.text
     await telegram.reply(ADA, shown.message_id, "Blue, please")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"choices": [], "other": "Blue, please"}
+    assert await answer(harness) == {"choices": [], "other": "Blue, please"}
 
 
-async def test_own_words_that_do_not_fit_leave_the_buttons_where_they_are(open_street, telegram):
+async def test_own_words_that_do_not_fit_leave_the_buttons_where_they_are(open_harness, telegram):
     several = {"multiple": True, "min_choices": 2, "allow_other": True}
-    street = await open_street(MODEL=asking(type="selection", message="Which?", options=OPTIONS, **several))
+    harness = await open_harness(
+        MODEL=asking(type="selection", message="Which?", options=OPTIONS, **several)
+    )
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Which?")
     await telegram.reply(ADA, shown.message_id, "Blue, please")
@@ -70,11 +72,11 @@ async def test_own_words_that_do_not_fit_leave_the_buttons_where_they_are(open_s
     await telegram.until(lambda: "☑ Red" in shown.labels)
     await telegram.reply(ADA, shown.message_id, "Blue, please")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"choices": ["r"], "other": "Blue, please"}
+    assert await answer(harness) == {"choices": ["r"], "other": "Blue, please"}
 
 
-async def test_several_are_switched_and_then_done(open_street, telegram):
-    street = await open_street(
+async def test_several_are_switched_and_then_done(open_harness, telegram):
+    harness = await open_harness(
         MODEL=asking(type="selection", message="Which?", options=OPTIONS, multiple=True, min_choices=1)
     )
     await telegram.say(ADA, "go")
@@ -89,23 +91,23 @@ async def test_several_are_switched_and_then_done(open_street, telegram):
     await telegram.until(lambda: "☐ Red" in shown.labels)
     await telegram.press(ADA, shown.message_id, "Done")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"choices": ["g"]}
+    assert await answer(harness) == {"choices": ["g"]}
 
 
-async def test_an_action_and_its_description(open_street, telegram):
+async def test_an_action_and_its_description(open_harness, telegram):
     actions = [{"id": "keep", "label": "Keep"}, {"id": "drop", "label": "Drop", "style": "danger"}]
-    street = await open_street(MODEL=asking(type="action_selection", message="And now?", actions=actions))
+    harness = await open_harness(MODEL=asking(type="action_selection", message="And now?", actions=actions))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "And now?")
     assert shown.labels == ["Keep", "⚠ Drop"]
     await telegram.press(ADA, shown.message_id, "⚠ Drop")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"action": "drop"}
+    assert await answer(harness) == {"action": "drop"}
 
 
-async def test_a_long_plan_has_its_buttons_below_and_is_revised_in_words(open_street, telegram):
+async def test_a_long_plan_has_its_buttons_below_and_is_revised_in_words(open_harness, telegram):
     plan = "\n\n".join(f"Step {number}: " + "do this and that " * 10 for number in range(40))
-    street = await open_street(MODEL=asking(type="plan_review", message="My plan", plan=plan))
+    harness = await open_harness(MODEL=asking(type="plan_review", message="My plan", plan=plan))
     await telegram.say(ADA, "go")
     await telegram.until(lambda: telegram.shown(ADA) and telegram.shown(ADA)[-1].buttons)
     shown = telegram.shown(ADA)
@@ -116,11 +118,11 @@ async def test_a_long_plan_has_its_buttons_below_and_is_revised_in_words(open_st
     assert prompt.wants_reply
     await telegram.reply(ADA, prompt.message_id, "Begin with step 2")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"decision": "revise", "comment": "Begin with step 2"}
+    assert await answer(harness) == {"decision": "revise", "comment": "Begin with step 2"}
 
 
-async def test_feedback_is_a_rating_and_then_words(open_street, telegram):
-    street = await open_street(MODEL=asking(type="feedback", message="How was it?", rating_max=5))
+async def test_feedback_is_a_rating_and_then_words(open_harness, telegram):
+    harness = await open_harness(MODEL=asking(type="feedback", message="How was it?", rating_max=5))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "How was it?")
     assert shown.labels == ["1", "2", "3", "4", "5"]
@@ -129,12 +131,12 @@ async def test_feedback_is_a_rating_and_then_words(open_street, telegram):
     await telegram.until(lambda: not shown.buttons)
     await telegram.reply(ADA, prompt.message_id, "-")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"rating": 4}
+    assert await answer(harness) == {"rating": 4}
 
 
-async def test_a_rating_that_was_not_offered_is_none(open_street, telegram):
+async def test_a_rating_that_was_not_offered_is_none(open_harness, telegram):
     """Else the question would ask for a comment, and never be answered."""
-    street = await open_street(MODEL=asking(type="feedback", message="How was it?", rating_max=5))
+    harness = await open_harness(MODEL=asking(type="feedback", message="How was it?", rating_max=5))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "How was it?")
     for grade in ("0", "6", "99", "9" * 40, "٣"):
@@ -145,10 +147,10 @@ async def test_a_rating_that_was_not_offered_is_none(open_street, telegram):
     prompt = await telegram.until_shown(ADA, "Your comment?")
     await telegram.reply(ADA, prompt.message_id, "fine")
     await telegram.until_shown(ADA, "Thank you.")
-    assert await answer(street) == {"rating": 5, "comment": "fine"}
+    assert await answer(harness) == {"rating": 5, "comment": "fine"}
 
 
-async def test_a_form_is_filled_in_field_by_field(open_street, telegram):
+async def test_a_form_is_filled_in_field_by_field(open_harness, telegram):
     fields = [
         {"name": "name", "label": "Name", "required": True},
         {"name": "age", "label": "Age", "type": "integer", "min": 0, "required": True},
@@ -156,7 +158,7 @@ async def test_a_form_is_filled_in_field_by_field(open_street, telegram):
         {"name": "colours", "label": "Colours", "type": "multi_select", "options": OPTIONS},
         {"name": "note", "label": "Note"},
     ]
-    street = await open_street(MODEL=asking(type="form", message="Who are you?", fields=fields))
+    harness = await open_harness(MODEL=asking(type="form", message="Who are you?", fields=fields))
     await telegram.say(ADA, "go")
     prompt = await telegram.until_shown(ADA, "(1 of 5) Name")
     await telegram.reply(ADA, prompt.message_id, "Ada")
@@ -175,33 +177,33 @@ async def test_a_form_is_filled_in_field_by_field(open_street, telegram):
     await telegram.reply(ADA, last.message_id, "-")
     await telegram.until_shown(ADA, "Thank you.")
     values = {"name": "Ada", "age": 36, "news": True, "colours": ["g"], "note": None}
-    assert await answer(street) == {"values": values}
-    await street.delivered()
-    assert await street.query("SELECT * FROM telegram_questions") == []
+    assert await answer(harness) == {"values": values}
+    await harness.delivered()
+    assert await harness.query("SELECT * FROM telegram_questions") == []
 
 
 @pytest.mark.parametrize("free_text", [True, False])
-async def test_a_message_instead_of_an_answer_closes_the_question(open_street, telegram, free_text):
+async def test_a_message_instead_of_an_answer_closes_the_question(open_harness, telegram, free_text):
     question = {"type": "selection", "message": "Which?", "options": OPTIONS, "allow_other": free_text}
     items = ({"tool_calls": [{"name": "ask_user", "arguments": question}]}, "msg:Never mind.", "msg:Sure.")
-    street = await open_street(MODEL=script(*items))
+    harness = await open_harness(MODEL=script(*items))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Which?")
     await telegram.say(ADA, "something else")
     await telegram.until_shown(ADA, "(closed: a message came instead of an answer)")
     await telegram.until_shown(ADA, "Sure.")
-    press = await telegram.press_data(ADA, shown.message_id, f"{await question_id(street)}:o0")
+    press = await telegram.press_data(ADA, shown.message_id, f"{await question_id(harness)}:o0")
     await telegram.until(lambda: telegram.presses[press] is not None)
     assert telegram.presses[press] == "That question is closed."
-    assert (await street.query("SELECT status FROM questions"))[0][0] == "expired"
+    assert (await harness.query("SELECT status FROM questions"))[0][0] == "expired"
 
 
-async def question_id(street):
-    return (await street.query("SELECT id FROM questions"))[0][0]
+async def question_id(harness):
+    return (await harness.query("SELECT id FROM questions"))[0][0]
 
 
-async def test_a_button_answers_only_its_question_in_its_chat(open_street, telegram):
-    street = await open_street(MODEL=asking(type="confirmation", message="Delete it?"))
+async def test_a_button_answers_only_its_question_in_its_chat(open_harness, telegram):
+    harness = await open_harness(MODEL=asking(type="confirmation", message="Delete it?"))
     await telegram.say(ADA, "go")
     await telegram.say(BOB, "go")
     of_ada = await telegram.until_shown(ADA, "Delete it?")
@@ -212,14 +214,14 @@ async def test_a_button_answers_only_its_question_in_its_chat(open_street, teleg
     odd = await telegram.press_data(ADA, of_ada.message_id, "nonsense")
     await telegram.until(lambda: all(telegram.presses[each] is not None for each in (by_bob, forged, odd)))
     assert {telegram.presses[each] for each in (by_bob, forged, odd)} == {"That question is closed."}
-    assert await street.query("SELECT count(*) FROM questions WHERE status = 'open'") == [(2,)]
+    assert await harness.query("SELECT count(*) FROM questions WHERE status = 'open'") == [(2,)]
 
 
-async def test_a_question_answered_elsewhere_loses_its_buttons(open_street, telegram):
-    street = await open_street(MODEL=asking(type="confirmation", message="Delete it?"))
+async def test_a_question_answered_elsewhere_loses_its_buttons(open_harness, telegram):
+    harness = await open_harness(MODEL=asking(type="confirmation", message="Delete it?"))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Delete it?")
-    await street.runtime.questions.answer(await question_id(street), {"confirmed": True}, who="local:eve")
+    await harness.runtime.questions.answer(await question_id(harness), {"confirmed": True}, who="local:eve")
     await telegram.until_shown(ADA, "Thank you.")
     await telegram.until(lambda: not shown.buttons)
     assert "✓ Yes" in shown.text

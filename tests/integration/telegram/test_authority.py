@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from interlock.wiring import local_person
-from tests.doubles.telegram_chats import BOT
-from tests.integration.telegram.street import ADA, BOB, GROUP, opened_street, script
+from tests.harness.telegram import ADA, BOB, GROUP, open_telegram_harness, script
+from tests.harness.telegram_chats import BOT
 from tests.integration.telegram.test_admission import MENTION
 
 CAT = 503
@@ -16,9 +16,9 @@ ASKING = {"tool_calls": [{"name": "ask_user", "arguments": {"type": "confirmatio
 WRITING = {"tool_calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}]}
 
 
-async def until(street, sql, *parameters):
+async def until(harness, sql, *parameters):
     async with asyncio.timeout(10):
-        while not (rows := await street.query(sql, *parameters)):
+        while not (rows := await harness.query(sql, *parameters)):
             await asyncio.sleep(0.02)
     return rows
 
@@ -29,113 +29,115 @@ async def test_what_a_removed_person_had_asked_for_is_cancelled_and_not_begun(
 ):
     """Also where an earlier start has given up telling them of it."""
     given = {"MODEL": script("msg:one"), "SESSION_OPEN_MODES": "coding"}
-    async with opened_street(tmp_path, monkeypatch, telegram, given, works=False) as street:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given, works=False) as harness:
         await telegram.say(ADA, "/mode coding")
         await telegram.until_shown(ADA, "in coding mode")
         await telegram.say(ADA, "first")
         await telegram.say(BOB, "hi")
-        await until(street, "SELECT * FROM (SELECT count(*) AS n FROM tasks) counted WHERE n = 2")
+        await until(harness, "SELECT * FROM (SELECT count(*) AS n FROM tasks) counted WHERE n = 2")
         if not is_told:
-            (task,) = [task for task in await street.front._records.open_tasks() if task.user_id == ADA]
-            await street.front._shift._record_failure(task, "given up")
+            (task,) = [task for task in await harness.front._records.open_tasks() if task.user_id == ADA]
+            await harness.front._shift._record_failure(task, "given up")
     fewer = {
         "MODEL": script(WRITING, "msg:written"),
         "SESSION_OPEN_MODES": "coding",
         "TELEGRAM_ALLOWED_USERS": str(BOB),
         "TELEGRAM_OPERATORS": "",
     }
-    async with opened_street(tmp_path, monkeypatch, telegram, fewer) as street:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, fewer) as harness:
         await telegram.until_shown(BOB, "written")
-        rows = await street.query(
+        rows = await harness.query(
             "SELECT status, cancel_requested_by, reason FROM tasks WHERE who = 'telegram:501'"
         )
         reason = "telegram:501 may no longer use the bot"
         assert rows == [("cancelled", local_person(), reason)]
-        (cancelled,) = await street.events("task.cancelled")
+        (cancelled,) = await harness.chat_events("task.cancelled")
         assert (cancelled["who"], cancelled["reason"]) == (local_person(), reason)
-        assert await street.events("task.started") == []
-        assert not (street.root / "a.txt").exists()
+        assert await harness.chat_events("task.started") == []
+        assert not (harness.root / "a.txt").exists()
 
 
 async def test_what_runs_for_a_removed_person_is_stopped(tmp_path, monkeypatch, telegram):
     """By another process, which knows nothing of the list."""
     given = {"MODEL": script("sleep:60000"), "SESSION_LEASE_SECONDS": "1"}
-    async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as harness:
         await telegram.say(ADA, "go")
-        await until(street, "SELECT 1 FROM tasks WHERE status = 'running'")
+        await until(harness, "SELECT 1 FROM tasks WHERE status = 'running'")
         fewer = {**given, "TELEGRAM_ALLOWED_USERS": str(BOB), "TELEGRAM_OPERATORS": ""}
-        async with opened_street(tmp_path, monkeypatch, telegram, fewer, works=False) as second:
+        async with open_telegram_harness(tmp_path, monkeypatch, telegram, fewer, works=False) as second:
             await until(second, "SELECT 1 FROM tasks WHERE status = 'cancelled'")
 
 
 async def test_what_a_removed_person_was_asked_is_closed_with_its_task(tmp_path, monkeypatch, telegram):
     given = {"MODEL": script(ASKING, "msg:done")}
-    async with opened_street(tmp_path, monkeypatch, telegram, given):
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given):
         await telegram.say(ADA, "go")
         await telegram.until_shown(ADA, "Go on?")
     fewer = {**given, "TELEGRAM_ALLOWED_USERS": str(BOB), "TELEGRAM_OPERATORS": ""}
-    async with opened_street(tmp_path, monkeypatch, telegram, fewer, works=False) as street:
-        assert street.dismissed == 1
-        assert await street.query("SELECT status FROM tasks") == [("cancelled",)]
-        assert await street.query("SELECT status, closed_by FROM questions") == [
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, fewer, works=False) as harness:
+        assert harness.dismissed == 1
+        assert await harness.query("SELECT status FROM tasks") == [("cancelled",)]
+        assert await harness.query("SELECT status, closed_by FROM questions") == [
             ("expired", local_person())
         ]
 
 
-async def test_in_a_group_only_who_asked_or_an_operator_answers(open_street, telegram):
-    street = await open_street(MODEL=script(ASKING, "msg:done", ASKING, "msg:again"), **PEOPLE)
+async def test_in_a_group_only_who_asked_or_an_operator_answers(open_harness, telegram):
+    harness = await open_harness(MODEL=script(ASKING, "msg:done", ASKING, "msg:again"), **PEOPLE)
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
     asked = await telegram.until_shown(GROUP, "Go on?")
     press = await telegram.press(CAT, asked.message_id, "Yes", chat=GROUP)
     await telegram.until(lambda: telegram.presses[press])
     assert telegram.presses[press] == "Only who asked for this, or an operator, can answer it."
-    assert await street.query("SELECT status FROM questions") == [("open",)]
+    assert await harness.query("SELECT status FROM questions") == [("open",)]
     await telegram.press(BOB, asked.message_id, "Yes", chat=GROUP)
     await telegram.until_shown(GROUP, "done")
-    await street.delivered()
+    await harness.delivered()
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
     await telegram.until(lambda: telegram.texts(GROUP)[-1] == "Go on?")
     await telegram.press(ADA, telegram.shown(GROUP)[-1].message_id, "No", chat=GROUP)
     await telegram.until_shown(GROUP, "again")
-    rows = await street.query("SELECT closed_by FROM questions ORDER BY closed_by")
+    rows = await harness.query("SELECT closed_by FROM questions ORDER BY closed_by")
     assert rows == [(f"telegram:{ADA}",), (f"telegram:{BOB}",)]
 
 
-async def test_in_a_group_nobody_replies_to_a_question_for_another(open_street, telegram):
+async def test_in_a_group_nobody_replies_to_a_question_for_another(open_harness, telegram):
     fields = [{"name": "a", "label": "Name"}]
     question = {"type": "form", "message": "Who are you?", "fields": fields}
     asking = {"tool_calls": [{"name": "ask_user", "arguments": question}]}
-    street = await open_street(MODEL=script(asking, "msg:done"), **PEOPLE)
+    harness = await open_harness(MODEL=script(asking, "msg:done"), **PEOPLE)
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
     prompt = await telegram.until(lambda: next((s for s in telegram.shown(GROUP) if s.wants_reply), None))
     await telegram.reply(CAT, prompt.message_id, "Cat", chat=GROUP)
     await telegram.until_shown(GROUP, "Only who asked for this")
-    assert await street.query("SELECT status FROM questions") == [("open",)]
+    assert await harness.query("SELECT status FROM questions") == [("open",)]
     await telegram.reply(BOB, prompt.message_id, "Bob", chat=GROUP)
     await telegram.until_shown(GROUP, "done")
 
 
-async def test_in_a_group_nobody_cancels_what_another_asked_for(open_street, telegram):
-    street = await open_street(MODEL=script("sleep:60000"), **PEOPLE)
+async def test_in_a_group_nobody_cancels_what_another_asked_for(open_harness, telegram):
+    harness = await open_harness(MODEL=script("sleep:60000"), **PEOPLE)
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
-    await until(street, "SELECT 1 FROM tasks WHERE status = 'running'")
+    await until(harness, "SELECT 1 FROM tasks WHERE status = 'running'")
     await telegram.say(CAT, "/cancel", chat=GROUP)
     await telegram.until_shown(GROUP, "was asked for by somebody else")
-    assert await street.query("SELECT cancel_requested_by FROM tasks") == [(None,)]
+    assert await harness.query("SELECT cancel_requested_by FROM tasks") == [(None,)]
     await telegram.say(BOB, "/cancel", chat=GROUP)
     await telegram.until_shown(GROUP, "1 task is being cancelled.")
     await telegram.until_shown(GROUP, "Cancelled.")
 
 
-async def test_in_a_group_nobody_takes_back_what_another_changed(open_street, telegram):
-    street = await open_street(MODEL=script(WRITING, "msg:written"), SESSION_OPEN_MODES="coding", **PEOPLE)
+async def test_in_a_group_nobody_takes_back_what_another_changed(open_harness, telegram):
+    harness = await open_harness(
+        MODEL=script(WRITING, "msg:written"), SESSION_OPEN_MODES="coding", **PEOPLE
+    )
     await telegram.say(ADA, "/mode coding", chat=GROUP)
     await telegram.until_shown(GROUP, "in coding mode")
     await telegram.say(BOB, f"{NAME} write", chat=GROUP, entities=MENTION)
     await telegram.until_shown(GROUP, "written")
     await telegram.say(CAT, "/undo", chat=GROUP)
     await telegram.until_shown(GROUP, "Those of others only operators take back.")
-    assert (street.root / "a.txt").exists()
+    assert (harness.root / "a.txt").exists()
     await telegram.say(ADA, "/undo", chat=GROUP)
     await telegram.until_shown(GROUP, "removed: ")
-    assert not (street.root / "a.txt").exists()
+    assert not (harness.root / "a.txt").exists()

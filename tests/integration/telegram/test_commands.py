@@ -1,7 +1,7 @@
 """What begins with a slash, and who may write it."""
 
-from tests.doubles.telegram_chats import BOT
-from tests.integration.telegram.street import ADA, BOB, GROUP, script
+from tests.harness.telegram import ADA, BOB, GROUP, script
+from tests.harness.telegram_chats import BOT
 
 ASKING = {
     "name": "ask_user",
@@ -9,8 +9,8 @@ ASKING = {
 }
 
 
-async def test_help_tells_every_command(open_street, telegram):
-    await open_street(MODEL=script("msg:one"))
+async def test_help_tells_every_command(open_harness, telegram):
+    await open_harness(MODEL=script("msg:one"))
     await telegram.say(ADA, "/start")
     shown = await telegram.until_shown(ADA, "/undo")
     for name in ("new", "mode", "tools", "why", "cancel", "undo", "help"):
@@ -19,20 +19,20 @@ async def test_help_tells_every_command(open_street, telegram):
     await telegram.until_shown(ADA, "There is no such command; /help tells what there is.")
 
 
-async def test_tools_tells_what_can_be_used_and_what_not_and_why(open_street, telegram):
-    await open_street(MODEL=script("msg:one"))
+async def test_tools_tells_what_can_be_used_and_what_not_and_why(open_harness, telegram):
+    await open_harness(MODEL=script("msg:one"))
     await telegram.say(ADA, "/tools")
     shown = await telegram.until_shown(ADA, "In chat_safe mode:")
     assert "✓ ask_user" in shown.text
     assert "✗ write_file" in shown.text
 
 
-async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_street, telegram):
+async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_harness, telegram):
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
-    street = await open_street(MODEL=script({"tool_calls": [call]}, "msg:I may not."))
+    harness = await open_harness(MODEL=script({"tool_calls": [call]}, "msg:I may not."))
     await telegram.say(ADA, "/why")
     await telegram.until_shown(ADA, "Nothing was refused in this conversation.")
-    await street.talk("write it", "I may not.")
+    await harness.chat("write it", "I may not.")
     status = await telegram.until_shown(ADA, "⚙ write_file a.txt … denied; 1 call")
     assert "⛔ " in status.text
     assert "→ " in status.text
@@ -42,15 +42,15 @@ async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_str
     assert "Decided by the tool's own declaration" in shown.text
 
 
-async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(open_street, telegram):
+async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(open_harness, telegram):
     reads = {"name": "read_file", "arguments": {"path": "a.txt"}}
-    street = await open_street(
+    harness = await open_harness(
         MODEL=script(*[{"tool_calls": [reads]}, "msg:I may not."] * 2), SESSION_OPEN_MODES="chat"
     )
     for user in (ADA, BOB):
-        await street.talk("read it", "I may not.", user=user)
+        await harness.chat("read it", "I may not.", user=user)
     suggested = {
-        user: (await street.events("tool_call.denied", await street.session(user)))[0]
+        user: (harness.payloads(await harness.chat_session(user), "tool_call.denied"))[0]
         for user in (ADA, BOB)
     }
     assert "(/mode chat)" in suggested[ADA]["next_action"]
@@ -60,9 +60,9 @@ async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(
     )
 
 
-async def test_why_tells_each_person_of_a_group_what_they_can_do(open_street, telegram):
+async def test_why_tells_each_person_of_a_group_what_they_can_do(open_harness, telegram):
     reads = {"name": "read_file", "arguments": {"path": "a.txt"}}
-    await open_street(MODEL=script({"tool_calls": [reads]}, "msg:I may not."), SESSION_OPEN_MODES="chat")
+    await open_harness(MODEL=script({"tool_calls": [reads]}, "msg:I may not."), SESSION_OPEN_MODES="chat")
     name = f"@{BOT['username']}"
     mention = [{"type": "mention", "offset": 0, "length": len(name)}]
     await telegram.say(ADA, f"{name} read it", chat=GROUP, entities=mention)
@@ -73,8 +73,8 @@ async def test_why_tells_each_person_of_a_group_what_they_can_do(open_street, te
     assert "/mode" not in shown.text
 
 
-async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_street, telegram):
-    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
+async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
     await telegram.say(BOB, "/mode chat")
     await telegram.until_shown(BOB, "Only operators can switch it here.")
     assert telegram.shown(BOB)[-1].buttons == []
@@ -85,15 +85,15 @@ async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_street,
     await telegram.until_shown(ADA, "Coding mode is not open")
     await telegram.press(ADA, shown.message_id, "chat")
     await telegram.until_shown(ADA, "in chat mode")
-    (changed,) = await street.events("session.mode_changed")
+    (changed,) = await harness.chat_events("session.mode_changed")
     assert changed == {"who": f"telegram:{ADA}", "from_mode": "chat_safe", "to_mode": "chat"}
 
 
-async def test_a_mode_button_is_looked_at_anew_when_it_is_pressed(open_street, telegram):
+async def test_a_mode_button_is_looked_at_anew_when_it_is_pressed(open_harness, telegram):
     """By whom it is pressed, for which conversation, and whether that mode is open."""
-    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
-    await street.talk("a", "one", user=BOB)
-    session = await street.session(BOB)
+    harness = await open_harness(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
+    await harness.chat("a", "one", user=BOB)
+    session = await harness.chat_session(BOB)
     shown = telegram.shown(BOB)[-1]
     by_bob = await telegram.press_data(BOB, shown.message_id, f"m:{session}:chat")
     await telegram.until(lambda: telegram.presses[by_bob])
@@ -101,11 +101,11 @@ async def test_a_mode_button_is_looked_at_anew_when_it_is_pressed(open_street, t
     elsewhere = await telegram.press_data(ADA, shown.message_id, f"m:{session}:chat")
     await telegram.until(lambda: telegram.presses[elsewhere])
     assert telegram.presses[elsewhere] == "That button is of another conversation; write /mode again."
-    assert await street.events("session.mode_changed", session) == []
+    assert harness.payloads(session, "session.mode_changed") == []
 
 
-async def test_cancel_ends_what_runs_and_what_waits(open_street, telegram):
-    street = await open_street(MODEL=script("sleep:60000", "msg:two"))
+async def test_cancel_ends_what_runs_and_what_waits(open_harness, telegram):
+    harness = await open_harness(MODEL=script("sleep:60000", "msg:two"))
     await telegram.say(ADA, "/cancel")
     await telegram.until_shown(ADA, "Nothing runs and nothing waits.")
     await telegram.say(ADA, "first")
@@ -115,19 +115,19 @@ async def test_cancel_ends_what_runs_and_what_waits(open_street, telegram):
     await telegram.say(ADA, "/cancel")
     await telegram.until_shown(ADA, "2 tasks are being cancelled.")
     await telegram.until(lambda: telegram.texts(ADA).count("Cancelled.") == 2)
-    rows = await street.query("SELECT status, cancel_requested_by FROM tasks")
+    rows = await harness.query("SELECT status, cancel_requested_by FROM tasks")
     assert rows == [("cancelled", f"telegram:{ADA}")] * 2
 
 
-async def test_undo_takes_back_the_last_task(open_street, telegram):
+async def test_undo_takes_back_the_last_task(open_harness, telegram):
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x\n"}}
-    street = await open_street(
+    harness = await open_harness(
         MODEL=script({"tool_calls": [call]}, "msg:written"), SESSION_OPEN_MODES="coding"
     )
     await telegram.say(ADA, "/mode coding")
     await telegram.until_shown(ADA, "in coding mode")
-    await street.talk("write", "written")
-    path = street.root / "a.txt"
+    await harness.chat("write", "written")
+    path = harness.root / "a.txt"
     assert path.read_text() == "x\n"
     await telegram.say(ADA, "/undo")
     shown = await telegram.until_shown(ADA, "removed: ")
@@ -138,21 +138,21 @@ async def test_undo_takes_back_the_last_task(open_street, telegram):
     assert not path.exists()
 
 
-async def test_a_new_conversation_leaves_the_old_one_its_answer(open_street, telegram):
-    street = await open_street(MODEL=script({"msg": "late answer", "sleep_ms": 600}))
+async def test_a_new_conversation_leaves_the_old_one_its_answer(open_harness, telegram):
+    harness = await open_harness(MODEL=script({"msg": "late answer", "sleep_ms": 600}))
     await telegram.say(ADA, "first")
     await telegram.until(lambda: telegram.sent("sendChatAction"))
     await telegram.say(ADA, "/new")
     await telegram.until_shown(ADA, "A new conversation")
     await telegram.until_shown(ADA, "late answer")
-    await street.delivered()
+    await harness.delivered()
     told, answer = telegram.texts(ADA)
     assert told.startswith("A new conversation")
     assert answer == "late answer"
 
 
-async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open_street, telegram):
-    await open_street(MODEL=script("msg:one"))
+async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open_harness, telegram):
+    await open_harness(MODEL=script("msg:one"))
     taken = telegram._updates
     await telegram.say(ADA, "/help")
     (update,) = taken
@@ -167,13 +167,13 @@ async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open
 
 
 async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
-    open_street, telegram, capfd, caplog
+    open_harness, telegram, capfd, caplog
 ):
     """Who has a client of their own can send any."""
-    street = await open_street(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat,coding")
+    harness = await open_harness(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat,coding")
     await telegram.say(ADA, "/mode")
     shown = await telegram.until_shown(ADA, "Open: ")
-    session = await street.session()
+    session = await harness.chat_session()
     forged = [
         f"m:{session}:root",
         f"m:{session}:",
@@ -191,5 +191,5 @@ async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
         )
     await telegram.say(ADA, "/why")
     await telegram.until_shown(ADA, "Nothing was refused")
-    assert await street.events("session.mode_changed") == []
+    assert await harness.chat_events("session.mode_changed") == []
     assert "Traceback" not in capfd.readouterr().err + caplog.text

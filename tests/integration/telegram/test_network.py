@@ -10,9 +10,9 @@ from interlock.channels.telegram import polling, wall
 from interlock.channels.telegram.records import Records
 from interlock.channels.telegram.traffic import PRIVATE, Meter, Pace, Traffic
 from interlock.infra.errors import StopsProcess, StoreAway
-from tests.doubles.telegram_chats import BOT
-from tests.doubles.telegram_rules import refusal
-from tests.doubles.telegram_troubles import (
+from tests.harness.telegram import ADA, BOB, EVE, GROUP, open_telegram_harness, script
+from tests.harness.telegram_chats import BOT
+from tests.harness.telegram_faults import (
     BAD_GATEWAY,
     BLOCKED,
     CONFLICT,
@@ -20,10 +20,10 @@ from tests.doubles.telegram_troubles import (
     LOST,
     LOST_AFTER,
     UNAUTHORIZED,
-    Trouble,
+    TelegramFault,
     flood,
 )
-from tests.integration.telegram.street import ADA, BOB, EVE, GROUP, opened_street, script
+from tests.harness.telegram_rules import refusal
 from tests.integration.telegram.test_admission import MENTION
 from tests.integration.telegram.test_talking import contents
 
@@ -36,47 +36,47 @@ def _short_pauses(monkeypatch):
 
 
 @pytest.mark.parametrize("method", ["getUpdates", "sendMessage", "getMe"])
-async def test_every_kind_of_trouble_is_survived(open_street, telegram, method):
-    telegram.trouble(method, LOST, BAD_GATEWAY, INTERNAL, Trouble(200, "<html>"), LOST)
-    telegram.trouble(method, Trouble(503, "no"), flood(1))
+async def test_every_kind_of_trouble_is_survived(open_harness, telegram, method):
+    telegram.trouble(method, LOST, BAD_GATEWAY, INTERNAL, TelegramFault(200, "<html>"), LOST)
+    telegram.trouble(method, TelegramFault(503, "no"), flood(1))
     await telegram.say(ADA, "hi")
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
-    await street.delivered()
-    assert await contents(street) == ["hi"]
+    await harness.delivered()
+    assert await contents(harness) == ["hi"]
     assert telegram.texts(ADA) == ["one"]
 
 
-async def test_the_network_goes_away_and_comes_back(open_street, telegram):
-    street = await open_street(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
-    await street.talk("a", "one")
+async def test_the_network_goes_away_and_comes_back(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
+    await harness.chat("a", "one")
     await telegram.say(ADA, "b")
     await telegram.until(lambda: len(telegram.sent("sendChatAction")) or telegram.polls > 2)
     await telegram.stop()
     await asyncio.sleep(0.8)
     await telegram.start()
     await telegram.until_shown(ADA, "two")
-    await street.delivered(2)
+    await harness.delivered(2)
     assert telegram.texts(ADA) == ["one", "two"]
 
 
-async def test_an_update_whose_answer_got_lost_is_taken_once(open_street, telegram):
+async def test_an_update_whose_answer_got_lost_is_taken_once(open_harness, telegram):
     """Telegram gives it again, because it was never told that it arrived."""
     await telegram.say(ADA, "once")
     telegram.trouble("getUpdates", LOST_AFTER, LOST_AFTER)
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
-    await street.delivered()
-    assert await contents(street) == ["once"]
+    await harness.delivered()
+    assert await contents(harness) == ["once"]
 
 
-async def test_a_flood_wait_is_kept_and_the_end_of_the_text_is_shown(open_street, telegram):
+async def test_a_flood_wait_is_kept_and_the_end_of_the_text_is_shown(open_harness, telegram):
     words = " ".join(f"word{number}" for number in range(40))
-    street = await open_street(MODEL=script({"msg": words}))
+    harness = await open_harness(MODEL=script({"msg": words}))
     telegram.trouble("sendMessage", flood(1))
     await telegram.say(ADA, "go")
     await telegram.until_shown(ADA, "word39")
-    await street.delivered()
+    await harness.delivered()
     tries = [request.time for request in telegram.requests if request.method == "sendMessage"]
     shown = [request.time for request in telegram.requests if "Text" in request.method]
     assert tries[1] - tries[0] >= 1.0
@@ -84,18 +84,18 @@ async def test_a_flood_wait_is_kept_and_the_end_of_the_text_is_shown(open_street
     assert telegram.texts(ADA) == [words]
 
 
-async def test_a_flood_wait_asked_of_one_method_is_kept_by_all(open_street, telegram):
+async def test_a_flood_wait_asked_of_one_method_is_kept_by_all(open_harness, telegram):
     """The double finds fault with whatever reaches a chat before its wait is over."""
     question = {"type": "confirmation", "message": "Go on?"}
     asking = {"tool_calls": [{"name": "ask_user", "arguments": question}]}
-    street = await open_street(MODEL=script(asking, "msg:done"))
+    harness = await open_harness(MODEL=script(asking, "msg:done"))
     telegram.trouble("sendChatAction", flood(1))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Go on?")
     telegram.trouble("answerCallbackQuery", flood(1))
     press = await telegram.press(ADA, shown.message_id, "Yes")
     await telegram.until_shown(ADA, "done")
-    await street.delivered()
+    await harness.delivered()
     assert telegram.presses[press] == ""
     tries = [each.time for each in telegram.requests if each.method == "answerCallbackQuery"]
     assert len(tries) == 2
@@ -105,20 +105,20 @@ async def test_a_flood_wait_asked_of_one_method_is_kept_by_all(open_street, tele
     assert sent - typed >= 1.0
 
 
-async def test_what_is_typed_and_pressed_waits_while_a_text_is_flooded(open_street, telegram):
-    street = await open_street(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
+async def test_what_is_typed_and_pressed_waits_while_a_text_is_flooded(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one", {"msg": "two", "sleep_ms": 300}))
     telegram.trouble("sendMessage", flood(2))
     await telegram.say(ADA, "a")
     await telegram.until(lambda: telegram.sent("sendMessage"))
     press = await telegram.press_data(ADA, 1, "nothing:y")
     await telegram.say(ADA, "b")
     await telegram.until_shown(ADA, "two")
-    await street.delivered(2)
+    await harness.delivered(2)
     assert telegram.presses[press] == "That question is closed."
 
 
-async def test_strangers_are_told_within_the_limits_and_their_flood_waits_are_kept(open_street, telegram):
-    street = await open_street(MODEL=script("msg:one"))
+async def test_strangers_are_told_within_the_limits_and_their_flood_waits_are_kept(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one"))
     telegram.trouble("sendMessage", flood(1), flood(2))
     await telegram.say(EVE, "let me in")
     await telegram.until(lambda: len(telegram.sent("sendMessage")) == 1)
@@ -126,7 +126,7 @@ async def test_strangers_are_told_within_the_limits_and_their_flood_waits_are_ke
     await telegram.until(lambda: len(telegram.sent("sendMessage")) == 2)
     flooded_at = time.monotonic()
     # Two flooded chats are a flooded bot: everybody else waits as well.
-    await street.talk("hi", "one")
+    await harness.chat("hi", "one")
     sent = next(each for each in telegram.requests if each.parameters.get("chat_id") == ADA)
     assert sent.time - flooded_at >= 1.5
 
@@ -150,118 +150,118 @@ def test_a_growing_text_leaves_room_for_what_must_be_shown():
     assert meter.wait_seconds(5.0) == 55.0
 
 
-async def test_it_keeps_within_telegrams_limits_in_private(open_street, telegram):
+async def test_it_keeps_within_telegrams_limits_in_private(open_harness, telegram):
     """The usual pace, against a server that counts."""
     telegram.limits = {"private": (30, 30.0), "group": (20, 60.0)}
     calls = [{"tool_calls": [{"name": "current_time"}]} for _ in range(12)]
-    street = await open_street(MODEL=script(*calls, "msg:done"), pace=PRIVATE, CONTROL_MAX_REPEATS="50")
+    harness = await open_harness(MODEL=script(*calls, "msg:done"), pace=PRIVATE, CONTROL_MAX_REPEATS="50")
     await telegram.say(ADA, "go")
     await telegram.until_shown(ADA, "done")
-    await street.delivered()
+    await harness.delivered()
     edits = [request.time for request in telegram.requests if request.method == "editMessageText"]
     assert len(edits) <= 4
     assert telegram.texts(ADA)[0] == "⚙ current_time … done; 12 calls"
 
 
-async def test_many_changes_keep_within_what_a_group_takes(open_street, telegram):
+async def test_many_changes_keep_within_what_a_group_takes(open_harness, telegram):
     telegram.limits = {"private": (6, 1.9), "group": (6, 1.9)}
     pace = Pace(requests=6, seconds=2.0, soft_seconds=0.1)
     calls = [{"tool_calls": [{"name": "current_time"}], "sleep_ms": 60} for _ in range(12)]
     long = "\n\n".join("word " * 200 for _ in range(16))
-    street = await open_street(MODEL=script(*calls, {"msg": long}), pace=pace, CONTROL_MAX_REPEATS="50")
+    harness = await open_harness(MODEL=script(*calls, {"msg": long}), pace=pace, CONTROL_MAX_REPEATS="50")
     await telegram.say(ADA, f"@{BOT['username']} go", chat=GROUP, entities=MENTION)
-    await street.delivered()
+    await harness.delivered()
     assert telegram.texts(GROUP)[0] == "⚙ current_time … done; 12 calls"
     assert "".join(telegram.texts(GROUP)[1:]).count("word") == 3200
 
 
 async def test_a_message_whose_confirmation_got_lost_may_come_twice_and_never_not_at_all(
-    open_street, telegram
+    open_harness, telegram
 ):
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     telegram.trouble("sendMessage", LOST_AFTER)
     await telegram.say(ADA, "go")
-    await street.delivered()
+    await harness.delivered()
     assert telegram.texts(ADA) == ["one", "one"]
-    (sent,) = await street.events("reply.sent")
+    (sent,) = await harness.chat_events("reply.sent")
     assert sent["message_ids"] == [telegram.shown(ADA)[-1].message_id]
 
 
-async def test_another_poller_is_told_and_waited_for(open_street, telegram, caplog):
+async def test_another_poller_is_told_and_waited_for(open_harness, telegram, caplog):
     telegram.trouble("getUpdates", CONFLICT, CONFLICT)
     await telegram.say(ADA, "hi")
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
-    await street.delivered()
+    await harness.delivered()
     assert "another program takes this bot's messages" in caplog.text
 
 
 @pytest.mark.parametrize("method", ["getMe", "getUpdates"])
-async def test_a_wrong_token_stops_it_with_a_sentence(open_street, telegram, method):
+async def test_a_wrong_token_stops_it_with_a_sentence(open_harness, telegram, method):
     telegram.trouble(method, UNAUTHORIZED)
-    street = await open_street(MODEL=script("msg:one"), works=False)
+    harness = await open_harness(MODEL=script("msg:one"), works=False)
     with pytest.raises(StopsProcess) as caught:
         async with asyncio.timeout(10):
-            await asyncio.shield(street.speaking)
+            await asyncio.shield(harness.speaking)
     assert "Telegram does not know this token" in str(caught.value)
     assert telegram.token not in str(caught.value)
 
 
-async def test_a_message_that_somebody_deleted_is_sent_anew(open_street, telegram):
+async def test_a_message_that_somebody_deleted_is_sent_anew(open_harness, telegram):
     calls = [{"msg": "", "tool_calls": [{"name": "current_time"}]}]
     items = [*calls, {"msg": "", "tool_calls": [{"name": "current_time"}], "sleep_ms": 500}, "msg:end"]
-    street = await open_street(MODEL=script(*items))
+    harness = await open_harness(MODEL=script(*items))
     await telegram.say(ADA, "go")
     status = await telegram.until_shown(ADA, "⚙ current_time … done; 1 call")
     telegram.delete(ADA, status.message_id)
     await telegram.until_shown(ADA, "2 calls")
-    await street.delivered()
+    await harness.delivered()
     assert sum("⚙" in text for text in telegram.texts(ADA)) == 1
 
 
-async def test_what_telegram_does_not_take_with_places_is_sent_without(open_street, telegram):
-    street = await open_street(MODEL=script("msg:a **b** c"))
-    telegram.trouble("sendMessage", Trouble(400, refusal(400, "Bad Request: can't parse entities")))
+async def test_what_telegram_does_not_take_with_places_is_sent_without(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:a **b** c"))
+    telegram.trouble("sendMessage", TelegramFault(400, refusal(400, "Bad Request: can't parse entities")))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "a b c")
-    await street.delivered()
+    await harness.delivered()
     assert shown.entities == []
 
 
 async def test_an_answer_to_somebody_who_blocked_the_bot_is_given_up_and_told_in_the_log(
-    open_street, telegram
+    open_harness, telegram
 ):
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     telegram.trouble("sendMessage", BLOCKED)
     await telegram.say(ADA, "go")
     async with asyncio.timeout(10):
-        while not await street.query("SELECT 1 FROM events WHERE kind = 'reply.failed'"):
+        while not await harness.query("SELECT 1 FROM events WHERE kind = 'reply.failed'"):
             await asyncio.sleep(0.02)
-    (failed,) = await street.events("reply.failed")
+    (failed,) = await harness.chat_events("reply.failed")
     assert "blocked by the user" in failed["reason"]
-    assert await street.query("SELECT * FROM telegram_tasks") == []
-    await street.talk("b", "one", user=BOB)
+    assert await harness.query("SELECT * FROM telegram_tasks") == []
+    await harness.chat("b", "one", user=BOB)
 
 
-async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_street, telegram):
-    street = await open_street(MODEL=script("sleep:60000"), WORKER_STOP_GRACE_SECONDS="0.1")
+async def test_a_session_that_is_deleted_leaves_nothing_to_tell(open_harness, telegram):
+    harness = await open_harness(MODEL=script("sleep:60000"), WORKER_STOP_GRACE_SECONDS="0.1")
     await telegram.say(ADA, "go")
     await telegram.until(lambda: telegram.sent("sendChatAction"))
-    await street.office.tasks.delete_session(await street.session(), who="test")
+    await harness.office.tasks.delete_session(await harness.chat_session(), who="test")
     async with asyncio.timeout(10):
-        while await street.query("SELECT * FROM telegram_tasks"):
+        while await harness.query("SELECT * FROM telegram_tasks"):
             await asyncio.sleep(0.02)
-    assert await street.query("SELECT * FROM telegram_inbox") == []
+    assert await harness.query("SELECT * FROM telegram_inbox") == []
 
 
 @pytest.mark.parametrize(("days", "is_sent"), [(0, True), (3, False)])
 async def test_a_place_from_long_ago_is_not_asked_for(tmp_path, monkeypatch, telegram, days, is_sent):
     """After a quiet week Telegram numbers updates anew; then an old place would hide all of them."""
-    async with opened_street(
+    async with open_telegram_harness(
         tmp_path, monkeypatch, telegram, {"MODEL": script("msg:one", "msg:two")}
-    ) as street:
-        await street.talk("a", "one")
-        await street.delivered()
+    ) as harness:
+        await harness.chat("a", "one")
+        await harness.delivered()
         await telegram.until(lambda: telegram.offset > 0)
     place = telegram.offset
     store = sqlite3.connect(tmp_path / "state" / "interlock.db")
@@ -269,20 +269,20 @@ async def test_a_place_from_long_ago_is_not_asked_for(tmp_path, monkeypatch, tel
     store.commit()
     store.close()
     asked = len(telegram.sent("getUpdates"))
-    async with opened_street(
+    async with open_telegram_harness(
         tmp_path, monkeypatch, telegram, {"MODEL": script("msg:one", "msg:two")}
-    ) as street:
-        await street.talk("b", "two")
+    ) as harness:
+        await harness.chat("b", "two")
     assert telegram.sent("getUpdates")[asked].get("offset") == (place if is_sent else None)
 
 
 async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, monkeypatch, telegram):
     """The first tries find the store away; the answer from before is told all the same."""
     given = {"MODEL": script("msg:one")}
-    async with opened_street(tmp_path, monkeypatch, telegram, given, works=False) as street:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given, works=False) as harness:
         await telegram.say(ADA, "hi")
         async with asyncio.timeout(10):
-            while not await street.query("SELECT 1 FROM tasks"):
+            while not await harness.query("SELECT 1 FROM tasks"):
                 await asyncio.sleep(0.02)
     real, tries = Records.open_tasks, []
 
@@ -293,27 +293,27 @@ async def test_what_was_left_is_gone_on_with_once_the_store_is_back(tmp_path, mo
         return await real(self)
 
     monkeypatch.setattr(Records, "open_tasks", away)
-    async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as harness:
         await telegram.until_shown(ADA, "one")
-        await street.delivered()
+        await harness.delivered()
     assert len(tries) > 3
     assert telegram.texts(ADA) == ["one"]
 
 
-async def test_an_update_that_the_library_cannot_read_is_passed_over(open_street, telegram):
-    street = await open_street(MODEL=script("msg:one"))
+async def test_an_update_that_the_library_cannot_read_is_passed_over(open_harness, telegram):
+    harness = await open_harness(MODEL=script("msg:one"))
     await telegram.say(ADA, "odd", date="yesterday")
     odd = telegram._next_update
     await telegram.say(ADA, "hi")
     await telegram.until_shown(ADA, "one")
-    await street.delivered()
+    await harness.delivered()
     assert telegram.offset > odd
-    assert await contents(street) == ["hi"]
-    (passed,) = await street.events("channel.passed_over", "system")
+    assert await contents(harness) == ["hi"]
+    (passed,) = harness.payloads("system", "channel.passed_over")
     assert passed == {"channel": "telegram", "update": str(odd), "reason": "the library cannot read it"}
 
 
-async def test_an_update_that_we_cannot_read_is_passed_over(open_street, telegram, monkeypatch):
+async def test_an_update_that_we_cannot_read_is_passed_over(open_harness, telegram, monkeypatch):
     real = polling.read_update
 
     def reading(update, name):
@@ -322,10 +322,10 @@ async def test_an_update_that_we_cannot_read_is_passed_over(open_street, telegra
         return real(update, name)
 
     monkeypatch.setattr(polling, "read_update", reading)
-    street = await open_street(MODEL=script("msg:one"))
+    harness = await open_harness(MODEL=script("msg:one"))
     await telegram.say(ADA, "odd")
     await telegram.say(ADA, "hi")
     await telegram.until_shown(ADA, "one")
-    assert await contents(street) == ["hi"]
-    (passed,) = await street.events("channel.passed_over", "system")
+    assert await contents(harness) == ["hi"]
+    (passed,) = harness.payloads("system", "channel.passed_over")
     assert passed["reason"] == "AttributeError"

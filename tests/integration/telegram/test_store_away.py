@@ -5,7 +5,7 @@ import pytest
 from interlock.channels.telegram import records
 from interlock.channels.telegram.records import Records
 from interlock.infra.errors import StoreAway
-from tests.integration.telegram.street import ADA, script
+from tests.harness.telegram import ADA, script
 
 QUESTION = {"type": "confirmation", "message": "Go on?"}
 ASKING = {"tool_calls": [{"name": "ask_user", "arguments": QUESTION}]}
@@ -30,39 +30,41 @@ def fail_twice(monkeypatch, method):
     return left
 
 
-async def test_a_question_is_put_when_it_can_be_stored(open_street, telegram, monkeypatch):
+async def test_a_question_is_put_when_it_can_be_stored(open_harness, telegram, monkeypatch):
     left = fail_twice(monkeypatch, "ask")
-    street = await open_street(MODEL=script(ASKING, "msg:Thank you."))
+    harness = await open_harness(MODEL=script(ASKING, "msg:Thank you."))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Go on?")
     await telegram.press(ADA, shown.message_id, "Yes")
     await telegram.until_shown(ADA, "Thank you.")
-    await street.delivered()
+    await harness.delivered()
     assert left == [0], "the store was never away"
-    assert len(await street.events("ask_user.answered")) == 1
+    assert len(await harness.chat_events("ask_user.answered")) == 1
 
 
-async def test_an_answer_is_recorded_as_sent_when_it_can_be_stored(open_street, telegram, monkeypatch):
+async def test_an_answer_is_recorded_as_sent_when_it_can_be_stored(open_harness, telegram, monkeypatch):
     fail_twice(monkeypatch, "end")
-    street = await open_street(MODEL=script("msg:one", "msg:two"))
-    await street.talk("a", "one")
-    await street.delivered()
-    await street.talk("b", "two")
-    await street.delivered(2)
+    harness = await open_harness(MODEL=script("msg:one", "msg:two"))
+    await harness.chat("a", "one")
+    await harness.delivered()
+    await harness.chat("b", "two")
+    await harness.delivered(2)
     assert telegram.texts(ADA) == ["one", "two"]
-    assert [each["message_ids"] for each in await street.events("reply.sent")] == [
+    assert [each["message_ids"] for each in await harness.chat_events("reply.sent")] == [
         [message.message_id] for message in telegram.shown(ADA)
     ]
 
 
-async def test_a_reply_is_an_answer_though_its_prompt_was_noted_late(open_street, telegram, monkeypatch):
+async def test_a_reply_is_an_answer_though_its_prompt_was_noted_late(open_harness, telegram, monkeypatch):
     fail_twice(monkeypatch, "note_shown")
     question = {"type": "feedback", "message": "How was it?", "comment": "required"}
     asking = {"tool_calls": [{"name": "ask_user", "arguments": question}]}
-    street = await open_street(MODEL=script(asking, "msg:Thank you."))
+    harness = await open_harness(MODEL=script(asking, "msg:Thank you."))
     await telegram.say(ADA, "go")
     prompt = await telegram.until_shown(ADA, "Your comment?")
     await telegram.reply(ADA, prompt.message_id, "fine")
     await telegram.until_shown(ADA, "Thank you.")
-    await street.delivered()
-    assert [each["answer"] for each in await street.events("ask_user.answered")] == [{"comment": "fine"}]
+    await harness.delivered()
+    assert [each["answer"] for each in await harness.chat_events("ask_user.answered")] == [
+        {"comment": "fine"}
+    ]

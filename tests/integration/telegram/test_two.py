@@ -3,17 +3,19 @@
 import asyncio
 import sqlite3
 
-from tests.integration.telegram.street import ADA, opened_street, script
+from tests.harness.telegram import ADA, open_telegram_harness, script
 
 
 async def test_only_one_speaks_and_the_other_says_that_it_waits(tmp_path, monkeypatch, telegram):
     waiting, listening = [], []
     given = {"MODEL": script({"msg": "the answer", "sleep_ms": 1500}), "SESSION_LEASE_SECONDS": "3"}
-    async with opened_street(tmp_path, monkeypatch, telegram, given, announce=listening.append):
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given, announce=listening.append):
         await telegram.say(ADA, "go")
         await telegram.until(lambda: telegram.sent("sendChatAction"))
         told = {"announce": listening.append, "waits": waiting.append}
-        async with opened_street(tmp_path, monkeypatch, telegram, given, works=False, **told) as second:
+        async with open_telegram_harness(
+            tmp_path, monkeypatch, telegram, given, works=False, **told
+        ) as second:
             await telegram.until(lambda: waiting)
             polls = telegram.polls
             await telegram.until_shown(ADA, "the answer")
@@ -29,10 +31,10 @@ async def test_only_one_speaks_and_the_other_says_that_it_waits(tmp_path, monkey
 async def test_the_one_that_waits_takes_over_when_the_first_is_gone(tmp_path, monkeypatch, telegram):
     listening = []
     given = {"MODEL": script("msg:one", "msg:two"), "SESSION_LEASE_SECONDS": "1"}
-    async with opened_street(tmp_path, monkeypatch, telegram, given) as first:
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as first:
         await first.talk("a", "one")
         await first.delivered()
-        second = opened_street(
+        second = open_telegram_harness(
             tmp_path, monkeypatch, telegram, given, works=False, announce=listening.append
         )
         async with second as other:
@@ -51,8 +53,8 @@ async def test_one_that_has_lost_the_bot_sends_nothing_and_begins_anew(tmp_path,
     """Another took it while this one did not notice; when that one is gone, this one goes on."""
     listening = []
     given = {"MODEL": script({"msg": "the answer", "sleep_ms": 300}), "SESSION_LEASE_SECONDS": "1"}
-    one = opened_street(tmp_path, monkeypatch, telegram, given, announce=listening.append)
-    async with one as street:
+    one = open_telegram_harness(tmp_path, monkeypatch, telegram, given, announce=listening.append)
+    async with one as harness:
         await telegram.until(lambda: telegram.polls >= 2)
         store = sqlite3.connect(tmp_path / "state" / "interlock.db")
         taken = "token = token + 1, expires_ms = expires_ms + 3000, holder = 'another'"
@@ -62,8 +64,8 @@ async def test_one_that_has_lost_the_bot_sends_nothing_and_begins_anew(tmp_path,
         await telegram.say(ADA, "go")
         await asyncio.sleep(1.5)
         assert telegram.texts(ADA) == []
-        assert await street.query("SELECT 1 FROM tasks") == []
+        assert await harness.query("SELECT 1 FROM tasks") == []
         await telegram.until_shown(ADA, "the answer", 30)
-        await street.delivered()
+        await harness.delivered()
         assert telegram.texts(ADA) == ["the answer"]
         assert len(listening) == 2

@@ -10,8 +10,8 @@ from interlock.channels.telegram.faults import ChatClosed
 from interlock.channels.telegram.traffic import Pace, Traffic
 from interlock.channels.telegram.wall import Card, Wall
 from interlock.infra.errors import StoreAway
-from tests.doubles.telegram_troubles import BLOCKED
-from tests.integration.telegram.street import ADA, BOB, opened_street, script
+from tests.harness.telegram import ADA, BOB, open_telegram_harness, script
+from tests.harness.telegram_faults import BLOCKED
 
 PACE = Pace(requests=1000, seconds=1.0, soft_seconds=0.0)
 
@@ -107,21 +107,21 @@ async def test_a_fault_nobody_thought_of_is_logged_and_the_chat_goes_on():
     assert bot.sent == 1
 
 
-async def test_two_tasks_of_a_chat_that_is_closed_are_both_recorded(open_street, telegram):
+async def test_two_tasks_of_a_chat_that_is_closed_are_both_recorded(open_harness, telegram):
     call = {"tool_calls": [{"name": "current_time"}]}
-    street = await open_street(MODEL=script(call, "msg:one", call, "msg:two"))
+    harness = await open_harness(MODEL=script(call, "msg:one", call, "msg:two"))
     await telegram.say(ADA, "a")
     await telegram.until_shown(ADA, "⚙")
     for method in ("sendMessage", "editMessageText"):
         telegram.trouble(method, *[BLOCKED] * 20)
     await telegram.say(ADA, "b")
     async with asyncio.timeout(10):
-        while await street.query("SELECT 1 FROM telegram_tasks UNION SELECT 1 FROM telegram_inbox"):
+        while await harness.query("SELECT 1 FROM telegram_tasks UNION SELECT 1 FROM telegram_inbox"):
             await asyncio.sleep(0.02)
-    told = await street.query("SELECT 1 FROM events WHERE kind = 'reply.failed'")
+    told = await harness.query("SELECT 1 FROM events WHERE kind = 'reply.failed'")
     assert len(told) == 2
     telegram._troubles.clear()
-    await street.talk("c", "one", user=BOB)
+    await harness.chat("c", "one", user=BOB)
 
 
 @pytest.mark.parametrize("error", [ValueError("odd"), RuntimeError("odd")])
@@ -133,8 +133,8 @@ async def test_a_fault_while_the_last_things_are_told_does_not_break_the_end(
 
     monkeypatch.setattr(Wall, "settle", odd)
     given = {"MODEL": script("msg:one")}
-    async with opened_street(tmp_path, monkeypatch, telegram, given) as street:
-        await street.talk("a", "one")
+    async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as harness:
+        await harness.chat("a", "one")
     assert "telegram_not_all_told" in caplog.text
 
 

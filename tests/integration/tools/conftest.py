@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def open_descriptors() -> Callable[[], set[tuple[str, str]]]:
 
 
 @pytest.fixture
-def as_ordinary_account(workbench: Workbench) -> Callable[..., dict]:
+def as_ordinary_account(harness: ToolHarness) -> Callable[..., dict]:
     """A call of a reading tool by an account that has to have permission."""
 
     def call(tool: str, **arguments) -> dict:
         module = "tests.integration.tools.ordinary_account"
         encoded = orjson.dumps(arguments).decode()
         child = subprocess.run(
-            [sys.executable, "-m", module, str(workbench.root), tool, encoded],
+            [sys.executable, "-m", module, str(harness.root), tool, encoded],
             capture_output=True,
             check=True,
             timeout=30,

@@ -8,15 +8,15 @@ from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins import FileServices
 from interlock.tools.result import ToolResult
 from interlock.wiring import build_registry
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 
-async def found(workbench: Workbench, pattern: str, **arguments) -> list[str]:
-    return (await workbench.ok("search_files", pattern=pattern, **arguments)).stdout.splitlines()
+async def found(harness: ToolHarness, pattern: str, **arguments) -> list[str]:
+    return (await harness.ok("search_files", pattern=pattern, **arguments)).stdout.splitlines()
 
 
 async def searched_with(
-    workbench: Workbench,
+    harness: ToolHarness,
     program: Path | None,
     pattern: str,
     *,
@@ -25,6 +25,6 @@ async def searched_with(
 ) -> ToolResult:
     redactor = redactor or Redactor()
     registry = build_registry(None, FileServices(redactor, None, program))  # type: ignore[arg-type]
-    runner = ToolRunner(registry, workbench.store.log, redactor)
+    runner = ToolRunner(registry, harness.store.log, redactor)
     call = ToolCall("c", "search_files", {"pattern": pattern}, timeout)
-    return await runner.call(call, workbench.authority(registry), CallContext(workbench.session_id))
+    return await runner.call(call, harness.authority(registry), CallContext(harness.session_id))

@@ -17,20 +17,20 @@ from interlock.sandbox.unconfined import UnconfinedBackend
 from interlock.tools.base import Effect
 from interlock.tools.shell import run
 from interlock.tools.shell.outputs import KeptOutputs
+from tests.harness.tool_calls import SECRET, ToolHarness
 from tests.integration.tools.slowness import Slow
-from tests.integration.workbench import SECRET, Workbench
 
 
 @pytest.fixture
-async def shell(workbench: Workbench):
+async def shell(harness: ToolHarness):
     """The workbench with a sandbox."""
-    await workbench.open_sandbox()
-    yield workbench
-    await workbench.backend.close()
+    await harness.open_sandbox()
+    yield harness
+    await harness.backend.close()
 
 
-def test_what_the_shell_tools_declare(workbench: Workbench):
-    tools = {name: workbench.registry.entry(name).tool for name in ("bash", "bash_readonly")}
+def test_what_the_shell_tools_declare(harness: ToolHarness):
+    tools = {name: harness.registry.entry(name).tool for name in ("bash", "bash_readonly")}
     assert tools["bash"].allowed_modes == {ToolMode.coding}
     assert tools["bash_readonly"].allowed_modes == {ToolMode.chat, ToolMode.plan, ToolMode.coding}
     assert {tool.group for tool in tools.values()} == {ToolGroup.code}
@@ -38,19 +38,19 @@ def test_what_the_shell_tools_declare(workbench: Workbench):
     assert tools["bash_readonly"].effect is Effect.read
 
 
-async def test_without_a_sandbox_they_are_not_available(workbench: Workbench):
-    assert await workbench.refused("bash", cmd="true") == "TOOL_NOT_AVAILABLE"
-    assert await workbench.refused("bash_readonly", cmd="true") == "TOOL_NOT_AVAILABLE"
+async def test_without_a_sandbox_they_are_not_available(harness: ToolHarness):
+    assert await harness.refused("bash", cmd="true") == "TOOL_NOT_AVAILABLE"
+    assert await harness.refused("bash_readonly", cmd="true") == "TOOL_NOT_AVAILABLE"
 
 
-async def test_a_command_runs_in_the_first_root_and_tells_what_it_wrote(shell: Workbench):
+async def test_a_command_runs_in_the_first_root_and_tells_what_it_wrote(shell: ToolHarness):
     result = await shell.ok("bash", cmd="pwd; echo out; echo err >&2")
     assert result.stdout == f"{shell.root}\nout\n"
     assert result.stderr == "err\n"
     assert result.exit_code == 0
 
 
-async def test_a_working_folder_is_judged_like_any_path(shell: Workbench):
+async def test_a_working_folder_is_judged_like_any_path(shell: ToolHarness):
     shell.write("sub/file", "x")
     assert (await shell.ok("bash", cmd="ls", workdir="sub")).stdout == "file\n"
     assert await shell.refused("bash", cmd="ls", workdir="..") == "PATH_DENIED"
@@ -58,7 +58,7 @@ async def test_a_working_folder_is_judged_like_any_path(shell: Workbench):
     assert await shell.refused("bash", cmd="ls", workdir="sub/file") == "EXECUTION_ERROR"
 
 
-async def test_a_command_that_fails_keeps_its_exit_code_and_output(shell: Workbench):
+async def test_a_command_that_fails_keeps_its_exit_code_and_output(shell: ToolHarness):
     result = await shell.call("bash", cmd="echo so far; exit 3")
     assert result.failure is not None
     assert (result.exit_code, result.stdout) == (3, "so far\n")
@@ -77,19 +77,19 @@ async def test_a_command_that_fails_keeps_its_exit_code_and_output(shell: Workbe
     ],
 )
 async def test_who_writes_to_the_shared_temporary_folder_is_told_of_the_own_one(
-    shell: Workbench, tool, command, is_told
+    shell: ToolHarness, tool, command, is_told
 ):
     result = await shell.call(tool, cmd=command)
     assert ("$TMPDIR" in result.failure.next_action) is is_told
 
 
-async def test_a_signal_is_told_in_words(shell: Workbench):
+async def test_a_signal_is_told_in_words(shell: ToolHarness):
     result = await shell.call("bash", cmd="kill -SEGV $$")
     assert "SIGSEGV" in result.failure.message
     assert result.exit_code == 128 + 11
 
 
-async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_shown(shell: Workbench):
+async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_shown(shell: ToolHarness):
     began = time.monotonic()
     result = await shell.call("bash", cmd="echo begun; sleep 300 & sleep 300", timeout_seconds=0.5)
     assert result.failure.error_code.value == "TIMEOUT"
@@ -100,7 +100,7 @@ async def test_a_command_that_takes_too_long_is_stopped_and_what_it_wrote_is_sho
     assert (kind, fields["error_class"]) == ("tool_call.failed", "timeout")
 
 
-async def test_a_call_may_not_take_longer_than_the_policy_says(shell: Workbench):
+async def test_a_call_may_not_take_longer_than_the_policy_says(shell: ToolHarness):
     from interlock.gates.situation import CallLimits
 
     shell.limits = CallLimits(timeout_seconds=0.3, max_timeout_seconds=0.4)
@@ -109,7 +109,7 @@ async def test_a_call_may_not_take_longer_than_the_policy_says(shell: Workbench)
     assert dict(shell.events())["tool_call.started"]["timeout_seconds"] == 0.4
 
 
-async def test_a_cancelled_command_is_dead_with_all_it_started(shell: Workbench):
+async def test_a_cancelled_command_is_dead_with_all_it_started(shell: ToolHarness):
     mark = f"interlock-test-{os.getpid()}"
     calling = asyncio.ensure_future(
         shell.call("bash", cmd=f"echo $$ > started; exec -a {mark} sleep 300", timeout_seconds=60)
@@ -133,7 +133,7 @@ def _command_line(process: Path) -> str:
 
 
 @pytest.mark.parametrize("tool", ["bash", "bash_readonly"])
-async def test_nothing_outside_is_read_or_written(shell: Workbench, tool):
+async def test_nothing_outside_is_read_or_written(shell: ToolHarness, tool):
     (shell.outside / "canary").write_text("CANARY")
     before = shell.outside_state()
     for command in (
@@ -151,7 +151,7 @@ async def test_nothing_outside_is_read_or_written(shell: Workbench, tool):
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat, ToolMode.plan, ToolMode.coding])
-async def test_the_readonly_shell_changes_nothing_in_any_mode(shell: Workbench, mode):
+async def test_the_readonly_shell_changes_nothing_in_any_mode(shell: ToolHarness, mode):
     shell.mode = mode
     shell.write("file", "as it was\n")
     for command in (
@@ -178,7 +178,7 @@ async def test_the_readonly_shell_changes_nothing_in_any_mode(shell: Workbench, 
     assert not Path(tempfile.gettempdir(), "interlock-escape").exists()
 
 
-async def test_the_readonly_shell_is_useful(shell: Workbench):
+async def test_the_readonly_shell_is_useful(shell: ToolHarness):
     shell.write("b.txt", "b\n")
     shell.write("a.txt", "a\n")
     result = await shell.ok("bash_readonly", cmd="sort b.txt a.txt | uniq -c; find . -name '*.txt' | wc -l")
@@ -187,7 +187,7 @@ async def test_the_readonly_shell_is_useful(shell: Workbench):
     assert (await shell.ok("bash_readonly", cmd="git --version && jq -n 1 || true")).stdout
 
 
-async def test_the_environment_is_a_short_list_without_the_servers_secrets(shell: Workbench, monkeypatch):
+async def test_the_environment_is_a_short_list_without_the_servers_secrets(shell: ToolHarness, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-server")
     result = await shell.ok("bash", cmd="env; cat /proc/self/environ 2>/dev/null; true")
     assert "sk-of-the-server" not in result.stdout
@@ -196,7 +196,7 @@ async def test_the_environment_is_a_short_list_without_the_servers_secrets(shell
     assert not {name for name in names if name.startswith(("INTERLOCK", "OPENAI", "TOOL_", "XDG_"))}
 
 
-async def test_home_and_temporary_folder_are_private_and_gone_afterwards(shell: Workbench):
+async def test_home_and_temporary_folder_are_private_and_gone_afterwards(shell: ToolHarness):
     result = await shell.ok("bash", cmd='echo x > ~/kept; echo x > "$TMPDIR/kept"; echo "$HOME" "$TMPDIR"')
     home, temporary = result.stdout.split()
     assert await is_gone(Path(home))
@@ -204,7 +204,7 @@ async def test_home_and_temporary_folder_are_private_and_gone_afterwards(shell: 
     assert (await shell.ok("bash", cmd="ls ~")).stdout == ""
 
 
-async def test_long_output_is_paged_without_running_the_command_again(shell: Workbench):
+async def test_long_output_is_paged_without_running_the_command_again(shell: ToolHarness):
     arguments = {"cmd": "echo run >> runs; seq 1 9000; seq 1 3000 >&2"}
     pages = [await shell.ok("bash", arguments)]
     while pages[-1].next_page_cursor:
@@ -215,7 +215,7 @@ async def test_long_output_is_paged_without_running_the_command_again(shell: Wor
     assert all(page.truncated_lines or page.truncated_bytes for page in pages[:-1])
 
 
-async def test_a_cursor_of_another_command_or_session_is_refused(shell: Workbench):
+async def test_a_cursor_of_another_command_or_session_is_refused(shell: ToolHarness):
     first = await shell.ok("bash", cmd="seq 1 9000")
     cursor = first.next_page_cursor
     assert await shell.refused("bash", cmd="seq 1 9001", cursor=cursor) == "INVALID_ARGS"
@@ -224,14 +224,14 @@ async def test_a_cursor_of_another_command_or_session_is_refused(shell: Workbenc
     assert await shell.refused("bash", cmd="seq 1 9000", cursor="garbage") == "INVALID_ARGS"
 
 
-async def test_an_endless_writer_is_bounded_and_ends(shell: Workbench):
+async def test_an_endless_writer_is_bounded_and_ends(shell: ToolHarness):
     result = await shell.call("bash", cmd="yes", timeout_seconds=1)
     assert result.failure.error_code.value == "TIMEOUT"
     assert len(result.stdout) <= 51200
     assert result.truncated_lines
 
 
-async def test_a_secret_in_the_output_is_never_shown(shell: Workbench):
+async def test_a_secret_in_the_output_is_never_shown(shell: ToolHarness):
     shell.write("config", f"x={SECRET}\n" * 3000)
     pages = [await shell.ok("bash_readonly", cmd="cat config")]
     while pages[-1].next_page_cursor:
@@ -242,13 +242,13 @@ async def test_a_secret_in_the_output_is_never_shown(shell: Workbench):
 
 
 @pytest.mark.parametrize("command", ["rm -rf /", "sudo id", "mkfs.ext4 /dev/sda1", "echo x; reboot"])
-async def test_a_plainly_destructive_command_is_refused_before_it_runs(shell: Workbench, command):
+async def test_a_plainly_destructive_command_is_refused_before_it_runs(shell: ToolHarness, command):
     assert await shell.refused("bash", cmd=command) == "COMMAND_DENIED"
     kind, fields = shell.last_event()
     assert (kind, fields["layer"]) == ("tool_call.denied", "arguments")
 
 
-async def test_what_a_command_changes_though_it_is_protected_is_put_back_and_told(shell: Workbench):
+async def test_what_a_command_changes_though_it_is_protected_is_put_back_and_told(shell: ToolHarness):
     shell.write(".git/config", "[core]\n")
     shell.write(".git/hooks/pre-commit", "#!/bin/sh\n")
     script = "open('.git/config','a').write('evil'); open('.git/hooks/post-commit','w').write('evil')"
@@ -266,7 +266,7 @@ async def test_what_a_command_changes_though_it_is_protected_is_put_back_and_tol
     assert (event["tool_name"], sorted(event["paths"])) == ("bash", sorted(result.meta["restored"]))
 
 
-async def test_names_put_back_after_a_stopped_command_are_an_event_under_the_call(shell: Workbench):
+async def test_names_put_back_after_a_stopped_command_are_an_event_under_the_call(shell: ToolHarness):
     script = "open('.bashrc','w').write('evil'); import time; time.sleep(30)"
     calling = asyncio.ensure_future(shell.call("bash", cmd=f'python3 -c "{script}"'))
     while not (shell.root / ".bashrc").exists():
@@ -283,7 +283,7 @@ async def test_names_put_back_after_a_stopped_command_are_an_event_under_the_cal
     assert shell.events()[-2][1]["paths"] == [".bashrc"]
 
 
-async def test_progress_is_told_while_a_command_runs(shell: Workbench):
+async def test_progress_is_told_while_a_command_runs(shell: ToolHarness):
     await shell.ok("bash", cmd="for n in 1 2 3 4 5 6; do echo line $n; sleep 0.3; done", timeout_seconds=20)
     assert any(text.startswith("line ") for text in shell.progress)
 
@@ -301,16 +301,16 @@ async def test_progress_is_told_while_a_command_runs(shell: Workbench):
         {"cmd": "a\0b"},
     ],
 )
-async def test_bad_arguments_are_refused(shell: Workbench, arguments):
+async def test_bad_arguments_are_refused(shell: ToolHarness, arguments):
     assert await shell.refused("bash", arguments) == "INVALID_ARGS"
 
 
-async def test_a_command_that_begins_with_a_dash_is_a_command(shell: Workbench):
+async def test_a_command_that_begins_with_a_dash_is_a_command(shell: ToolHarness):
     result = await shell.call("bash", cmd="-c ls")
     assert result.exit_code == 127
 
 
-async def test_only_opened_ports_are_reached_and_only_by_the_shell_that_may(shell: Workbench):
+async def test_only_opened_ports_are_reached_and_only_by_the_shell_that_may(shell: ToolHarness):
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     opened, closed = (listener.getsockname()[1] for listener in listeners)
     code = (
@@ -330,14 +330,14 @@ async def test_only_opened_ports_are_reached_and_only_by_the_shell_that_may(shel
         listener.close()
 
 
-async def test_with_files_switched_off_there_is_no_shell_either(shell: Workbench):
+async def test_with_files_switched_off_there_is_no_shell_either(shell: ToolHarness):
     """S4-T4"""
     shell.policy = ToolPolicy(fs=FsPolicy(enabled=False))
     assert await shell.refused("bash", cmd="true") == "TOOL_NOT_AVAILABLE"
     assert await shell.refused("bash_readonly", cmd="true") == "TOOL_NOT_AVAILABLE"
 
 
-async def test_without_walls_there_is_a_shell_and_none_that_only_reads(shell: Workbench):
+async def test_without_walls_there_is_a_shell_and_none_that_only_reads(shell: ToolHarness):
     await shell.backend.close()
     shell.backend = UnconfinedBackend()
     shell._build()
@@ -348,7 +348,7 @@ async def test_without_walls_there_is_a_shell_and_none_that_only_reads(shell: Wo
 
 @pytest.mark.parametrize("step", ["its output is begun", "its folder is opened"])
 async def test_a_command_that_is_cancelled_before_it_runs_leaves_nothing_open(
-    shell: Workbench, monkeypatch, open_descriptors, step
+    shell: ToolHarness, monkeypatch, open_descriptors, step
 ):
     assert (await shell.call("bash", cmd="true")).ok
     owner, name = (KeptOutputs, "begin") if step == "its output is begun" else (Territory, "open")
@@ -366,7 +366,7 @@ def _is_it(given: tuple[object, ...]) -> bool:
 
 
 async def test_what_a_command_left_behind_may_take_longer_to_remove_than_it_had_time(
-    shell: Workbench, monkeypatch
+    shell: ToolHarness, monkeypatch
 ):
     """A hundred thousand files in its temporary folder must not cost its result."""
     removing = Slow(run.remove_job_directory)
@@ -388,7 +388,7 @@ async def is_gone(path: Path) -> bool:
     return not path.exists()
 
 
-async def test_where_no_temporary_folder_can_be_made_that_is_told(shell: Workbench, monkeypatch):
+async def test_where_no_temporary_folder_can_be_made_that_is_told(shell: ToolHarness, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", "/sys")
     result = await shell.call("bash", cmd="true")
     assert result.failure is not None

@@ -10,7 +10,7 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.gates.situation import CallLimits
 from interlock.tools.base import Effect
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 READ_ONLY = {"list_files", "read_file", "search_files", "get_project_structure"}
 WRITE = {"write_file", "delete_file", "move_file"}
@@ -29,13 +29,13 @@ MATRIX = {
 
 
 @pytest.mark.parametrize("mode", ToolMode)
-def test_each_mode_has_exactly_the_tools_of_the_matrix(workbench: Workbench, mode):
-    assert set(workbench.registry.allowed_tool_names(mode)) == MATRIX[mode]
-    assert {tool.name for tool in workbench.registry.list_tools(mode)} == MATRIX[mode]
+def test_each_mode_has_exactly_the_tools_of_the_matrix(harness: ToolHarness, mode):
+    assert set(harness.registry.allowed_tool_names(mode)) == MATRIX[mode]
+    assert {tool.name for tool in harness.registry.list_tools(mode)} == MATRIX[mode]
 
 
-def test_each_set_of_tools_has_the_effect_that_its_name_says(workbench: Workbench):
-    effects = {entry.tool.name: entry.tool.effect for entry in workbench.registry}
+def test_each_set_of_tools_has_the_effect_that_its_name_says(harness: ToolHarness):
+    effects = {entry.tool.name: entry.tool.effect for entry in harness.registry}
     assert {effects[name] for name in READ_ONLY | ALSO_READING} == {Effect.read}
     assert {effects[name] for name in WRITE} == {Effect.write}
     assert {effects[name] for name in SPECIAL} == {Effect.special}
@@ -43,8 +43,8 @@ def test_each_set_of_tools_has_the_effect_that_its_name_says(workbench: Workbenc
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat_safe, ToolMode.chat, ToolMode.plan])
-def test_nothing_that_changes_things_is_offered_outside_of_coding(workbench: Workbench, mode):
-    effects = {tool.effect for tool in workbench.registry.list_tools(mode)}
+def test_nothing_that_changes_things_is_offered_outside_of_coding(harness: ToolHarness, mode):
+    effects = {tool.effect for tool in harness.registry.list_tools(mode)}
     assert effects <= {Effect.read, Effect.ask, Effect.tell}
 
 
@@ -59,10 +59,10 @@ def state_of(folder: Path) -> dict[str, tuple]:
 
 
 @pytest.mark.parametrize("mode", [ToolMode.chat, ToolMode.plan, ToolMode.coding])
-async def test_the_read_only_tools_change_nothing(workbench: Workbench, mode):
-    workbench.mode = mode
-    workbench.write("src/a.py", "print('needle')\n" * 3000)
-    workbench.write("b.txt", "needle\n")
+async def test_the_read_only_tools_change_nothing(harness: ToolHarness, mode):
+    harness.mode = mode
+    harness.write("src/a.py", "print('needle')\n" * 3000)
+    harness.write("b.txt", "needle\n")
     calls = {
         "list_files": {"recursive": True, "limit": 1},
         "read_file": {"path": "src/a.py", "limit_bytes": 100},
@@ -70,31 +70,31 @@ async def test_the_read_only_tools_change_nothing(workbench: Workbench, mode):
         "get_project_structure": {"path": "."},
     }
     assert set(calls) == READ_ONLY
-    before = state_of(workbench.root)
+    before = state_of(harness.root)
     for name, arguments in calls.items():
-        assert (await workbench.ok(name, arguments)).stdout
-    assert state_of(workbench.root) == before
+        assert (await harness.ok(name, arguments)).stdout
+    assert state_of(harness.root) == before
 
 
-def schemas(bench: Workbench) -> dict[str, str]:
+def schemas(make_harness: ToolHarness) -> dict[str, str]:
     """The descriptions that a model is given."""
     return {
         each["function"]["name"]: each["function"]["description"]
-        for each in orjson.loads(bench.authority().schemas)
+        for each in orjson.loads(make_harness.authority().schemas)
     }
 
 
-def test_the_schemas_state_the_limits_that_hold(workbench: Workbench):
+def test_the_schemas_state_the_limits_that_hold(harness: ToolHarness):
     """S4 AC4: the read limit and the output limits are declared where they bound a tool."""
-    usual = schemas(workbench)
+    usual = schemas(harness)
     for name in ("read_file", "search_files", "list_files", "find_files", "get_project_structure"):
         assert "at most 2000 lines and 51200 bytes" in usual[name]
     for name in ("read_file", "search_files", "edit_file"):
         assert "524288" in usual[name]
     assert "2097152" in usual["write_file"]
-    workbench.narrow(read=777, write=888)
-    workbench.limits = CallLimits(max_output_lines=11, max_output_bytes=2222)
-    narrowed = schemas(workbench)
+    harness.narrow(read=777, write=888)
+    harness.limits = CallLimits(max_output_lines=11, max_output_bytes=2222)
+    narrowed = schemas(harness)
     assert "at most 11 lines and 2222 bytes" in narrowed["read_file"]
     for name, limit in (
         ("read_file", "777"),

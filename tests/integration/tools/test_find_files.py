@@ -7,7 +7,7 @@ import pytest
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.find_files import FindFilesTool
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 TREE = (
     *("README.md", "setup.py", "src/app.py", "src/app.ts", "src/deep/er/app.py", "src/deep/util.py"),
@@ -23,10 +23,10 @@ def test_find_files_group_and_modes():
 
 
 @pytest.fixture
-def tree(workbench: Workbench) -> Workbench:
+def tree(harness: ToolHarness) -> ToolHarness:
     for path in TREE:
-        workbench.write(path)
-    return workbench
+        harness.write(path)
+    return harness
 
 
 PATTERNS = [
@@ -54,7 +54,7 @@ PATTERNS = [
 ]
 
 
-async def test_patterns(tree: Workbench):
+async def test_patterns(tree: ToolHarness):
     """No match is a success with no results."""
     for pattern, found in PATTERNS:
         result = await tree.ok("find_files", name_pattern=pattern)
@@ -63,7 +63,7 @@ async def test_patterns(tree: Workbench):
         assert not result.truncated_lines
 
 
-async def test_the_folder_to_look_in(tree: Workbench):
+async def test_the_folder_to_look_in(tree: ToolHarness):
     result = await tree.ok("find_files", path="src", name_pattern="deep/*.py")
     assert result.stdout == "src/deep/util.py\n"
     assert await tree.refused("find_files", path="setup.py", name_pattern="*") == "EXECUTION_ERROR"
@@ -72,20 +72,20 @@ async def test_the_folder_to_look_in(tree: Workbench):
 
 
 @pytest.mark.parametrize(("depth", "count"), [(1, 6), (2, 8), (3, 9), (4, 10), (200, 10)])
-async def test_depth(tree: Workbench, depth, count):
+async def test_depth(tree: ToolHarness, depth, count):
     result = await tree.ok("find_files", name_pattern="*.py", max_depth=depth)
     assert result.meta["entries"] == count
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-async def test_pages_joined_are_everything(tree: Workbench, limit):
+async def test_pages_joined_are_everything(tree: ToolHarness, limit):
     whole = await tree.ok("find_files", name_pattern="*.py")
     pages = await tree.pages("find_files", name_pattern="*.py", limit=limit)
     assert "".join(page.stdout for page in pages) == whole.stdout
     assert all(page.truncated_lines == (page.next_page_cursor is not None) for page in pages)
 
 
-async def test_a_cursor_belongs_to_its_pattern_and_goes_stale(tree: Workbench):
+async def test_a_cursor_belongs_to_its_pattern_and_goes_stale(tree: ToolHarness):
     cursor = (await tree.ok("find_files", name_pattern="*.py", limit=1)).next_page_cursor
     assert await tree.refused("find_files", name_pattern="*.ts", cursor=cursor) == "INVALID_ARGS"
     tree.write("new.py")
@@ -99,7 +99,7 @@ async def test_a_cursor_belongs_to_its_pattern_and_goes_stale(tree: Workbench):
         *("./../*", "src/./../../outside/*", "**/..", "//etc"),
     ],
 )
-async def test_a_pattern_that_leads_out_is_denied(tree: Workbench, pattern):
+async def test_a_pattern_that_leads_out_is_denied(tree: ToolHarness, pattern):
     (tree.outside / "x").write_text("CANARY")
     (tree.root / "out_link").symlink_to(tree.outside)
     result = await tree.call("find_files", name_pattern=pattern)
@@ -109,7 +109,7 @@ async def test_a_pattern_that_leads_out_is_denied(tree: Workbench, pattern):
 
 
 @pytest.mark.parametrize("pattern", ["*/*", "**", "**/*", "out_lin?/*", "*/x", "o*/**"])
-async def test_a_pattern_never_follows_a_link(tree: Workbench, pattern):
+async def test_a_pattern_never_follows_a_link(tree: ToolHarness, pattern):
     (tree.outside / "x").write_text("CANARY")
     (tree.root / "out_link").symlink_to(tree.outside)
     assert "out_link/" not in (await tree.ok("find_files", name_pattern=pattern)).stdout
@@ -128,7 +128,7 @@ async def test_a_pattern_never_follows_a_link(tree: Workbench, pattern):
         "[!" * 400,
     ],
 )
-async def test_hostile_patterns_are_fast(tree: Workbench, pattern):
+async def test_hostile_patterns_are_fast(tree: ToolHarness, pattern):
     tree.write("a" * 250)
     began = time.perf_counter()
     result = await tree.call("find_files", name_pattern=pattern)
@@ -150,17 +150,17 @@ BAD_ARGUMENTS = [
 ]
 
 
-async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
+async def test_bad_arguments_are_refused_by_name(harness: ToolHarness):
     for arguments, place in BAD_ARGUMENTS:
-        result = await workbench.call("find_files", arguments)
+        result = await harness.call("find_files", arguments)
         assert result.failure is not None
         assert result.failure.error_code == "INVALID_ARGS"
         assert place in result.failure.message
 
 
-async def test_a_long_walk_without_a_match_is_stopped(workbench: Workbench):
+async def test_a_long_walk_without_a_match_is_stopped(harness: ToolHarness):
     for number in range(2000):
-        workbench.write(f"d/{number}")
-    result = await workbench.call("find_files", name_pattern="nothing", timeout=0.001)
+        harness.write(f"d/{number}")
+    result = await harness.call("find_files", name_pattern="nothing", timeout=0.001)
     assert result.failure is not None
     assert result.failure.error_code == "TIMEOUT"

@@ -10,7 +10,7 @@ from interlock.gates.situation import CallLimits
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.sandbox.tree import MAX_DEPTH
 from interlock.tools.builtins.list_files import ListFilesTool
-from tests.integration.workbench import SECRET, Workbench
+from tests.harness.tool_calls import SECRET, ToolHarness
 
 
 def test_list_files_group_and_modes():
@@ -20,177 +20,177 @@ def test_list_files_group_and_modes():
     assert tool.aliases == ("ls", "fs.list")
 
 
-async def lines(workbench: Workbench, **arguments) -> list[str]:
-    return (await workbench.ok("list_files", **arguments)).stdout.splitlines()
+async def lines(harness: ToolHarness, **arguments) -> list[str]:
+    return (await harness.ok("list_files", **arguments)).stdout.splitlines()
 
 
-async def test_a_folder_is_listed_by_name_with_what_each_entry_is(workbench: Workbench):
+async def test_a_folder_is_listed_by_name_with_what_each_entry_is(harness: ToolHarness):
     for path in ("b.txt", "a/inner.txt", ".hidden", "Z"):
-        workbench.write(path)
-    (workbench.root / "link").symlink_to("a")
-    (workbench.root / "dangling").symlink_to("nowhere")
-    os.mkfifo(workbench.root / "pipe")
-    result = await workbench.ok("list_files")
+        harness.write(path)
+    (harness.root / "link").symlink_to("a")
+    (harness.root / "dangling").symlink_to("nowhere")
+    os.mkfifo(harness.root / "pipe")
+    result = await harness.ok("list_files")
     assert result.stdout.split() == [".hidden", "Z", "a/", "b.txt", "dangling@", "link@", "pipe="]
     assert result.meta == {"path": ".", "entries": 7}
     assert not result.truncated_lines
     assert result.next_page_cursor is None
 
 
-async def test_recursive_lists_each_folder_before_what_is_in_it(workbench: Workbench):
+async def test_recursive_lists_each_folder_before_what_is_in_it(harness: ToolHarness):
     for path in ("a/b/c.txt", "a/b.txt", "d.txt"):
-        workbench.write(path)
-    found = await lines(workbench, path=".", recursive=True)
+        harness.write(path)
+    found = await lines(harness, path=".", recursive=True)
     assert found == ["a/", "a/b/", "a/b/c.txt", "a/b.txt", "d.txt"]
-    assert await lines(workbench, path="a") == ["a/b/", "a/b.txt"]
-    assert await lines(workbench, path=str(workbench.root / "a")) == ["a/b/", "a/b.txt"]
+    assert await lines(harness, path="a") == ["a/b/", "a/b.txt"]
+    assert await lines(harness, path=str(harness.root / "a")) == ["a/b/", "a/b.txt"]
 
 
-async def test_an_empty_folder_is_a_success(workbench: Workbench):
-    (workbench.root / "empty").mkdir()
-    result = await workbench.ok("list_files", path="empty")
+async def test_an_empty_folder_is_a_success(harness: ToolHarness):
+    (harness.root / "empty").mkdir()
+    result = await harness.ok("list_files", path="empty")
     assert (result.stdout, result.meta["entries"]) == ("", 0)
 
 
-async def test_links_are_shown_and_not_followed(workbench: Workbench):
-    (workbench.outside / "private.txt").write_text("CANARY")
-    (workbench.root / "out").symlink_to(workbench.outside)
-    workbench.write("in/file")
-    (workbench.root / "loop").symlink_to(".")
-    found = await lines(workbench, recursive=True)
+async def test_links_are_shown_and_not_followed(harness: ToolHarness):
+    (harness.outside / "private.txt").write_text("CANARY")
+    (harness.root / "out").symlink_to(harness.outside)
+    harness.write("in/file")
+    (harness.root / "loop").symlink_to(".")
+    found = await lines(harness, recursive=True)
     assert found == ["in/", "in/file", "loop@", "out@"]
-    assert await workbench.refused("list_files", path="out") == "PATH_DENIED"
-    assert await lines(workbench, path="loop/in") == ["in/file"]
+    assert await harness.refused("list_files", path="out") == "PATH_DENIED"
+    assert await lines(harness, path="loop/in") == ["in/file"]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7])
 @pytest.mark.parametrize("recursive", [True, False])
-async def test_pages_joined_are_the_whole_list(workbench: Workbench, limit, recursive):
+async def test_pages_joined_are_the_whole_list(harness: ToolHarness, limit, recursive):
     for number in range(12):
-        workbench.write(f"d{number % 3}/e{number % 2}/f{number}")
-        workbench.write(f"g{number}")
-    whole = await workbench.ok("list_files", recursive=recursive)
-    pages = await workbench.pages("list_files", recursive=recursive, limit=limit)
+        harness.write(f"d{number % 3}/e{number % 2}/f{number}")
+        harness.write(f"g{number}")
+    whole = await harness.ok("list_files", recursive=recursive)
+    pages = await harness.pages("list_files", recursive=recursive, limit=limit)
     assert "".join(page.stdout for page in pages) == whole.stdout
     assert all(page.stdout.count("\n") == limit for page in pages[:-1])
     assert all(page.truncated_lines for page in pages[:-1])
     assert not pages[-1].truncated_lines
 
 
-async def test_the_size_of_pages_may_change_on_the_way(workbench: Workbench):
+async def test_the_size_of_pages_may_change_on_the_way(harness: ToolHarness):
     for number in range(9):
-        workbench.write(f"f{number}")
-    first = await workbench.ok("list_files", limit=2)
-    rest = await workbench.ok("list_files", cursor=first.next_page_cursor)
+        harness.write(f"f{number}")
+    first = await harness.ok("list_files", limit=2)
+    rest = await harness.ok("list_files", cursor=first.next_page_cursor)
     assert first.stdout + rest.stdout == "".join(f"f{number}\n" for number in range(9))
 
 
-async def test_twenty_thousand_entries_are_paged(workbench: Workbench):
-    folder = workbench.root / "many"
+async def test_twenty_thousand_entries_are_paged(harness: ToolHarness):
+    folder = harness.root / "many"
     folder.mkdir()
     for number in range(20_000):
         (folder / f"{number:05}").touch()
-    pages = await workbench.pages("list_files", path="many")
+    pages = await harness.pages("list_files", path="many")
     assert len(pages) == 10
     assert "".join(page.stdout for page in pages) == "".join(f"many/{n:05}\n" for n in range(20_000))
     assert all(len(page.stdout.encode()) <= 51200 for page in pages)
 
 
-async def test_pages_are_cut_by_bytes_too(workbench: Workbench):
+async def test_pages_are_cut_by_bytes_too(harness: ToolHarness):
     for number in range(30):
-        workbench.write("x" * 200 + f"{number:02}")
-    workbench.limits = CallLimits(max_output_bytes=1000)
-    pages = await workbench.pages("list_files")
+        harness.write("x" * 200 + f"{number:02}")
+    harness.limits = CallLimits(max_output_bytes=1000)
+    pages = await harness.pages("list_files")
     assert all(len(page.stdout.encode()) <= 1000 for page in pages)
     assert all(page.truncated_bytes for page in pages[:-1])
     assert sum(page.meta["entries"] for page in pages) == 30
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "rename"])
-async def test_a_cursor_is_stale_once_the_folder_changed(workbench: Workbench, change):
+async def test_a_cursor_is_stale_once_the_folder_changed(harness: ToolHarness, change):
     for name in ("a", "b", "c"):
-        workbench.write(f"d/{name}")
-    first = await workbench.ok("list_files", path="d", limit=1)
-    os.utime(workbench.root / "d", ns=(0, 0))
-    first = await workbench.ok("list_files", path="d", limit=1)
+        harness.write(f"d/{name}")
+    first = await harness.ok("list_files", path="d", limit=1)
+    os.utime(harness.root / "d", ns=(0, 0))
+    first = await harness.ok("list_files", path="d", limit=1)
     match change:
         case "add":
-            workbench.write("d/x")
+            harness.write("d/x")
         case "remove":
-            (workbench.root / "d/a").unlink()
+            (harness.root / "d/a").unlink()
         case "rename":
-            (workbench.root / "d/a").rename(workbench.root / "d/b")
-    assert await workbench.refused("list_files", path="d", cursor=first.next_page_cursor) == "STALE_CURSOR"
+            (harness.root / "d/a").rename(harness.root / "d/b")
+    assert await harness.refused("list_files", path="d", cursor=first.next_page_cursor) == "STALE_CURSOR"
 
 
-async def test_a_folder_that_is_replaced_below_makes_the_cursor_stale(workbench: Workbench):
+async def test_a_folder_that_is_replaced_below_makes_the_cursor_stale(harness: ToolHarness):
     for name in ("a", "b", "c"):
-        workbench.write(f"d/{name}")
-    first = await workbench.ok("list_files", recursive=True, limit=2)
+        harness.write(f"d/{name}")
+    first = await harness.ok("list_files", recursive=True, limit=2)
     assert first.stdout == "d/\nd/a\n"
-    (workbench.root / "d").rename(workbench.outside / "moved")
-    (workbench.root / "d").symlink_to(workbench.outside / "moved")
-    code = await workbench.refused("list_files", recursive=True, cursor=first.next_page_cursor)
+    (harness.root / "d").rename(harness.outside / "moved")
+    (harness.root / "d").symlink_to(harness.outside / "moved")
+    code = await harness.refused("list_files", recursive=True, cursor=first.next_page_cursor)
     assert code == "STALE_CURSOR"
 
 
-async def test_a_cursor_of_another_call_is_refused(workbench: Workbench):
+async def test_a_cursor_of_another_call_is_refused(harness: ToolHarness):
     for name in ("a", "b", "d/c"):
-        workbench.write(name)
-    cursor = (await workbench.ok("list_files", limit=1)).next_page_cursor
+        harness.write(name)
+    cursor = (await harness.ok("list_files", limit=1)).next_page_cursor
     for other in ({"path": "d"}, {"recursive": True}):
-        assert await workbench.refused("list_files", cursor=cursor, **other) == "INVALID_ARGS"
-    assert await workbench.refused("find_files", name_pattern="*", cursor=cursor) == "INVALID_ARGS"
-    assert await workbench.refused("list_files", cursor="garbage") == "INVALID_ARGS"
+        assert await harness.refused("list_files", cursor=cursor, **other) == "INVALID_ARGS"
+    assert await harness.refused("find_files", name_pattern="*", cursor=cursor) == "INVALID_ARGS"
+    assert await harness.refused("list_files", cursor="garbage") == "INVALID_ARGS"
 
 
 @pytest.mark.parametrize(
     "name", ["new\nline", "tab\t", "\x1b[31mred", "right\u202eleft", "zero\u200bwidth"]
 )
-async def test_a_name_stays_on_one_line_and_can_be_given_back(workbench: Workbench, name):
-    workbench.write(name, "content")
-    workbench.write("~")
-    shown, last = await lines(workbench)
+async def test_a_name_stays_on_one_line_and_can_be_given_back(harness: ToolHarness, name):
+    harness.write(name, "content")
+    harness.write("~")
+    shown, last = await lines(harness)
     assert last == "~"
     assert json.loads(shown) == name
-    assert (await workbench.ok("read_file", path=json.loads(shown))).stdout == "content"
+    assert (await harness.ok("read_file", path=json.loads(shown))).stdout == "content"
 
 
-async def test_names_that_are_no_text_are_listed_page_by_page(workbench: Workbench):
+async def test_names_that_are_no_text_are_listed_page_by_page(harness: ToolHarness):
     for number in range(5):
-        (workbench.root / os.fsdecode(b"bad-\xff-%d" % number)).touch()
-    pages = await workbench.pages("list_files", limit=1)
+        (harness.root / os.fsdecode(b"bad-\xff-%d" % number)).touch()
+    pages = await harness.pages("list_files", limit=1)
     assert [json.loads(page.stdout) for page in pages] == [f"bad-\udcff-{n}" for n in range(5)]
 
 
-async def test_secret_names_are_not_shown_and_do_not_break_the_pages(workbench: Workbench):
+async def test_secret_names_are_not_shown_and_do_not_break_the_pages(harness: ToolHarness):
     for number in range(4):
-        workbench.write(f"{SECRET}-{number}")
-    pages = await workbench.pages("list_files", limit=1)
+        harness.write(f"{SECRET}-{number}")
+    pages = await harness.pages("list_files", limit=1)
     assert "".join(page.stdout for page in pages) == "".join(f"{MARK}-{n}\n" for n in range(4))
 
 
-async def test_long_paths_do_not_break_the_pages(workbench: Workbench):
-    folder = os.open(workbench.root, os.O_RDONLY)
+async def test_long_paths_do_not_break_the_pages(harness: ToolHarness):
+    folder = os.open(harness.root, os.O_RDONLY)
     for _ in range(40):
         os.mkdir("x" * 200, dir_fd=folder)
         below = os.open("x" * 200, os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = below
     os.close(folder)
-    pages = await workbench.pages("list_files", recursive=True, limit=9)
+    pages = await harness.pages("list_files", recursive=True, limit=9)
     assert sum(page.meta["entries"] for page in pages) == 40
 
 
-async def test_deeper_than_can_be_shown_is_said(workbench: Workbench):
-    folder = os.open(workbench.root, os.O_RDONLY)
+async def test_deeper_than_can_be_shown_is_said(harness: ToolHarness):
+    folder = os.open(harness.root, os.O_RDONLY)
     for _ in range(MAX_DEPTH + 3):
         os.mkdir("d", dir_fd=folder)
         below = os.open("d", os.O_RDONLY, dir_fd=folder)
         os.close(folder)
         folder = below
     os.close(folder)
-    pages = await workbench.pages("list_files", recursive=True, limit=150)
+    pages = await harness.pages("list_files", recursive=True, limit=150)
     assert sum(page.meta["entries"] for page in pages) == MAX_DEPTH
     assert f"more than {MAX_DEPTH} levels" in pages[-1].stderr
 
@@ -204,18 +204,18 @@ async def test_deeper_than_can_be_shown_is_said(workbench: Workbench):
         ("src/tol", "there is no src/tol; did you mean src/tools?"),
     ],
 )
-async def test_what_is_not_a_folder_is_refused_with_a_reason(workbench: Workbench, path, said):
-    workbench.write("a.txt")
-    workbench.write("src/tools/x")
-    result = await workbench.call("list_files", path=path)
+async def test_what_is_not_a_folder_is_refused_with_a_reason(harness: ToolHarness, path, said):
+    harness.write("a.txt")
+    harness.write("src/tools/x")
+    result = await harness.call("list_files", path=path)
     assert result.failure is not None
     assert result.failure.message == said
 
 
-def test_folders_without_permission_are_named(workbench: Workbench, as_ordinary_account):
+def test_folders_without_permission_are_named(harness: ToolHarness, as_ordinary_account):
     for path in ("open/a", "closed/b"):
-        workbench.write(path)
-    (workbench.root / "closed").chmod(0)
+        harness.write(path)
+    (harness.root / "closed").chmod(0)
     result = as_ordinary_account("list_files", recursive=True)
     assert result["stdout"] == "closed/\nopen/\nopen/a\n"
     assert result["stderr"] == "no permission to look into: closed\n"
@@ -234,31 +234,31 @@ BAD_ARGUMENTS = [
 ]
 
 
-async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
+async def test_bad_arguments_are_refused_by_name(harness: ToolHarness):
     for arguments, place in BAD_ARGUMENTS:
-        result = await workbench.call("list_files", arguments)
+        result = await harness.call("list_files", arguments)
         assert result.failure is not None
         assert result.failure.error_code == "INVALID_ARGS"
         assert place in result.failure.message
 
 
-async def test_a_list_that_takes_too_long_is_stopped(workbench: Workbench):
-    folder = workbench.root / "many"
+async def test_a_list_that_takes_too_long_is_stopped(harness: ToolHarness):
+    folder = harness.root / "many"
     folder.mkdir()
     for number in range(3000):
         (folder / f"{number:05}").mkdir()
-    workbench.limits = CallLimits(max_output_lines=100_000, max_output_bytes=10_000_000)
-    assert await workbench.refused("list_files", recursive=True, timeout=0.001) == "TIMEOUT"
+    harness.limits = CallLimits(max_output_lines=100_000, max_output_bytes=10_000_000)
+    assert await harness.refused("list_files", recursive=True, timeout=0.001) == "TIMEOUT"
 
 
-async def test_listing_leaves_no_descriptor_open(workbench: Workbench, open_descriptors):
+async def test_listing_leaves_no_descriptor_open(harness: ToolHarness, open_descriptors):
     for number in range(10):
-        workbench.write(f"a/b{number}/c")
-    await workbench.ok("list_files")
+        harness.write(f"a/b{number}/c")
+    await harness.ok("list_files")
     before = open_descriptors()
-    await workbench.pages("list_files", recursive=True, limit=2)
-    await workbench.refused("list_files", path="a/b1/c")
-    cursor = (await workbench.ok("list_files", recursive=True, limit=3)).next_page_cursor
-    workbench.write("a/new")
-    await workbench.refused("list_files", recursive=True, cursor=cursor)
+    await harness.pages("list_files", recursive=True, limit=2)
+    await harness.refused("list_files", path="a/b1/c")
+    cursor = (await harness.ok("list_files", recursive=True, limit=3)).next_page_cursor
+    harness.write("a/new")
+    await harness.refused("list_files", recursive=True, cursor=cursor)
     assert open_descriptors() == before

@@ -10,7 +10,7 @@ from interlock.config.modes import ToolGroup, ToolMode
 from interlock.gates.situation import CallLimits
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.read_file import ReadFileTool
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 
 def test_read_file_group_and_modes():
@@ -20,9 +20,9 @@ def test_read_file_group_and_modes():
     assert tool.aliases == ("read", "fs.read")
 
 
-async def test_a_small_file_is_read_whole(workbench: Workbench):
-    workbench.write("a.txt", "one\ntwo\n")
-    result = await workbench.ok("read_file", path="a.txt")
+async def test_a_small_file_is_read_whole(harness: ToolHarness):
+    harness.write("a.txt", "one\ntwo\n")
+    result = await harness.ok("read_file", path="a.txt")
     assert result.stdout == "one\ntwo\n"
     assert result.exit_code == 0
     assert result.next_page_cursor is None
@@ -33,9 +33,9 @@ async def test_a_small_file_is_read_whole(workbench: Workbench):
 @pytest.mark.parametrize(
     "text", ["", "\n", "no end", "\r\n", "ünï\n", "😀\n", "日本\n", "a\0b".replace("\0", "")]
 )
-async def test_what_is_in_the_file_is_what_is_shown(workbench: Workbench, text):
-    workbench.write("a.txt", text)
-    assert (await workbench.ok("read_file", path="a.txt")).stdout == text
+async def test_what_is_in_the_file_is_what_is_shown(harness: ToolHarness, text):
+    harness.write("a.txt", text)
+    assert (await harness.ok("read_file", path="a.txt")).stdout == text
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ async def test_what_is_in_the_file_is_what_is_shown(workbench: Workbench, text):
         ("latin-1", b""),
     ],
 )
-async def test_other_encodings_are_read_and_named(workbench: Workbench, encoding, mark):
+async def test_other_encodings_are_read_and_named(harness: ToolHarness, encoding, mark):
     text = "".join(f"Zeile {number} äöü\r\n" for number in range(4000))
-    workbench.write("a.txt", mark + text.encode(encoding))
-    pages = await workbench.pages("read_file", path="a.txt")
+    harness.write("a.txt", mark + text.encode(encoding))
+    pages = await harness.pages("read_file", path="a.txt")
     assert "".join(page.stdout for page in pages) == text
     assert encoding in pages[0].meta["encoding"]
     assert pages[0].meta["line_ending"] == "CRLF"
-    third = await workbench.ok("read_file", path="a.txt", start_line=3001, line_count=1)
+    third = await harness.ok("read_file", path="a.txt", start_line=3001, line_count=1)
     assert third.stdout == "Zeile 3000 äöü\r\n"
 
 
@@ -70,44 +70,44 @@ async def test_other_encodings_are_read_and_named(workbench: Workbench, encoding
         (b"\x1f\x8b\x08\x01", "gzip"),
     ],
 )
-async def test_binary_files_are_refused_by_kind(workbench: Workbench, content, kind):
-    workbench.write("file", content)
-    result = await workbench.call("read_file", path="file")
+async def test_binary_files_are_refused_by_kind(harness: ToolHarness, content, kind):
+    harness.write("file", content)
+    result = await harness.call("read_file", path="file")
     assert result.failure is not None
     assert kind in result.failure.message
     assert f"{len(content)} bytes" in result.failure.message
 
 
-async def test_a_folder_is_listed_page_by_page(workbench: Workbench):
+async def test_a_folder_is_listed_page_by_page(harness: ToolHarness):
     for number in range(5):
-        workbench.write(f"d/{number}")
-    workbench.limits = CallLimits(max_output_lines=2)
-    pages = await workbench.pages("read_file", path="d")
+        harness.write(f"d/{number}")
+    harness.limits = CallLimits(max_output_lines=2)
+    pages = await harness.pages("read_file", path="d")
     assert "".join(page.stdout for page in pages) == "".join(f"d/{number}\n" for number in range(5))
 
 
-async def test_pipes_sockets_and_devices_are_not_waited_for(workbench: Workbench):
-    os.mkfifo(workbench.root / "pipe")
+async def test_pipes_sockets_and_devices_are_not_waited_for(harness: ToolHarness):
+    os.mkfifo(harness.root / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(workbench.root / "socket"))
+        listening.bind(str(harness.root / "socket"))
         for name in ("pipe", "socket"):
-            result = await workbench.call("read_file", path=name, timeout=5)
+            result = await harness.call("read_file", path=name, timeout=5)
             assert result.failure is not None
             assert "not a regular file" in result.failure.message
 
 
-async def test_a_device_is_not_opened(workbench: Workbench):
+async def test_a_device_is_not_opened(harness: ToolHarness):
     if os.geteuid() != 0:
         pytest.skip("only root can make a device file")
     try:
-        os.mknod(workbench.root / "zero", 0o20666, os.makedev(1, 5))
+        os.mknod(harness.root / "zero", 0o20666, os.makedev(1, 5))
     except PermissionError:
         pytest.skip("devices cannot be made here")
-    assert await workbench.refused("read_file", path="zero") == "EXECUTION_ERROR"
+    assert await harness.refused("read_file", path="zero") == "EXECUTION_ERROR"
 
 
-def test_a_file_without_permission_says_so(workbench: Workbench, as_ordinary_account):
-    workbench.write("closed", "x").chmod(0)
+def test_a_file_without_permission_says_so(harness: ToolHarness, as_ordinary_account):
+    harness.write("closed", "x").chmod(0)
     result = as_ordinary_account("read_file", path="closed")
     assert result["message"] == "closed: the account Interlock runs as has no permission"
 
@@ -125,28 +125,28 @@ def test_a_file_without_permission_says_so(workbench: Workbench, as_ordinary_acc
         ("nowhere/at/all", "there is no nowhere/at/all (. has no such folder)"),
     ],
 )
-async def test_a_missing_file_is_told_with_names_like_it(workbench: Workbench, path, said):
-    workbench.write("src/main.py")
-    workbench.write("src/readme.md")
-    result = await workbench.call("read_file", path=path)
+async def test_a_missing_file_is_told_with_names_like_it(harness: ToolHarness, path, said):
+    harness.write("src/main.py")
+    harness.write("src/readme.md")
+    result = await harness.call("read_file", path=path)
     assert result.failure is not None
     assert result.failure.message == said
     assert "find_files" in result.failure.next_action
 
 
-async def test_names_outside_are_never_suggested(workbench: Workbench):
-    (workbench.outside / "private.txt").write_text("x")
-    (workbench.root / "out").symlink_to(workbench.outside)
-    for path in ("out/privat.txt", "../outside/privat.txt", str(workbench.outside / "privat.txt")):
-        result = await workbench.call("read_file", path=path)
+async def test_names_outside_are_never_suggested(harness: ToolHarness):
+    (harness.outside / "private.txt").write_text("x")
+    (harness.root / "out").symlink_to(harness.outside)
+    for path in ("out/privat.txt", "../outside/privat.txt", str(harness.outside / "privat.txt")):
+        result = await harness.call("read_file", path=path)
         assert result.failure is not None
         assert result.failure.error_code == "PATH_DENIED"
         assert "private" not in result.failure.message
 
 
-async def test_a_part_of_the_path_that_is_a_file_is_told(workbench: Workbench):
-    workbench.write("a.txt", "x")
-    result = await workbench.call("read_file", path="a.txt/b")
+async def test_a_part_of_the_path_that_is_a_file_is_told(harness: ToolHarness):
+    harness.write("a.txt", "x")
+    result = await harness.call("read_file", path="a.txt/b")
     assert result.failure is not None
     assert "not a folder" in result.failure.message
 
@@ -181,11 +181,11 @@ NAMES = [
 ]
 
 
-async def test_any_name_can_be_read(workbench: Workbench):
+async def test_any_name_can_be_read(harness: ToolHarness):
     for name in NAMES:
-        workbench.write(name, "content\n")
-        assert (await workbench.ok("read_file", path=name)).stdout == "content\n"
-        assert (await workbench.ok("read_file", path=f"./{name}")).stdout == "content\n"
+        harness.write(name, "content\n")
+        assert (await harness.ok("read_file", path=name)).stdout == "content\n"
+        assert (await harness.ok("read_file", path=f"./{name}")).stdout == "content\n"
 
 
 # -- arguments --
@@ -209,10 +209,10 @@ BAD_ARGUMENTS = [
 ]
 
 
-async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
-    workbench.write("a.txt", "0123456789")
+async def test_bad_arguments_are_refused_by_name(harness: ToolHarness):
+    harness.write("a.txt", "0123456789")
     for arguments, place in BAD_ARGUMENTS:
-        result = await workbench.call("read_file", arguments)
+        result = await harness.call("read_file", arguments)
         assert result.failure is not None
         assert result.failure.error_code == "INVALID_ARGS"
         assert place in result.failure.message
@@ -221,13 +221,13 @@ async def test_bad_arguments_are_refused_by_name(workbench: Workbench):
 # -- descriptors --
 
 
-async def test_reading_leaves_no_descriptor_open(workbench: Workbench, open_descriptors):
-    workbench.write("a.txt", "x\n" * 5000)
-    workbench.write("b.png", b"\x89PNG\0")
-    await workbench.ok("read_file", path="a.txt")
+async def test_reading_leaves_no_descriptor_open(harness: ToolHarness, open_descriptors):
+    harness.write("a.txt", "x\n" * 5000)
+    harness.write("b.png", b"\x89PNG\0")
+    await harness.ok("read_file", path="a.txt")
     before = open_descriptors()
-    await workbench.pages("read_file", path="a.txt", line_count=1000)
+    await harness.pages("read_file", path="a.txt", line_count=1000)
     for path in ("b.png", "missing", "a.txt/x", "/etc/passwd"):
-        await workbench.refused("read_file", path=path)
-    await workbench.ok("read_file", path=".")
+        await harness.refused("read_file", path=path)
+    await harness.ok("read_file", path=".")
     assert open_descriptors() == before

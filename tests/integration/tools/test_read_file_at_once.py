@@ -8,7 +8,7 @@ import pytest
 from interlock.sandbox import cached
 from interlock.sandbox.paths import Territory
 from interlock.tools.builtins import read_file
-from tests.integration.workbench import SECRET, Workbench
+from tests.harness.tool_calls import SECRET, ToolHarness
 
 _FILES = {
     "plain": b"one\ntwo\nthree\n",
@@ -40,58 +40,56 @@ def _comparable(event: tuple[str, dict]) -> tuple[str, dict]:
 
 
 @pytest.mark.parametrize("arguments", _CALLS, ids=str)
-async def test_both_ways_show_and_record_the_same(workbench: Workbench, waiting, arguments):
+async def test_both_ways_show_and_record_the_same(harness: ToolHarness, waiting, arguments):
     for name, content in _FILES.items():
-        workbench.write(name, content)
-    at_once = [await workbench.call("read_file", path=name, **arguments) for name in _FILES]
-    recorded = workbench.events()[1:]
+        harness.write(name, content)
+    at_once = [await harness.call("read_file", path=name, **arguments) for name in _FILES]
+    recorded = harness.events()[1:]
     waiting()
-    executed = [await workbench.call("read_file", path=name, **arguments) for name in _FILES]
+    executed = [await harness.call("read_file", path=name, **arguments) for name in _FILES]
     assert [result.as_dict() for result in at_once] == [result.as_dict() for result in executed]
-    again = workbench.events()[1 + len(recorded) :]
+    again = harness.events()[1 + len(recorded) :]
     assert [_comparable(event) for event in again] == [_comparable(event) for event in recorded]
 
 
-async def test_pages_begun_in_one_way_can_be_gone_on_with_in_the_other(workbench: Workbench, waiting):
-    workbench.write("a.txt", "line\n" * 50)
-    first = await workbench.ok("read_file", path="a.txt", line_count=20)
+async def test_pages_begun_in_one_way_can_be_gone_on_with_in_the_other(harness: ToolHarness, waiting):
+    harness.write("a.txt", "line\n" * 50)
+    first = await harness.ok("read_file", path="a.txt", line_count=20)
     waiting()
-    second = await workbench.ok("read_file", path="a.txt", line_count=20, cursor=first.next_page_cursor)
+    second = await harness.ok("read_file", path="a.txt", line_count=20, cursor=first.next_page_cursor)
     assert second.meta["start_line"] == 21
 
 
-async def test_what_was_read_at_once_may_be_edited(workbench: Workbench):
-    workbench.write("a.txt", "one\ntwo\n")
-    await workbench.ok("read_file", path="a.txt")
-    await workbench.ok("edit_file", path="a.txt", find="two", replace="three")
-    assert (await workbench.ok("read_file", path="a.txt")).stdout == "one\nthree\n"
+async def test_what_was_read_at_once_may_be_edited(harness: ToolHarness):
+    harness.write("a.txt", "one\ntwo\n")
+    await harness.ok("read_file", path="a.txt")
+    await harness.ok("edit_file", path="a.txt", find="two", replace="three")
+    assert (await harness.ok("read_file", path="a.txt")).stdout == "one\nthree\n"
 
 
-async def test_it_takes_one_commit_and_no_thread(workbench: Workbench, monkeypatch):
-    status = workbench.write("a.txt", "one\n").stat()
+async def test_it_takes_one_commit_and_no_thread(harness: ToolHarness, monkeypatch):
+    status = harness.write("a.txt", "one\n").stat()
     if (os.major(status.st_dev), os.minor(status.st_dev)) not in cached._local_devices():
         pytest.skip("the tests do not run on a local disk")
-    await workbench.ok("read_file", path="a.txt")
-    log = workbench.store.log
+    await harness.ok("read_file", path="a.txt")
+    log = harness.store.log
     submitted = []
     submit = log._writer.submit
     monkeypatch.setattr(
         log._writer, "submit", lambda unit, **how: (submitted.append(unit), submit(unit, **how))[1]
     )
     monkeypatch.setattr(Territory, "find", lambda *_a, **_o: pytest.fail("it was looked for on a thread"))
-    await workbench.ok("read_file", path="a.txt")
+    await harness.ok("read_file", path="a.txt")
     assert [[draft.kind for draft in unit.drafts] for unit in submitted] == [
         ["tool_call.started", "tool_call.completed"]
     ]
 
 
-async def test_many_at_once_keep_their_own_intents_and_outcomes(workbench: Workbench):
+async def test_many_at_once_keep_their_own_intents_and_outcomes(harness: ToolHarness):
     for number in range(20):
-        workbench.write(f"{number}.txt", f"{number}\n")
-    results = await asyncio.gather(
-        *(workbench.ok("read_file", path=f"{number}.txt") for number in range(20))
-    )
+        harness.write(f"{number}.txt", f"{number}\n")
+    results = await asyncio.gather(*(harness.ok("read_file", path=f"{number}.txt") for number in range(20)))
     assert [result.stdout for result in results] == [f"{number}\n" for number in range(20)]
-    told = [(payload["call_id"], kind) for kind, payload in workbench.events()[1:]]
+    told = [(payload["call_id"], kind) for kind, payload in harness.events()[1:]]
     for call in {call for call, _ in told}:
         assert [kind for each, kind in told if each == call] == ["tool_call.started", "tool_call.completed"]

@@ -3,16 +3,16 @@
 import pytest
 
 from interlock.redaction.redactor import MARK
-from tests.integration.workbench import SECRET
+from tests.harness.tool_calls import SECRET
 
 
 @pytest.fixture
-async def bench(workbench):
-    await workbench.open_sandbox()
-    workbench.write("keys.txt", f"nothing\nkey {SECRET}\n")
-    workbench.write("marked.txt", f"a {MARK} of somebody's\n")
-    yield workbench
-    await workbench.backend.close()
+async def make_harness(harness):
+    await harness.open_sandbox()
+    harness.write("keys.txt", f"nothing\nkey {SECRET}\n")
+    harness.write("marked.txt", f"a {MARK} of somebody's\n")
+    yield harness
+    await harness.backend.close()
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ async def bench(workbench):
         ("write_file", {"path": f"new-{SECRET}", "content": "x"}),
     ],
 )
-async def test_a_masked_result_is_recorded_as_such(bench, name, arguments):
-    bench.write(f"of-{SECRET}/inside.txt")
-    result = await bench.call(name, arguments)
+async def test_a_masked_result_is_recorded_as_such(make_harness, name, arguments):
+    make_harness.write(f"of-{SECRET}/inside.txt")
+    result = await make_harness.call(name, arguments)
     assert MARK in str(result.as_dict())
-    assert bench.last_event()[1]["redacted"] is True
+    assert make_harness.last_event()[1]["redacted"] is True
     assert result.redacted
 
 
@@ -53,15 +53,15 @@ async def test_a_masked_result_is_recorded_as_such(bench, name, arguments):
         ("read_file", {"path": "none"}),
     ],
 )
-async def test_where_nothing_was_masked_nothing_is_said_to_be(bench, name, arguments):
+async def test_where_nothing_was_masked_nothing_is_said_to_be(make_harness, name, arguments):
     """A text that holds the mark itself, or characters that cannot be stored, has lost no secret."""
-    result = await bench.call(name, arguments)
-    assert bench.last_event()[1]["redacted"] is False
+    result = await make_harness.call(name, arguments)
+    assert make_harness.last_event()[1]["redacted"] is False
     assert not result.redacted
 
 
-async def test_each_page_says_it_for_itself(workbench):
-    workbench.write("long.txt", f"key {SECRET}\n" + "plain\n" * 5)
-    first = await workbench.ok("read_file", path="long.txt", line_count=2)
-    rest = await workbench.ok("read_file", path="long.txt", cursor=first.next_page_cursor)
+async def test_each_page_says_it_for_itself(harness):
+    harness.write("long.txt", f"key {SECRET}\n" + "plain\n" * 5)
+    first = await harness.ok("read_file", path="long.txt", line_count=2)
+    rest = await harness.ok("read_file", path="long.txt", cursor=first.next_page_cursor)
     assert (first.redacted, rest.redacted) == (True, False)

@@ -9,8 +9,8 @@ import pytest
 from interlock.config.modes import ToolGroup, ToolMode
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.search_files import SearchFilesTool
+from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.searching import found
-from tests.integration.workbench import Workbench
 
 
 def test_search_files_group_and_modes():
@@ -24,12 +24,12 @@ def test_search_files_group_and_modes():
 # -- hits --
 
 
-async def test_each_match_is_file_line_and_text_in_the_order_of_paths(workbench: Workbench):
-    workbench.write("b/z.txt", "x\nneedle one\n")
-    workbench.write("b.txt", "needle two\n\nneedle three")
-    workbench.write("B.txt", "needle four\n")
-    workbench.write(".hidden", "a needle\n")
-    result = await workbench.ok("search_files", pattern="needle")
+async def test_each_match_is_file_line_and_text_in_the_order_of_paths(harness: ToolHarness):
+    harness.write("b/z.txt", "x\nneedle one\n")
+    harness.write("b.txt", "needle two\n\nneedle three")
+    harness.write("B.txt", "needle four\n")
+    harness.write(".hidden", "a needle\n")
+    result = await harness.ok("search_files", pattern="needle")
     assert result.stdout == (
         ".hidden:1:a needle\nB.txt:1:needle four\n"
         "b/z.txt:2:needle one\nb.txt:1:needle two\nb.txt:3:needle three\n"
@@ -39,18 +39,18 @@ async def test_each_match_is_file_line_and_text_in_the_order_of_paths(workbench:
     assert result.next_page_cursor is None
 
 
-async def test_no_match_is_a_success(workbench: Workbench):
-    workbench.write("a.txt", "hay\n")
-    result = await workbench.ok("search_files", pattern="needle")
+async def test_no_match_is_a_success(harness: ToolHarness):
+    harness.write("a.txt", "hay\n")
+    result = await harness.ok("search_files", pattern="needle")
     assert (result.exit_code, result.stdout, result.meta["matches"]) == (0, "", 0)
 
 
-async def test_a_single_file_can_be_searched(workbench: Workbench):
-    workbench.write("src/a.txt", "one\ntwo\n")
-    workbench.write("src/b.txt", "two\n")
-    assert await found(workbench, "two", path="src/a.txt") == ["src/a.txt:2:two"]
-    assert await found(workbench, "two", path="src") == ["src/a.txt:2:two", "src/b.txt:1:two"]
-    assert await found(workbench, "two", path=str(workbench.root / "src/b.txt")) == ["src/b.txt:1:two"]
+async def test_a_single_file_can_be_searched(harness: ToolHarness):
+    harness.write("src/a.txt", "one\ntwo\n")
+    harness.write("src/b.txt", "two\n")
+    assert await found(harness, "two", path="src/a.txt") == ["src/a.txt:2:two"]
+    assert await found(harness, "two", path="src") == ["src/a.txt:2:two", "src/b.txt:1:two"]
+    assert await found(harness, "two", path=str(harness.root / "src/b.txt")) == ["src/b.txt:1:two"]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ async def test_a_single_file_can_be_searched(workbench: Workbench):
         ("^$", ["8"]),
     ],
 )
-async def test_patterns_are_regular_expressions(workbench: Workbench, pattern, hits):
-    workbench.write("a.txt", "Foo\nfoo\na.b\naxb\ncafé !\nxx !\n-v !\n\n")
-    assert [line.split(":")[1] for line in await found(workbench, pattern)] == hits
+async def test_patterns_are_regular_expressions(harness: ToolHarness, pattern, hits):
+    harness.write("a.txt", "Foo\nfoo\na.b\naxb\ncafé !\nxx !\n-v !\n\n")
+    assert [line.split(":")[1] for line in await found(harness, pattern)] == hits
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_patterns_are_regular_expressions(workbench: Workbench, pattern, h
         ("{a", []),
     ],
 )
-async def test_a_glob_chooses_files_as_in_find_files(workbench: Workbench, glob, files):
+async def test_a_glob_chooses_files_as_in_find_files(harness: ToolHarness, glob, files):
     for path in (
         "a.py",
         "src/b.py",
@@ -105,82 +105,82 @@ async def test_a_glob_chooses_files_as_in_find_files(workbench: Workbench, glob,
         "a:b",
         "ignored/d.py",
     ):
-        workbench.write(path, "needle\n")
-    workbench.write(".gitignore", "ignored/\n")
-    (workbench.root / ".git").mkdir()
-    assert [line.removesuffix(":1:needle") for line in await found(workbench, "needle", glob=glob)] == files
+        harness.write(path, "needle\n")
+    harness.write(".gitignore", "ignored/\n")
+    (harness.root / ".git").mkdir()
+    assert [line.removesuffix(":1:needle") for line in await found(harness, "needle", glob=glob)] == files
 
 
 # -- what is searched --
 
 
-async def test_files_that_only_rg_knows_hide_nothing(workbench: Workbench):
-    workbench.write("a.txt", "needle\n")
-    for folder in (workbench.root, workbench.root.parent):
+async def test_files_that_only_rg_knows_hide_nothing(harness: ToolHarness):
+    harness.write("a.txt", "needle\n")
+    for folder in (harness.root, harness.root.parent):
         for name in (".ignore", ".rgignore"):
             (folder / name).write_text("a.txt\n")
-    assert await found(workbench, "needle") == ["a.txt:1:needle"]
+    assert await found(harness, "needle") == ["a.txt:1:needle"]
 
 
-async def test_what_git_ignores_is_searched_only_by_name(workbench: Workbench):
-    (workbench.root / ".git").mkdir()
-    workbench.write(".git/config", "needle\n")
-    workbench.write(".gitignore", "build/\n*.log\n")
+async def test_what_git_ignores_is_searched_only_by_name(harness: ToolHarness):
+    (harness.root / ".git").mkdir()
+    harness.write(".git/config", "needle\n")
+    harness.write(".gitignore", "build/\n*.log\n")
     for path in ("build/out.txt", "app.log", "app.txt"):
-        workbench.write(path, "needle\n")
-    assert await found(workbench, "needle") == ["app.txt:1:needle"]
-    assert await found(workbench, "needle", glob="*") == ["app.txt:1:needle"]
-    assert await found(workbench, "needle", path="build") == ["build/out.txt:1:needle"]
-    assert await found(workbench, "needle", path="app.log") == ["app.log:1:needle"]
+        harness.write(path, "needle\n")
+    assert await found(harness, "needle") == ["app.txt:1:needle"]
+    assert await found(harness, "needle", glob="*") == ["app.txt:1:needle"]
+    assert await found(harness, "needle", path="build") == ["build/out.txt:1:needle"]
+    assert await found(harness, "needle", path="app.log") == ["app.log:1:needle"]
 
 
 @pytest.mark.parametrize("mark", [codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF8, b""])
-async def test_lines_are_right_in_any_encoding(workbench: Workbench, mark):
+async def test_lines_are_right_in_any_encoding(harness: ToolHarness, mark):
     encoding = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}.get(mark, "utf-8")
     text = "needle at once\n" + "füller 😀\n" * 3000 + "ein 日本 needle\r\nend needle"
-    workbench.write("a.txt", mark + text.encode(encoding))
-    assert await found(workbench, "needle") == [
+    harness.write("a.txt", mark + text.encode(encoding))
+    assert await found(harness, "needle") == [
         "a.txt:1:needle at once",
         "a.txt:3002:ein 日本 needle",
         "a.txt:3003:end needle",
     ]
 
 
-async def test_a_latin_1_line_is_shown_as_read_file_shows_it(workbench: Workbench):
-    workbench.write("a.txt", "grün needle\n".encode("latin-1"))
-    assert await found(workbench, "needle") == ["a.txt:1:grün needle"]
+async def test_a_latin_1_line_is_shown_as_read_file_shows_it(harness: ToolHarness):
+    harness.write("a.txt", "grün needle\n".encode("latin-1"))
+    assert await found(harness, "needle") == ["a.txt:1:grün needle"]
 
 
-async def test_windows_line_ends_are_line_ends(workbench: Workbench):
-    workbench.write("a.txt", "one needle\r\ntwo\r\n")
-    assert await found(workbench, "needle$") == ["a.txt:1:one needle"]
+async def test_windows_line_ends_are_line_ends(harness: ToolHarness):
+    harness.write("a.txt", "one needle\r\ntwo\r\n")
+    assert await found(harness, "needle$") == ["a.txt:1:one needle"]
 
 
-async def test_binary_files_do_not_disturb_the_others(workbench: Workbench):
-    workbench.write("a.bin", (b"needle" + b"x" * 2000 + b"\n") * 100 + b"\0\nneedle\n")
-    workbench.write("b.txt", "needle\n")
-    result = await workbench.ok("search_files", pattern="needle", path="b.txt")
+async def test_binary_files_do_not_disturb_the_others(harness: ToolHarness):
+    harness.write("a.bin", (b"needle" + b"x" * 2000 + b"\n") * 100 + b"\0\nneedle\n")
+    harness.write("b.txt", "needle\n")
+    result = await harness.ok("search_files", pattern="needle", path="b.txt")
     assert result.stdout == "b.txt:1:needle\n"
-    pages = await workbench.pages("search_files", pattern="needle")
+    pages = await harness.pages("search_files", pattern="needle")
     assert pages[-1].stdout.endswith("b.txt:1:needle\n")
     assert "a.bin is a binary file" in pages[-1].stderr
-    result = await workbench.ok("search_files", pattern="needle", path="a.bin")
+    result = await harness.ok("search_files", pattern="needle", path="a.bin")
     assert "a.bin is a binary file" in result.stderr
 
 
 @pytest.mark.parametrize(
     "name", ["new\nline", "a:1:b", "a: binary file matches", "-e", "--", " ", "日本", "\t"]
 )
-async def test_any_name_can_be_searched(workbench: Workbench, name):
-    workbench.write(name, "needle\n")
-    workbench.write("zz", "needle\n")
+async def test_any_name_can_be_searched(harness: ToolHarness, name):
+    harness.write(name, "needle\n")
+    harness.write("zz", "needle\n")
     shown = name if name.isprintable() else json.dumps(name)
-    assert sorted(await found(workbench, "needle")) == sorted([f"{shown}:1:needle", "zz:1:needle"])
-    assert await found(workbench, "needle", path=name) == [f"{shown}:1:needle"]
+    assert sorted(await found(harness, "needle")) == sorted([f"{shown}:1:needle", "zz:1:needle"])
+    assert await found(harness, "needle", path=name) == [f"{shown}:1:needle"]
 
 
-async def test_names_that_are_no_text_can_be_searched_page_by_page(workbench: Workbench):
+async def test_names_that_are_no_text_can_be_searched_page_by_page(harness: ToolHarness):
     for number in range(3):
-        (workbench.root / os.fsdecode(b"bad-\xff-%d" % number)).write_text("needle\n")
-    pages = await workbench.pages("search_files", pattern="needle", limit=1)
+        (harness.root / os.fsdecode(b"bad-\xff-%d" % number)).write_text("needle\n")
+    pages = await harness.pages("search_files", pattern="needle", limit=1)
     assert [page.stdout for page in pages] == [f'"bad-\\udcff-{n}":1:needle\n' for n in range(3)]

@@ -5,64 +5,64 @@ import shutil
 
 import pytest
 
+from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.trees import tree
 from tests.integration.tools.undoing import left, rewritten, undo, undone
-from tests.integration.workbench import Workbench
 
 
-async def test_a_file_that_was_changed_since_is_left_with_its_older_changes(workbench: Workbench):
-    file = workbench.write("f", "one")
-    workbench.write("g", "one")
+async def test_a_file_that_was_changed_since_is_left_with_its_older_changes(harness: ToolHarness):
+    file = harness.write("f", "one")
+    harness.write("g", "one")
     for path in ("f", "g"):
-        await rewritten(workbench, path, "two")
-        await rewritten(workbench, path, "three")
+        await rewritten(harness, path, "two")
+        await rewritten(harness, path, "three")
     file.write_text("somebody's")
-    report = await undo(workbench)
+    report = await undo(harness)
     assert [outcome.reason for outcome in report.outcomes] == [None, "it was changed since"]
     assert file.read_text() == "somebody's"
-    assert (workbench.root / "g").read_text() == "one"
+    assert (harness.root / "g").read_text() == "one"
     file.write_text("three")
-    await undone(workbench)
+    await undone(harness)
     assert file.read_text() == "one"
 
 
-async def test_what_lies_in_or_above_something_that_was_left_is_left_too(workbench: Workbench):
-    workbench.write("d/f", "one")
-    await rewritten(workbench, "d/f", "two")
-    await workbench.ok("write_file", path="d/n", content="x")
-    await workbench.ok("move_file", source="d", destination="e")
-    workbench.write("d", "in the way")
-    assert left(await undo(workbench)) == {
+async def test_what_lies_in_or_above_something_that_was_left_is_left_too(harness: ToolHarness):
+    harness.write("d/f", "one")
+    await rewritten(harness, "d/f", "two")
+    await harness.ok("write_file", path="d/n", content="x")
+    await harness.ok("move_file", source="d", destination="e")
+    harness.write("d", "in the way")
+    assert left(await undo(harness)) == {
         "e": "something else is where it came from",
         "d/n": "a later change of it was left",
         "d/f": "a later change of it was left",
     }
-    (workbench.root / "d").unlink()
-    await undone(workbench)
-    assert tree(workbench.root).keys() == {"d", "d/f"}
-    assert (workbench.root / "d/f").read_text() == "one"
+    (harness.root / "d").unlink()
+    await undone(harness)
+    assert tree(harness.root).keys() == {"d", "d/f"}
+    assert (harness.root / "d/f").read_text() == "one"
 
 
-async def test_every_kind_of_change_is_left_where_something_else_is_now(workbench: Workbench):
-    workbench.write("deleted", "x")
-    workbench.write("folder/f", "x")
-    workbench.write("source", "x")
-    workbench.write("replaced", "x")
-    (workbench.root / "link").symlink_to("x")
-    await workbench.ok("delete_file", path="deleted")
-    await workbench.ok("delete_file", path="folder", recursive=True)
-    await workbench.ok("delete_file", path="link")
-    await workbench.ok("move_file", source="source", destination="moved")
-    await workbench.ok("write_file", path="created", content="x")
-    await rewritten(workbench, "replaced", "y")
-    (workbench.root / "moved").unlink()
+async def test_every_kind_of_change_is_left_where_something_else_is_now(harness: ToolHarness):
+    harness.write("deleted", "x")
+    harness.write("folder/f", "x")
+    harness.write("source", "x")
+    harness.write("replaced", "x")
+    (harness.root / "link").symlink_to("x")
+    await harness.ok("delete_file", path="deleted")
+    await harness.ok("delete_file", path="folder", recursive=True)
+    await harness.ok("delete_file", path="link")
+    await harness.ok("move_file", source="source", destination="moved")
+    await harness.ok("write_file", path="created", content="x")
+    await rewritten(harness, "replaced", "y")
+    (harness.root / "moved").unlink()
     for name in ("deleted", "moved", "created"):
-        workbench.write(name, "somebody's")
-    workbench.write("folder/g", "somebody's")
-    (workbench.root / "link").symlink_to("elsewhere")
-    (workbench.root / "replaced").unlink()
-    before = tree(workbench.root, times=True)
-    assert left(await undo(workbench)) == {
+        harness.write(name, "somebody's")
+    harness.write("folder/g", "somebody's")
+    (harness.root / "link").symlink_to("elsewhere")
+    (harness.root / "replaced").unlink()
+    before = tree(harness.root, times=True)
+    assert left(await undo(harness)) == {
         "deleted": "something else is in its place now",
         "folder": "something else is in its place now",
         "link": "something else is in its place now",
@@ -70,92 +70,92 @@ async def test_every_kind_of_change_is_left_where_something_else_is_now(workbenc
         "created": "it was changed since",
         "replaced": "it is not there any more",
     }
-    assert tree(workbench.root, times=True) == before
+    assert tree(harness.root, times=True) == before
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
-async def test_a_file_that_became_something_else_is_left(workbench: Workbench, kind):
-    await workbench.ok("write_file", path="created", content="x")
-    workbench.write("replaced", "x")
-    await rewritten(workbench, "replaced", "y")
+async def test_a_file_that_became_something_else_is_left(harness: ToolHarness, kind):
+    await harness.ok("write_file", path="created", content="x")
+    harness.write("replaced", "x")
+    await rewritten(harness, "replaced", "y")
     for name in ("created", "replaced"):
-        path = workbench.root / name
+        path = harness.root / name
         path.unlink()
         if kind == "folder":
             path.mkdir()
         elif kind == "link":
-            path.symlink_to(workbench.outside)
+            path.symlink_to(harness.outside)
         else:
             os.mkfifo(path)
-    before = tree(workbench.root, times=True)
-    assert left(await undo(workbench)).keys() == {"created", "replaced"}
-    assert tree(workbench.root, times=True) == before
+    before = tree(harness.root, times=True)
+    assert left(await undo(harness)).keys() == {"created", "replaced"}
+    assert tree(harness.root, times=True) == before
 
 
-async def test_a_folder_that_was_moved_goes_back_with_what_came_into_it(workbench: Workbench):
-    workbench.write("d/f", "one")
-    await workbench.ok("move_file", source="d", destination="e")
-    workbench.write("e/mine", "x")
-    await undone(workbench)
-    assert tree(workbench.root).keys() == {"d", "d/f", "d/mine"}
+async def test_a_folder_that_was_moved_goes_back_with_what_came_into_it(harness: ToolHarness):
+    harness.write("d/f", "one")
+    await harness.ok("move_file", source="d", destination="e")
+    harness.write("e/mine", "x")
+    await undone(harness)
+    assert tree(harness.root).keys() == {"d", "d/f", "d/mine"}
 
 
-async def test_a_folder_is_left_where_a_later_change_in_it_was_left(workbench: Workbench):
-    workbench.write("d/f", "one")
-    await workbench.ok("move_file", source="d", destination="e")
-    await rewritten(workbench, "e/f", "two")
-    (workbench.root / "e/f").write_text("somebody's")
-    assert left(await undo(workbench)) == {
+async def test_a_folder_is_left_where_a_later_change_in_it_was_left(harness: ToolHarness):
+    harness.write("d/f", "one")
+    await harness.ok("move_file", source="d", destination="e")
+    await rewritten(harness, "e/f", "two")
+    (harness.root / "e/f").write_text("somebody's")
+    assert left(await undo(harness)) == {
         "e/f": "it was changed since",
         "e": "a later change of it was left",
     }
-    assert (workbench.root / "e/f").read_text() == "somebody's"
+    assert (harness.root / "e/f").read_text() == "somebody's"
 
 
-async def test_a_moved_file_that_was_written_in_its_place_is_left(workbench: Workbench):
+async def test_a_moved_file_that_was_written_in_its_place_is_left(harness: ToolHarness):
     """It is the same file to the system, and not what was moved."""
-    workbench.write("a", "one")
-    await workbench.ok("move_file", source="a", destination="b")
-    (workbench.root / "b").write_text("somebody's")
-    assert left(await undo(workbench)) == {"b": "it was changed since"}
-    assert not (workbench.root / "a").exists()
+    harness.write("a", "one")
+    await harness.ok("move_file", source="a", destination="b")
+    (harness.root / "b").write_text("somebody's")
+    assert left(await undo(harness)) == {"b": "it was changed since"}
+    assert not (harness.root / "a").exists()
 
 
-async def test_a_copy_in_the_old_place_is_left_where_it_is(workbench: Workbench):
-    workbench.write("a", "one")
-    await workbench.ok("move_file", source="a", destination="b")
-    shutil.copy(workbench.root / "b", workbench.root / "a")
-    assert left(await undo(workbench)) == {"b": "something else is where it came from"}
+async def test_a_copy_in_the_old_place_is_left_where_it_is(harness: ToolHarness):
+    harness.write("a", "one")
+    await harness.ok("move_file", source="a", destination="b")
+    shutil.copy(harness.root / "b", harness.root / "a")
+    assert left(await undo(harness)) == {"b": "something else is where it came from"}
 
 
-async def test_what_somebody_took_back_by_hand_is_done(workbench: Workbench):
-    file = workbench.write("f", "one")
-    await rewritten(workbench, "f", "two")
-    await workbench.ok("write_file", path="n", content="x")
+async def test_what_somebody_took_back_by_hand_is_done(harness: ToolHarness):
+    file = harness.write("f", "one")
+    await rewritten(harness, "f", "two")
+    await harness.ok("write_file", path="n", content="x")
     file.write_text("one")
-    (workbench.root / "n").unlink()
-    await undone(workbench)
-    assert tree(workbench.root).keys() == {"f"}
+    (harness.root / "n").unlink()
+    await undone(harness)
+    assert tree(harness.root).keys() == {"f"}
 
 
-async def test_what_was_not_kept_is_left(workbench: Workbench):
-    workbench.kept._max_bytes = 64 * 1024
-    workbench.write("big", "x" * 100_000)
-    await workbench.ok("delete_file", path="big")
-    assert left(await undo(workbench)) == {"big": "what was there before was not kept"}
+async def test_what_was_not_kept_is_left(harness: ToolHarness):
+    harness.kept._max_bytes = 64 * 1024
+    harness.write("big", "x" * 100_000)
+    await harness.ok("delete_file", path="big")
+    assert left(await undo(harness)) == {"big": "what was there before was not kept"}
 
 
-async def test_a_damaged_version_is_not_put_in_place(workbench: Workbench):
-    file = workbench.write("f", "one")
-    workbench.write("g", "one")
-    workbench.write("d/f", "one" * 1000)
-    await rewritten(workbench, "f", "two")
-    await workbench.ok("delete_file", path="g")
-    await workbench.ok("delete_file", path="d", recursive=True)
-    for entry in workbench.kept.entries(workbench.session_id):
+async def test_a_damaged_version_is_not_put_in_place(harness: ToolHarness):
+    file = harness.write("f", "one")
+    harness.write("g", "one")
+    harness.write("d/f", "one" * 1000)
+    await rewritten(harness, "f", "two")
+    await harness.ok("delete_file", path="g")
+    await harness.ok("delete_file", path="d", recursive=True)
+    for entry in harness.kept.entries(harness.session_id):
         data = entry.file.read_bytes()
         header, _, content = data.partition(b"\n")
         entry.file.write_bytes(header + b"\n" + content[: len(content) // 2].replace(b"o", b"0"))
-    assert set(left(await undo(workbench)).values()) == {"what was kept of it is damaged"}
-    assert tree(workbench.root).keys() == {"f"}
+    assert set(left(await undo(harness)).values()) == {"what was kept of it is damaged"}
+    assert tree(harness.root).keys() == {"f"}
     assert file.read_text() == "two"

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
+from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.writing import read_then
-from tests.integration.workbench import Workbench
 
 # -- content and permissions --
 
@@ -26,9 +26,9 @@ from tests.integration.workbench import Workbench
         (b"", "x", b"x"),
     ],
 )
-async def test_encoding_mark_and_line_ends_are_kept(workbench: Workbench, before, content, after):
-    file = workbench.write("f", before)
-    await read_then(workbench, "f", content)
+async def test_encoding_mark_and_line_ends_are_kept(harness: ToolHarness, before, content, after):
+    file = harness.write("f", before)
+    await read_then(harness, "f", content)
     assert file.read_bytes() == after
 
 
@@ -45,54 +45,54 @@ async def test_encoding_mark_and_line_ends_are_kept(workbench: Workbench, before
         (b"x" * 70_000 + b"\xe9", "\xfc", b"x" * 70_000 + b"\xe9\xfc"),
     ],
 )
-async def test_appending_needs_no_read_and_keeps_the_form(workbench: Workbench, before, content, after):
-    file = workbench.write("f", before)
-    result = await workbench.ok("write_file", path="f", content=content, mode="append")
+async def test_appending_needs_no_read_and_keeps_the_form(harness: ToolHarness, before, content, after):
+    file = harness.write("f", before)
+    result = await harness.ok("write_file", path="f", content=content, mode="append")
     assert file.read_bytes() == after
     assert result.meta["bytes_written"] == len(after) - len(before)
 
 
-async def test_a_character_that_the_files_encoding_lacks_is_told(workbench: Workbench):
-    file = workbench.write("f", b"caf\xe9\n")
-    await workbench.ok("read_file", path="f")
+async def test_a_character_that_the_files_encoding_lacks_is_told(harness: ToolHarness):
+    file = harness.write("f", b"caf\xe9\n")
+    await harness.ok("read_file", path="f")
     for mode in ("overwrite", "append"):
-        result = await workbench.call("write_file", path="f", content="5 €", mode=mode)
+        result = await harness.call("write_file", path="f", content="5 €", mode=mode)
         assert result.failure.error_code.value == "INVALID_ARGS"
         assert "'€'" in result.failure.message
         assert "latin-1" in result.failure.message
     assert file.read_bytes() == b"caf\xe9\n"
 
 
-async def test_a_file_that_is_not_text_is_left(workbench: Workbench):
-    file = workbench.write("f.png", b"\x89PNG\0\0")
-    result = await workbench.call("write_file", path="f.png", content="x")
+async def test_a_file_that_is_not_text_is_left(harness: ToolHarness):
+    file = harness.write("f.png", b"\x89PNG\0\0")
+    result = await harness.call("write_file", path="f.png", content="x")
     assert "PNG" in result.failure.message
-    assert await workbench.refused("write_file", path="f.png", content="x", mode="append")
+    assert await harness.refused("write_file", path="f.png", content="x", mode="append")
     assert file.read_bytes() == b"\x89PNG\0\0"
 
 
-async def test_permissions_owner_and_attributes_stay(workbench: Workbench):
-    file = workbench.write("run.sh", "old")
+async def test_permissions_owner_and_attributes_stay(harness: ToolHarness):
+    file = harness.write("run.sh", "old")
     file.chmod(0o751)
     os.setxattr(file, "user.colour", b"blue")
     if os.geteuid() == 0:
         os.chown(file, 1234, 2345)
     was = file.stat()
-    await read_then(workbench, "run.sh", "new")
+    await read_then(harness, "run.sh", "new")
     now = file.stat()
     assert (now.st_mode, now.st_uid, now.st_gid) == (was.st_mode, was.st_uid, was.st_gid)
     assert os.getxattr(file, "user.colour") == b"blue"
-    await workbench.ok("write_file", path="run.sh", content="er", mode="append")
+    await harness.ok("write_file", path="run.sh", content="er", mode="append")
     assert stat.S_IMODE(file.stat().st_mode) == 0o751
     assert file.read_text() == "newer"
 
 
-async def test_a_read_only_file_is_refused(workbench: Workbench):
-    file = workbench.write("f", "old")
-    await workbench.ok("read_file", path="f")
+async def test_a_read_only_file_is_refused(harness: ToolHarness):
+    file = harness.write("f", "old")
+    await harness.ok("read_file", path="f")
     file.chmod(0o444)
     for mode in ("overwrite", "append"):
-        result = await workbench.call("write_file", path="f", content="new", mode=mode)
+        result = await harness.call("write_file", path="f", content="new", mode=mode)
         assert "read-only" in result.failure.message
     assert file.read_text() == "old"
 
@@ -100,20 +100,20 @@ async def test_a_read_only_file_is_refused(workbench: Workbench):
 # -- links --
 
 
-async def test_a_link_inside_stays_a_link_and_its_target_is_written(workbench: Workbench):
-    workbench.write("real/f", "old")
-    (workbench.root / "link").symlink_to("real/f")
-    (workbench.root / "dangling").symlink_to("real/new")
-    await read_then(workbench, "link", "new")
-    await workbench.ok("write_file", path="dangling", content="made")
-    assert (workbench.root / "link").is_symlink()
-    assert (workbench.root / "dangling").is_symlink()
-    assert (workbench.root / "real/f").read_text() == "new"
-    assert (workbench.root / "real/new").read_text() == "made"
+async def test_a_link_inside_stays_a_link_and_its_target_is_written(harness: ToolHarness):
+    harness.write("real/f", "old")
+    (harness.root / "link").symlink_to("real/f")
+    (harness.root / "dangling").symlink_to("real/new")
+    await read_then(harness, "link", "new")
+    await harness.ok("write_file", path="dangling", content="made")
+    assert (harness.root / "link").is_symlink()
+    assert (harness.root / "dangling").is_symlink()
+    assert (harness.root / "real/f").read_text() == "new"
+    assert (harness.root / "real/new").read_text() == "made"
 
 
-async def test_the_other_name_of_a_hard_link_is_untouched(workbench: Workbench):
-    file = workbench.write("a", "old")
-    (workbench.root / "b").hardlink_to(file)
-    await read_then(workbench, "a", "new")
-    assert (workbench.root / "b").read_text() == "old"
+async def test_the_other_name_of_a_hard_link_is_untouched(harness: ToolHarness):
+    file = harness.write("a", "old")
+    (harness.root / "b").hardlink_to(file)
+    await read_then(harness, "a", "new")
+    assert (harness.root / "b").read_text() == "old"

@@ -12,33 +12,33 @@ import pytest
 
 from interlock.sandbox.kept import KeptVersions
 from interlock.tools.blocking import CancelSignal
+from tests.harness.tool_calls import ToolHarness
 from tests.integration.tools.mounts import tmpfs
 from tests.integration.tools.writing import leftovers, read_then
-from tests.integration.workbench import Workbench
 from tests.unit.sandbox.conftest import open_descriptors
 
 # -- all or nothing --
 
 
-async def test_a_full_disk_leaves_the_old_file_whole(workbench: Workbench):
-    with tmpfs(workbench.root / "small", "64k"):
-        file = workbench.write("small/f", "old")
-        await workbench.ok("read_file", path="small/f")
-        result = await workbench.call("write_file", path="small/f", content="x" * 100_000)
+async def test_a_full_disk_leaves_the_old_file_whole(harness: ToolHarness):
+    with tmpfs(harness.root / "small", "64k"):
+        file = harness.write("small/f", "old")
+        await harness.ok("read_file", path="small/f")
+        result = await harness.call("write_file", path="small/f", content="x" * 100_000)
         assert "disk is full" in result.failure.message
-        assert await workbench.refused("write_file", path="small/f", content="x" * 100_000, mode="append")
-        assert await workbench.refused("write_file", path="small/a/b/n", content="x" * 100_000)
+        assert await harness.refused("write_file", path="small/f", content="x" * 100_000, mode="append")
+        assert await harness.refused("write_file", path="small/a/b/n", content="x" * 100_000)
         assert file.read_text() == "old"
-        assert [path.name for path in (workbench.root / "small").iterdir()] == ["f"]
-        assert not list(workbench.kept.entries(workbench.session_id))
+        assert [path.name for path in (harness.root / "small").iterdir()] == ["f"]
+        assert not list(harness.kept.entries(harness.session_id))
 
 
-async def test_a_full_state_disk_stops_the_change(workbench: Workbench, tmp_path):
+async def test_a_full_state_disk_stops_the_change(harness: ToolHarness, tmp_path):
     """What cannot be kept is not changed."""
-    file = workbench.write("f", "old" * 30_000)
-    await workbench.pages("read_file", path="f")
+    file = harness.write("f", "old" * 30_000)
+    await harness.pages("read_file", path="f")
     with tmpfs(tmp_path / "state" / "kept", "64k"):
-        assert await workbench.refused("write_file", path="f", content="new")
+        assert await harness.refused("write_file", path="f", content="new")
         assert file.read_text() == "old" * 30_000
         assert not list((tmp_path / "state" / "kept").rglob("*.kept"))
         assert not list((tmp_path / "state" / "kept").rglob("*.part"))
@@ -110,42 +110,42 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path, times):
 # -- time-out and cancel --
 
 
-async def test_a_call_that_runs_out_of_time_has_no_effect_afterwards(workbench: Workbench):
-    file = workbench.write("big", b"x" * 60_000_000)
-    result = await workbench.call("write_file", path="big", content="end", mode="append", timeout=0.01)
+async def test_a_call_that_runs_out_of_time_has_no_effect_afterwards(harness: ToolHarness):
+    file = harness.write("big", b"x" * 60_000_000)
+    result = await harness.call("write_file", path="big", content="end", mode="append", timeout=0.01)
     assert result.failure is not None
     assert result.failure.error_code.value == "TIMEOUT"
     assert file.stat().st_size == 60_000_000
-    assert not leftovers(workbench)
-    assert not list(workbench.kept.entries(workbench.session_id))
+    assert not leftovers(harness)
+    assert not list(harness.kept.entries(harness.session_id))
 
 
-async def test_a_cancelled_call_happened_or_did_not(workbench: Workbench):
+async def test_a_cancelled_call_happened_or_did_not(harness: ToolHarness):
     """Whenever the cancellation comes, the log tells the truth about the file."""
-    file = workbench.write("f", b"x" * 3_000_000)
+    file = harness.write("f", b"x" * 3_000_000)
     outcomes = set()
     for attempt in range(30):
         size = file.stat().st_size
-        task = asyncio.ensure_future(workbench.call("write_file", path="f", content="e", mode="append"))
+        task = asyncio.ensure_future(harness.call("write_file", path="f", content="e", mode="append"))
         for _ in range(attempt):
             await asyncio.sleep(0)
             await asyncio.to_thread(int)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        kind, _ = workbench.last_event()
+        kind, _ = harness.last_event()
         happened = kind == "tool_call.completed"
         outcomes.add(happened)
         assert file.stat().st_size == size + happened
-    assert not leftovers(workbench)
+    assert not leftovers(harness)
 
 
 @pytest.mark.parametrize("happens", [True, False])
 async def test_a_call_that_is_cancelled_at_its_point_of_no_return_is_told_as_it_went(
-    workbench: Workbench, monkeypatch, happens
+    harness: ToolHarness, monkeypatch, happens
 ):
     """Cancelled right behind that point it is done, right before it nothing is; the log says which."""
-    file, loop = workbench.write("f", "old\n"), asyncio.get_running_loop()
+    file, loop = harness.write("f", "old\n"), asyncio.get_running_loop()
     begin_effect = CancelSignal.begin_effect
 
     def cancelling(signal: CancelSignal) -> None:
@@ -159,37 +159,36 @@ async def test_a_call_that_is_cancelled_at_its_point_of_no_return_is_told_as_it_
             begin_effect(signal)
 
     monkeypatch.setattr(CancelSignal, "begin_effect", cancelling)
-    task = asyncio.ensure_future(workbench.call("write_file", path="f", content="new\n", mode="append"))
+    task = asyncio.ensure_future(harness.call("write_file", path="f", content="new\n", mode="append"))
     with pytest.raises(asyncio.CancelledError):
         await task
-    kind, fields = workbench.last_event()
+    kind, fields = harness.last_event()
     if happens:
         assert (file.read_text(), kind) == ("old\nnew\n", "tool_call.completed")
     else:
         assert (file.read_text(), kind, fields["error_code"]) == ("old\n", "tool_call.failed", "CANCELLED")
-    assert not leftovers(workbench)
+    assert not leftovers(harness)
 
 
-async def test_additions_at_the_same_time_are_all_there(workbench: Workbench):
-    file = workbench.write("log", "")
+async def test_additions_at_the_same_time_are_all_there(harness: ToolHarness):
+    file = harness.write("log", "")
     calls = [
-        workbench.call("write_file", path="log", content=f"{number}\n", mode="append")
-        for number in range(40)
+        harness.call("write_file", path="log", content=f"{number}\n", mode="append") for number in range(40)
     ]
     results = await asyncio.gather(*calls)
     assert [result.failure for result in results if result.failure] == []
     assert sorted(map(int, file.read_text().split())) == list(range(40))
 
 
-async def test_no_descriptor_stays_open(workbench: Workbench):
-    workbench.write("f", "x")
-    await read_then(workbench, "f", "y")
+async def test_no_descriptor_stays_open(harness: ToolHarness):
+    harness.write("f", "x")
+    await read_then(harness, "f", "y")
     before = open_descriptors()
     for _ in range(5):
-        await read_then(workbench, "f", "z")
-        await workbench.ok("write_file", path="f", content="z", mode="append")
-        await workbench.refused("write_file", path="f/g", content="z")
-        await workbench.refused("write_file", path=".", content="z")
-        (workbench.root / "n").unlink(missing_ok=True)
-        await workbench.ok("write_file", path="n", content="z")
+        await read_then(harness, "f", "z")
+        await harness.ok("write_file", path="f", content="z", mode="append")
+        await harness.refused("write_file", path="f/g", content="z")
+        await harness.refused("write_file", path=".", content="z")
+        (harness.root / "n").unlink(missing_ok=True)
+        await harness.ok("write_file", path="n", content="z")
     assert open_descriptors() == before

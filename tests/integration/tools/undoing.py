@@ -3,16 +3,16 @@
 import os
 
 from interlock.tools.files.undoing import UndoReport
-from tests.integration.workbench import Workbench
+from tests.harness.tool_calls import ToolHarness
 
 
-async def undo(bench: Workbench, identity: str = "") -> UndoReport:
-    return await bench.undo.take_back(identity or bench.session_id, who="test")
+async def undo(make_harness: ToolHarness, identity: str = "") -> UndoReport:
+    return await make_harness.undo.take_back(identity or make_harness.session_id, who="test")
 
 
-async def undone(bench: Workbench, identity: str = "") -> UndoReport:
+async def undone(make_harness: ToolHarness, identity: str = "") -> UndoReport:
     """Everything must be taken back."""
-    report = await undo(bench, identity)
+    report = await undo(make_harness, identity)
     assert [outcome for outcome in report.outcomes if outcome.reason is not None] == []
     return report
 
@@ -25,17 +25,17 @@ def left(report: UndoReport) -> dict[str, str]:
     }
 
 
-def house(bench: Workbench) -> None:
+def house(make_harness: ToolHarness) -> None:
     """A folder with one of everything."""
-    bench.write("d/a/f", b"\0binary\xff")
-    bench.write("d/run.sh", "x").chmod(0o751)
-    (bench.root / "d/empty").mkdir()
-    (bench.root / "d/link").symlink_to("../outside")
-    os.mkfifo(bench.root / "d/pipe")
-    (bench.root / "d/a").chmod(0o750)
-    (bench.root / "d").chmod(0o711)
+    make_harness.write("d/a/f", b"\0binary\xff")
+    make_harness.write("d/run.sh", "x").chmod(0o751)
+    (make_harness.root / "d/empty").mkdir()
+    (make_harness.root / "d/link").symlink_to("../outside")
+    os.mkfifo(make_harness.root / "d/pipe")
+    (make_harness.root / "d/a").chmod(0o750)
+    (make_harness.root / "d").chmod(0o711)
 
 
-async def rewritten(bench: Workbench, path: str, content: str) -> None:
-    await bench.ok("read_file", path=path)
-    await bench.ok("write_file", path=path, content=content)
+async def rewritten(make_harness: ToolHarness, path: str, content: str) -> None:
+    await make_harness.ok("read_file", path=path)
+    await make_harness.ok("write_file", path=path, content=content)

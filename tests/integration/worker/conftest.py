@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.conftest import Store
-from tests.integration.worker.shop import Shop
+from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness
 
 
 @pytest.fixture
-async def shop(store: Store) -> Shop:
-    return Shop(store)
+async def harness(store: StoreHarness) -> TaskHarness:
+    return TaskHarness(store)

@@ -12,8 +12,8 @@ import pytest
 
 from interlock.worker.local_wire import LOCK, MAX_LINE_BYTES, RETRY_SECONDS, SOCKET, LocalWire, _End
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted
-from tests.integration.worker.shop import until
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.tasks import until
 
 SPEAKER = """
 import asyncio, sys

@@ -10,9 +10,9 @@ import pytest
 
 from interlock.worker.nats_wire import NatsWire, Servers, tried
 from interlock.worker.wire import Piece, Ring, Stir
-from tests.integration.worker.shop import until
+from tests.harness.services import PROGRAM
+from tests.harness.tasks import until
 from tests.integration.worker.test_nats_wire import Station, on_air
-from tests.nats_server import PROGRAM
 
 GIVEN = Path(__file__).parents[3] / "deploy" / "compose" / "nats.conf"
 PASSWORD = "a-password-of-the-test"

@@ -9,9 +9,9 @@ import pytest
 
 from interlock.worker.nats_wire import CONSUMER, NatsWire, Servers, tried
 from interlock.worker.wire import Grown, Piece, Ring, Silence, Stir, Wanted, encoded
-from tests.integration.worker.shop import until
-from tests.logs import capture_logs
-from tests.nats_server import NatsServer
+from tests.harness.logs import capture_logs
+from tests.harness.services import NatsServer
+from tests.harness.tasks import until
 
 
 @pytest.fixture

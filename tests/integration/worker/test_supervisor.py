@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from interlock.worker.supervisor import Supervisor, SupervisorLimits
-from tests.conftest import open_store
-from tests.integration.worker.shop import until
+from tests.harness.store import open_store
+from tests.harness.tasks import until
 
 STAYS = """
 import signal, sys

@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 
 from interlock.infra.errors import SessionBusy, SessionFenced, WrongTaskStatus
 from interlock.worker.rows import Task, TaskStatus
-from tests.conftest import _copied, open_store
-from tests.integration.worker.shop import Shop
+from tests.harness.store import copy_store, open_store
+from tests.harness.tasks import TaskHarness
 
 QUEUE_LIMIT = 3
 MAX_INTERRUPTIONS = 1
@@ -54,7 +54,7 @@ class TaskStatuses(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.store = open_store(self.config())
-        self.shop = Shop(
+        self.shop = TaskHarness(
             self.store,
             queue_limit=QUEUE_LIMIT,
             lease_seconds=3600,
@@ -276,7 +276,7 @@ def check(config, max_examples: int) -> None:
 
 
 def on_sqlite(template: Path):
-    return lambda: _copied(template, Path(tempfile.mkdtemp()) / "state")
+    return lambda: copy_store(template, Path(tempfile.mkdtemp()) / "state")
 
 
 def test_every_order_of_commands_on_sqlite(sqlite_template, tmp_path, monkeypatch):
@@ -286,9 +286,7 @@ def test_every_order_of_commands_on_sqlite(sqlite_template, tmp_path, monkeypatc
 
 def test_every_order_of_commands_on_postgresql(postgres_server):
     """One database for all: each run has a session of its own."""
-    from tests.conftest import _postgres_database
-
-    for config in _postgres_database(postgres_server, "interlock_template"):
+    with postgres_server.database() as config:
         check(partial(_itself, config), 10)
 
 

@@ -18,7 +18,7 @@ from interlock.session.models import Role
 from interlock.worker.rows import TaskStatus
 from interlock.worker.tasks import MAX_INTERRUPTIONS
 from tests.conftest import open_store
-from tests.integration.worker.shop import SECRET, Shop
+from tests.harness.tasks import SECRET, TaskHarness
 
 YES = {"confirmed": True}
 
@@ -26,98 +26,98 @@ YES = {"confirmed": True}
 # -- putting --
 
 
-async def test_a_message_and_its_task_are_one(shop):
-    session = await shop.session()
-    task = await shop.tasks.put(session, "tidy up", who="ada")
+async def test_a_message_and_its_task_are_one(harness):
+    session = await harness.session()
+    task = await harness.tasks.put(session, "tidy up", who="ada")
     assert task.id.startswith("t_")
     assert (task.status, task.who, task.attempts, task.mode) == (TaskStatus.queued, "ada", 0, "chat_safe")
-    assert await shop.tasks.get(task.id) == task
-    (message,) = await shop.sessions.transcript(session)
+    assert await harness.tasks.get(task.id) == task
+    (message,) = await harness.sessions.transcript(session)
     assert (message.seq, message.role, message.content) == (task.message_seq, Role.user, "tidy up")
-    appended, queued = shop.events(session)
+    appended, queued = harness.events(session)
     assert appended[0] == "message.appended"
     told = {"task_id": task.id, "message_seq": task.message_seq, "who": "ada"}
     assert queued == ("task.queued", told | {"mode": "chat_safe", "credential_id": ""})
-    rows = shop.store.query("SELECT task FROM events WHERE stream = ? AND seq > 1", session)
+    rows = harness.store.query("SELECT task FROM events WHERE stream = ? AND seq > 1", session)
     assert rows == [(task.id,)] * 2
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
 async def test_a_full_queue_takes_nothing_and_changes_nothing(store):
-    shop = Shop(store, queue_limit=2)
-    session = await shop.session()
-    task, question = await shop.parked(session)
+    harness = TaskHarness(store, queue_limit=2)
+    session = await harness.session()
+    task, question = await harness.parked(session)
     for _ in range(2):
         # Written as if they had come before the question was asked.
-        shop.store.execute(
+        harness.store.execute(
             "INSERT INTO tasks (id, session_id, message_seq, status, who, created_us, attempts,"
             " interruptions, queued_event) VALUES (?, ?, ?, 'queued', 'x', 1, 0, 0, 'e')",
             *(f"t_{_}", session, 100 + _),
         )
-    before = shop.kinds(session)
+    before = harness.kinds(session)
     with pytest.raises(SessionBusy, match="2 messages wait in session"):
-        await shop.put(session)
-    assert shop.kinds(session) == before
-    assert (await shop.questions.get(question.id)).status is Status.open
-    assert (await shop.tasks.get(task.id)).status is TaskStatus.waiting
+        await harness.put(session)
+    assert harness.kinds(session) == before
+    assert (await harness.questions.get(question.id)).status is Status.open
+    assert (await harness.tasks.get(task.id)).status is TaskStatus.waiting
 
 
 async def test_the_queue_limit_holds_when_many_send_at_once(store):
-    shop, other_store = Shop(store, queue_limit=5), open_store(store.config)
-    other = Shop(other_store, queue_limit=5)
-    session = await shop.session()
+    harness, other_store = TaskHarness(store, queue_limit=5), open_store(store.config)
+    other = TaskHarness(other_store, queue_limit=5)
+    session = await harness.session()
     sent = await asyncio.gather(
-        *(part.put(session, f"m{n}") for n in range(6) for part in (shop, other)), return_exceptions=True
+        *(part.put(session, f"m{n}") for n in range(6) for part in (harness, other)), return_exceptions=True
     )
     other_store.close()
     assert len([one for one in sent if isinstance(one, SessionBusy)]) == 7
-    assert len(await shop.tasks.list_tasks(session_id=session)) == 5
-    assert len(await shop.sessions.transcript(session)) == 5
-    assert shop.store.deadlocks() == 0
+    assert len(await harness.tasks.list_tasks(session_id=session)) == 5
+    assert len(await harness.sessions.transcript(session)) == 5
+    assert harness.store.deadlocks() == 0
 
 
-async def test_nothing_is_put_where_there_is_no_session(shop):
+async def test_nothing_is_put_where_there_is_no_session(harness):
     with pytest.raises(SessionNotFound):
-        await shop.put("nobody")
+        await harness.put("nobody")
     with pytest.raises(PersonError, match="nothing in the message"):
-        await shop.put(await shop.session(), " \n ")
-    assert await shop.tasks.list_tasks() == []
+        await harness.put(await harness.session(), " \n ")
+    assert await harness.tasks.list_tasks() == []
 
 
-async def test_a_secret_in_a_message_is_stored_nowhere(shop):
-    session = await shop.session()
-    task = await shop.tasks.put(session, f"use {SECRET} here", who=f"ada {SECRET}")
-    lease = await shop.leases.take(session, "w1")
-    await shop.tasks.start(task.id, lease)
-    failed = await shop.tasks.finish(task.id, TaskStatus.failed, f"could not use {SECRET}", lease)
+async def test_a_secret_in_a_message_is_stored_nowhere(harness):
+    session = await harness.session()
+    task = await harness.tasks.put(session, f"use {SECRET} here", who=f"ada {SECRET}")
+    lease = await harness.leases.take(session, "w1")
+    await harness.tasks.start(task.id, lease)
+    failed = await harness.tasks.finish(task.id, TaskStatus.failed, f"could not use {SECRET}", lease)
     assert "could not use" in failed.reason
     for table in ("tasks", "messages", "events"):
-        assert SECRET not in str(shop.store.query(f"SELECT * FROM {table}"))
+        assert SECRET not in str(harness.store.query(f"SELECT * FROM {table}"))
 
 
 # -- the life of a task --
 
 
-async def test_a_task_starts_in_its_sessions_mode_and_ends_done(shop):
-    session = await shop.session(ToolMode.coding)
-    task, lease = await shop.started(session)
+async def test_a_task_starts_in_its_sessions_mode_and_ends_done(harness):
+    session = await harness.session(ToolMode.coding)
+    task, lease = await harness.started(session)
     assert (task.status, task.mode, task.attempts) == (TaskStatus.running, ToolMode.coding, 1)
-    done = await shop.tasks.finish(task.id, TaskStatus.done, "", lease)
+    done = await harness.tasks.finish(task.id, TaskStatus.done, "", lease)
     assert (done.status, done.reason) == (TaskStatus.done, None)
     assert done.created_us <= done.started_us <= done.ended_us
-    events = shop.events(session)
+    events = harness.events(session)
     assert [kind for kind, _ in events[2:]] == ["task.started", "task.finished"]
     assert events[2][1] == {"task_id": task.id, "mode": "coding", "worker": "w1", "attempt": 1}
-    assert await shop.tasks.finish(task.id, TaskStatus.failed, "twice", lease) == done
-    assert len(shop.events(session)) == 4
+    assert await harness.tasks.finish(task.id, TaskStatus.failed, "twice", lease) == done
+    assert len(harness.events(session)) == 4
 
 
-async def test_the_parents_of_a_tasks_events_are_its_scopes(shop):
-    session = await shop.session()
-    task, lease = await shop.started(session)
-    await shop.tasks.finish(task.id, TaskStatus.done, "", lease)
+async def test_the_parents_of_a_tasks_events_are_its_scopes(harness):
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    await harness.tasks.finish(task.id, TaskStatus.done, "", lease)
     sql = "SELECT kind, id, parent FROM events WHERE stream = ? AND kind LIKE 'task.%' ORDER BY seq"
-    queued, started, finished = shop.store.query(sql, session)
+    queued, started, finished = harness.store.query(sql, session)
     assert (started[2], finished[2]) == (queued[1], started[1])
     assert (task.scope.task, task.scope.parent) == (task.id, started[1])
 
@@ -131,95 +131,98 @@ async def test_the_parents_of_a_tasks_events_are_its_scopes(shop):
         ("coding", "nonsense", "chat_safe"),
     ],
 )
-async def test_a_resumed_task_gets_the_stricter_mode(shop, at_start, present, resumed):
-    session = await shop.session(ToolMode(at_start))
-    task, question = await shop.parked(session)
+async def test_a_resumed_task_gets_the_stricter_mode(harness, at_start, present, resumed):
+    session = await harness.session(ToolMode(at_start))
+    task, question = await harness.parked(session)
     assert task.mode == at_start
-    shop.store.execute("UPDATE sessions SET mode = ? WHERE id = ?", present, session)
-    await shop.questions.answer(question.id, YES, who="ada")
-    again = await shop.tasks.start(task.id, await shop.leases.take(session, "w2"))
+    harness.store.execute("UPDATE sessions SET mode = ? WHERE id = ?", present, session)
+    await harness.questions.answer(question.id, YES, who="ada")
+    again = await harness.tasks.start(task.id, await harness.leases.take(session, "w2"))
     assert (again.mode, again.attempts) == (resumed, 2)
-    assert [p["mode"] for kind, p in shop.events(session) if kind == "task.started"] == [at_start, resumed]
+    assert [p["mode"] for kind, p in harness.events(session) if kind == "task.started"] == [
+        at_start,
+        resumed,
+    ]
 
 
-async def test_tasks_of_a_session_are_worked_on_in_order(shop):
-    session = await shop.session()
-    first, second = await shop.put(session, "one"), await shop.put(session, "two")
-    lease = await shop.leases.take(session, "w1")
-    assert await shop.tasks.resumable(session) == first
-    await shop.tasks.start(first.id, lease)
-    assert (await shop.tasks.resumable(session)).id == first.id
-    await shop.tasks.finish(first.id, TaskStatus.failed, "no", lease)
-    assert await shop.tasks.resumable(session) == second
+async def test_tasks_of_a_session_are_worked_on_in_order(harness):
+    session = await harness.session()
+    first, second = await harness.put(session, "one"), await harness.put(session, "two")
+    lease = await harness.leases.take(session, "w1")
+    assert await harness.tasks.resumable(session) == first
+    await harness.tasks.start(first.id, lease)
+    assert (await harness.tasks.resumable(session)).id == first.id
+    await harness.tasks.finish(first.id, TaskStatus.failed, "no", lease)
+    assert await harness.tasks.resumable(session) == second
 
 
-async def test_a_worker_that_lost_the_session_changes_no_task(shop):
-    session = await shop.session()
-    task, lease = await shop.started(session)
-    question = await shop.asked(task, lease)
-    await shop.put(session, "later")
-    shop.expire_lease(session)
-    before = shop.kinds(session), await shop.tasks.list_tasks()
+async def test_a_worker_that_lost_the_session_changes_no_task(harness):
+    session = await harness.session()
+    task, lease = await harness.started(session)
+    question = await harness.asked(task, lease)
+    await harness.put(session, "later")
+    harness.expire_lease(session)
+    before = harness.kinds(session), await harness.tasks.list_tasks()
     for change in (
-        lambda: shop.tasks.start(task.id, lease),
-        lambda: shop.tasks.wait(task.id, question.id, lease),
-        lambda: shop.tasks.finish(task.id, TaskStatus.done, "", lease),
-        lambda: shop.tasks.put_back(task.id, lease),
+        lambda: harness.tasks.start(task.id, lease),
+        lambda: harness.tasks.wait(task.id, question.id, lease),
+        lambda: harness.tasks.finish(task.id, TaskStatus.done, "", lease),
+        lambda: harness.tasks.put_back(task.id, lease),
     ):
         with pytest.raises(SessionFenced):
             await change()
-    assert (shop.kinds(session), await shop.tasks.list_tasks()) == before
+    assert (harness.kinds(session), await harness.tasks.list_tasks()) == before
 
 
-async def test_a_task_that_outlives_no_worker_is_given_up(shop):
-    session = await shop.session()
-    task = await shop.put(session)
+async def test_a_task_that_outlives_no_worker_is_given_up(harness):
+    session = await harness.session()
+    task = await harness.put(session)
     for _ in range(MAX_INTERRUPTIONS + 1):
-        lease = await shop.leases.take(session, "w")
-        assert (await shop.tasks.start(task.id, lease)).status is TaskStatus.running
-        shop.expire_lease(session)
-    given_up = await shop.tasks.start(task.id, await shop.leases.take(session, "w"))
+        lease = await harness.leases.take(session, "w")
+        assert (await harness.tasks.start(task.id, lease)).status is TaskStatus.running
+        harness.expire_lease(session)
+    given_up = await harness.tasks.start(task.id, await harness.leases.take(session, "w"))
     assert given_up.status is TaskStatus.failed
     assert given_up.reason == "its worker was lost 6 times in the middle of it, so it is not tried again"
-    assert shop.ends(session) == [(task.id, "failed")]
+    assert harness.ends(session) == [(task.id, "failed")]
 
 
-async def test_a_task_that_was_left_off_in_order_is_no_interruption(shop):
-    session = await shop.session()
-    task = await shop.put(session)
+async def test_a_task_that_was_left_off_in_order_is_no_interruption(harness):
+    session = await harness.session()
+    task = await harness.put(session)
     for attempt in range(1, 2 * MAX_INTERRUPTIONS + 1):
-        lease = await shop.leases.take(session, "w")
-        running = await shop.tasks.start(task.id, lease)
+        lease = await harness.leases.take(session, "w")
+        running = await harness.tasks.start(task.id, lease)
         assert (running.attempts, running.interruptions) == (attempt, 0)
-        assert (await shop.tasks.put_back(task.id, lease)).status is TaskStatus.queued
-        await shop.leases.give_back(lease)
+        assert (await harness.tasks.put_back(task.id, lease)).status is TaskStatus.queued
+        await harness.leases.give_back(lease)
 
 
 # -- retrying, listing, forgetting --
 
 
-async def test_a_retry_is_a_new_task_with_the_same_words(shop):
-    session = await shop.session()
-    task = await shop.put(session, "once more")
+async def test_a_retry_is_a_new_task_with_the_same_words(harness):
+    session = await harness.session()
+    task = await harness.put(session, "once more")
     with pytest.raises(WrongTaskStatus, match="is queued; only a failed or cancelled one"):
-        await shop.tasks.retry(task.id, who="ben")
-    await shop.tasks.cancel(task.id, who="ada")
-    again = await shop.tasks.retry(task.id, who="ben")
+        await harness.tasks.retry(task.id, who="ben")
+    await harness.tasks.cancel(task.id, who="ada")
+    again = await harness.tasks.retry(task.id, who="ben")
     assert (again.retry_of, again.who, again.status) == (task.id, "ben", TaskStatus.queued)
     assert again.message_seq > task.message_seq
-    assert [m.content for m in await shop.sessions.transcript(session)] == ["once more"] * 2
-    assert (await shop.tasks.get(task.id)).status is TaskStatus.cancelled
-    assert shop.faults() == []
+    assert [m.content for m in await harness.sessions.transcript(session)] == ["once more"] * 2
+    assert (await harness.tasks.get(task.id)).status is TaskStatus.cancelled
+    assert harness.faults() == []
 
 
-async def test_tasks_are_listed_newest_first_by_session_and_status(shop):
-    one, two = await shop.session(), await shop.session()
-    first, second = await shop.put(one), await shop.put(two)
-    third = await shop.put(one)
-    await shop.tasks.cancel(third.id, who="ada")
+async def test_tasks_are_listed_newest_first_by_session_and_status(harness):
+    one, two = await harness.session(), await harness.session()
+    first, second = await harness.put(one), await harness.put(two)
+    third = await harness.put(one)
+    await harness.tasks.cancel(third.id, who="ada")
 
     async def ids(**wanted) -> list[str]:
-        return [task.id for task in await shop.tasks.list_tasks(**wanted)]
+        return [task.id for task in await harness.tasks.list_tasks(**wanted)]
 
     assert await ids() == [third.id, second.id, first.id]
     assert await ids(session_id=one) == [third.id, first.id]
@@ -228,40 +231,40 @@ async def test_tasks_are_listed_newest_first_by_session_and_status(shop):
     assert await ids(limit=1) == [third.id]
     assert await ids(session_id="nobody") == []
     with pytest.raises(TaskNotFound):
-        await shop.tasks.get("t_nothing")
+        await harness.tasks.get("t_nothing")
 
 
-async def test_with_its_session_a_task_is_gone_and_its_row_stays(shop):
-    session = await shop.session()
-    failed, lease = await shop.started(session)
-    await shop.tasks.finish(failed.id, TaskStatus.failed, "the diary says", lease)
-    queued = await shop.put(session, "private")
-    await shop.leases.give_back(lease)
-    await shop.tasks.delete_session(session, who="ada")
-    assert await shop.tasks.list_tasks() == []
-    assert await shop.backlog.find_work(10) == []
+async def test_with_its_session_a_task_is_gone_and_its_row_stays(harness):
+    session = await harness.session()
+    failed, lease = await harness.started(session)
+    await harness.tasks.finish(failed.id, TaskStatus.failed, "the diary says", lease)
+    queued = await harness.put(session, "private")
+    await harness.leases.give_back(lease)
+    await harness.tasks.delete_session(session, who="ada")
+    assert await harness.tasks.list_tasks() == []
+    assert await harness.backlog.find_work(10) == []
     for task_id in (failed.id, queued.id):
         with pytest.raises(TaskNotFound):
-            await shop.tasks.get(task_id)
-    rows = shop.store.query("SELECT id, status, reason FROM tasks ORDER BY message_seq")
+            await harness.tasks.get(task_id)
+    rows = harness.store.query("SELECT id, status, reason FROM tasks ORDER BY message_seq")
     assert rows == [(failed.id, "failed", "the diary says"), (queued.id, "cancelled", None)]
-    assert shop.store.query("SELECT count(*) FROM tasks WHERE ended_us IS NULL") == [(0,)]
-    assert shop.faults() == []
+    assert harness.store.query("SELECT count(*) FROM tasks WHERE ended_us IS NULL") == [(0,)]
+    assert harness.faults() == []
 
 
 # -- what there is to do --
 
 
-async def test_work_is_what_nobody_holds_oldest_first(shop):
-    sessions = [await shop.session() for _ in range(4)]
+async def test_work_is_what_nobody_holds_oldest_first(harness):
+    sessions = [await harness.session() for _ in range(4)]
     for session in sessions:
-        await shop.put(session)
-    assert await shop.backlog.find_work(10) == sessions
-    assert await shop.backlog.find_work(2) == sessions[:2]
-    held = await shop.leases.take(sessions[0], "w1")
-    assert await shop.backlog.find_work(10) == sessions[1:]
-    running = await shop.tasks.resumable(sessions[0])
-    await shop.tasks.start(running.id, held)
-    assert await shop.backlog.find_work(10) == sessions[1:]
-    shop.expire_lease(sessions[0])
-    assert await shop.backlog.find_work(10) == sessions
+        await harness.put(session)
+    assert await harness.backlog.find_work(10) == sessions
+    assert await harness.backlog.find_work(2) == sessions[:2]
+    held = await harness.leases.take(sessions[0], "w1")
+    assert await harness.backlog.find_work(10) == sessions[1:]
+    running = await harness.tasks.resumable(sessions[0])
+    await harness.tasks.start(running.id, held)
+    assert await harness.backlog.find_work(10) == sessions[1:]
+    harness.expire_lease(sessions[0])
+    assert await harness.backlog.find_work(10) == sessions

@@ -10,8 +10,8 @@ from interlock.session.models import Role
 from interlock.worker import worker as worker_module
 from interlock.worker.handler import Done, Failed, Waiting
 from interlock.worker.rows import TaskStatus
-from tests.conftest import open_store
-from tests.integration.worker.shop import SECRET, Handler, Shop, until
+from tests.harness.store import open_store
+from tests.harness.tasks import SECRET, ScriptedHandler, TaskHarness, until
 
 
 class SilentBell:
@@ -34,32 +34,32 @@ class BrokenBell(SilentBell):
 # -- order --
 
 
-async def test_tasks_of_a_session_run_one_after_another_in_order(shop):
-    session, running, most = await shop.session(), 0, 0
+async def test_tasks_of_a_session_run_one_after_another_in_order(harness):
+    session, running, most = await harness.session(), 0, 0
 
     async def handling(task, lease, cancelled):
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await shop.sessions.append_message(session, Role.assistant, task.id, token=lease.token)
+        await harness.sessions.append_message(session, Role.assistant, task.id, token=lease.token)
         running -= 1
         return Done()
 
-    tasks = [await shop.put(session, f"m{n}") for n in range(5)]
-    handler = Handler(handling)
-    async with shop.working(handler):
-        tasks += [await shop.put(session, f"m{n}") for n in range(5, 10)]
-        ended = await shop.ended(*(task.id for task in tasks))
+    tasks = [await harness.put(session, f"m{n}") for n in range(5)]
+    handler = ScriptedHandler(handling)
+    async with harness.working(handler):
+        tasks += [await harness.put(session, f"m{n}") for n in range(5, 10)]
+        ended = await harness.ended(*(task.id for task in tasks))
     assert {task.status for task in ended} == {TaskStatus.done}
     assert [task.id for task in handler.seen] == [task.id for task in tasks]
-    assert (most, shop.ends(session)) == (1, [(task.id, "done") for task in tasks])
-    assert shop.faults() == []
+    assert (most, harness.ends(session)) == (1, [(task.id, "done") for task in tasks])
+    assert harness.faults() == []
 
 
-async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_last(shop):
+async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_last(harness):
     """Each in one transaction: nobody sees a session that is held for nothing."""
-    session, tokens, units = await shop.session(), [], []
-    log = shop.store.log
+    session, tokens, units = await harness.session(), [], []
+    log = harness.store.log
 
     def counting(transact):
         def counted(stream, work, **options):
@@ -72,18 +72,18 @@ async def test_a_session_is_taken_with_its_first_task_and_given_back_with_its_la
         tokens.append(lease.token)
         return Done()
 
-    tasks = [await shop.put(session, f"m{n}") for n in range(2)]
+    tasks = [await harness.put(session, f"m{n}") for n in range(2)]
     log.transact, log.transact_through = counting(log.transact), counting(log.transact_through)
-    async with shop.working(Handler(handling)):
-        await shop.ended(*(task.id for task in tasks))
+    async with harness.working(ScriptedHandler(handling)):
+        await harness.ended(*(task.id for task in tasks))
     assert len(tokens) == 2
     assert len(set(tokens)) == 1
     assert units == ["take_and", "finish_and", "start", "finish_and"]
-    assert shop.store.query("SELECT expires_ms FROM session_leases") == [(0,)]
+    assert harness.store.query("SELECT expires_ms FROM session_leases") == [(0,)]
 
 
-async def test_a_first_task_that_cannot_be_taken_up_leaves_its_session_free(shop, monkeypatch):
-    session, begin = await shop.session(), shop.tasks.begin_first
+async def test_a_first_task_that_cannot_be_taken_up_leaves_its_session_free(harness, monkeypatch):
+    session, begin = await harness.session(), harness.tasks.begin_first
     failures = [ValueError("no")]
 
     def failing(*arguments):
@@ -92,20 +92,20 @@ async def test_a_first_task_that_cannot_be_taken_up_leaves_its_session_free(shop
             raise failures.pop()
         return begin(*arguments)
 
-    monkeypatch.setattr(shop.tasks, "begin_first", failing)
+    monkeypatch.setattr(harness.tasks, "begin_first", failing)
     monkeypatch.setattr(worker_module, "COOLING_SECONDS", 30.0)
-    task = await shop.put(session)
-    async with shop.working(Handler()):
+    task = await harness.put(session)
+    async with harness.working(ScriptedHandler()):
         await until(lambda: not failures)
         await asyncio.sleep(0)
-    assert (await shop.tasks.get(task.id)).attempts == 0
-    assert await shop.leases.take(session, "w2") is not None
-    assert shop.faults() == []
+    assert (await harness.tasks.get(task.id)).attempts == 0
+    assert await harness.leases.take(session, "w2") is not None
+    assert harness.faults() == []
 
 
-async def test_sessions_run_side_by_side_up_to_the_bound(shop):
-    sessions = [await shop.session() for _ in range(5)]
-    tasks = [await shop.put(session) for session in sessions]
+async def test_sessions_run_side_by_side_up_to_the_bound(harness):
+    sessions = [await harness.session() for _ in range(5)]
+    tasks = [await harness.put(session) for session in sessions]
     gate, running = asyncio.Event(), set()
 
     async def handling(task, lease, cancelled):
@@ -114,17 +114,17 @@ async def test_sessions_run_side_by_side_up_to_the_bound(shop):
         running.discard(task.id)
         return Done()
 
-    async with shop.working(Handler(handling), sessions=3):
+    async with harness.working(ScriptedHandler(handling), sessions=3):
         await until(lambda: len(running) == 3)
         await asyncio.sleep(0.5)
         assert running == {task.id for task in tasks[:3]}
         gate.set()
-        await shop.ended(*(task.id for task in tasks))
+        await harness.ended(*(task.id for task in tasks))
 
 
-async def test_two_workers_never_run_one_task_at_once(shop):
-    other_store = open_store(shop.store.config)
-    other, running = Shop(other_store), []
+async def test_two_workers_never_run_one_task_at_once(harness):
+    other_store = open_store(harness.store.config)
+    other, running = TaskHarness(other_store), []
 
     async def handling(task, lease, cancelled):
         assert task.session_id not in running
@@ -133,38 +133,38 @@ async def test_two_workers_never_run_one_task_at_once(shop):
         running.remove(task.session_id)
         return Done()
 
-    sessions = [await shop.session() for _ in range(6)]
-    tasks = [await shop.put(session, f"m{n}") for n in range(4) for session in sessions]
-    handlers = Handler(handling), Handler(handling)
-    async with shop.working(handlers[0], "w1"), other.working(handlers[1], "w2"):
-        ended = await shop.ended(*(task.id for task in tasks))
+    sessions = [await harness.session() for _ in range(6)]
+    tasks = [await harness.put(session, f"m{n}") for n in range(4) for session in sessions]
+    handlers = ScriptedHandler(handling), ScriptedHandler(handling)
+    async with harness.working(handlers[0], "w1"), other.working(handlers[1], "w2"):
+        ended = await harness.ended(*(task.id for task in tasks))
     other_store.close()
     assert {task.status for task in ended} == {TaskStatus.done}
     assert {task.attempts for task in ended} == {1}
     for session in sessions:
         mine = [task.id for task in tasks if task.session_id == session]
-        assert shop.ends(session) == [(task_id, "done") for task_id in mine]
-    assert shop.store.deadlocks() == 0
+        assert harness.ends(session) == [(task_id, "done") for task_id in mine]
+    assert harness.store.deadlocks() == 0
 
 
 @pytest.mark.parametrize("bell", [SilentBell(), BrokenBell()])
-async def test_what_no_bell_told_is_found_by_looking(shop, bell):
-    session = await shop.session()
-    async with shop.working(Handler(), bell=bell, poll_seconds=0.1):
+async def test_what_no_bell_told_is_found_by_looking(harness, bell):
+    session = await harness.session()
+    async with harness.working(ScriptedHandler(), bell=bell, poll_seconds=0.1):
         await asyncio.sleep(0.2)
-        task = await shop.put(session)
-        assert (await shop.ended(task.id))[0].status is TaskStatus.done
+        task = await harness.put(session)
+        assert (await harness.ended(task.id))[0].status is TaskStatus.done
 
 
-async def test_a_ring_starts_a_task_without_waiting_for_the_next_look(shop):
-    session = await shop.session()
-    handler, put = Handler(), []
+async def test_a_ring_starts_a_task_without_waiting_for_the_next_look(harness):
+    session = await harness.session()
+    handler, put = ScriptedHandler(), []
     # Nobody waits that long: what is worked on was rung for.
-    async with shop.working(handler, poll_seconds=3600):
+    async with harness.working(handler, poll_seconds=3600):
         await asyncio.sleep(0.2)
         for _ in range(3):
-            put.append((await shop.put(session)).id)
-            (task,) = await shop.ended(put[-1])
+            put.append((await harness.put(session)).id)
+            (task,) = await harness.ended(put[-1])
             assert task.status is TaskStatus.done
     assert [task.id for task in handler.seen] == put
 
@@ -172,8 +172,8 @@ async def test_a_ring_starts_a_task_without_waiting_for_the_next_look(shop):
 # -- what a handler comes to --
 
 
-async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(shop):
-    session = await shop.session()
+async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(harness):
+    session = await harness.session()
     words = ("fail", "raise", "audit", "cancel oneself", "nonsense", "well")
 
     async def handling(task, lease, cancelled):
@@ -190,10 +190,10 @@ async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(
                 return "ready"
         return Done()
 
-    handler = Handler(handling)
-    tasks = [await shop.put(session, word) for word in words]
-    async with shop.working(handler):
-        ended = await shop.ended(*(task.id for task in tasks))
+    handler = ScriptedHandler(handling)
+    tasks = [await harness.put(session, word) for word in words]
+    async with harness.working(handler):
+        ended = await harness.ended(*(task.id for task in tasks))
     assert [(task.status.value, task.reason) for task in ended] == [
         ("failed", "the model does not answer"),
         ("failed", "an unexpected error ended it (ValueError)"),
@@ -202,16 +202,16 @@ async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(
         ("failed", "the work on it ended without saying how"),
         ("done", None),
     ]
-    assert SECRET not in str(shop.events(session))
+    assert SECRET not in str(harness.events(session))
 
 
-async def test_a_question_nobody_put_fails_the_task(shop):
-    session = await shop.session()
+async def test_a_question_nobody_put_fails_the_task(harness):
+    session = await harness.session()
 
     async def handling(task, lease, cancelled):
         return Waiting("q_nothing")
 
-    task = await shop.put(session)
-    async with shop.working(Handler(handling)):
-        (ended,) = await shop.ended(task.id)
+    task = await harness.put(session)
+    async with harness.working(ScriptedHandler(handling)):
+        (ended,) = await harness.ended(task.id)
     assert (ended.status, ended.attempts) == (TaskStatus.failed, 1)

@@ -14,8 +14,8 @@ import pytest
 from interlock.infra.errors import StoreError
 from interlock.store.database import StoreConfig
 from interlock.worker.rows import TaskStatus
-from tests.conftest import Store
-from tests.integration.worker.shop import Shop, until
+from tests.harness.store import StoreHarness
+from tests.harness.tasks import TaskHarness, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,9 +31,9 @@ WHERE t.status = 'running' AND l.expires_ms > 0
 
 class WorkerProcess:
     def __init__(
-        self, store: Store, name: str, errors: Path, max_interruptions: int, lease_seconds: float
+        self, store: StoreHarness, name: str, errors: Path, max_interruptions: int, lease_seconds: float
     ) -> None:
-        command = [sys.executable, "-m", "tests.integration.worker.worker_process", store.config.url, name]
+        command = [sys.executable, "-m", "tests.harness.worker_process", store.config.url, name]
         self.name = name
         with errors.open("ab") as stderr:
             self._process = subprocess.Popen(
@@ -87,72 +87,72 @@ def start(store, tmp_path) -> Iterator:
 
 
 @pytest.fixture
-def shop(store) -> Shop:
-    return Shop(store, lease_seconds=LEASE_SECONDS)
+def harness(store) -> TaskHarness:
+    return TaskHarness(store, lease_seconds=LEASE_SECONDS)
 
 
-def started_by(shop: Shop, session: str) -> list[tuple[str, int]]:
-    return [(p["worker"], p["attempt"]) for kind, p in shop.events(session) if kind == "task.started"]
+def started_by(harness: TaskHarness, session: str) -> list[tuple[str, int]]:
+    return [(p["worker"], p["attempt"]) for kind, p in harness.events(session) if kind == "task.started"]
 
 
-async def test_a_killed_workers_task_is_gone_on_with_by_another(shop, start):
-    session = await shop.session()
-    task, after = await shop.put(session, "call"), await shop.put(session, "note")
+async def test_a_killed_workers_task_is_gone_on_with_by_another(harness, start):
+    session = await harness.session()
+    task, after = await harness.put(session, "call"), await harness.put(session, "note")
     first = start("first")
     await first.told(calling=task.id)
     second = start("second")
     await second.told(ready="second")
     assert await first.end() == -signal.SIGKILL
-    ended = await shop.ended(task.id, after.id)
+    ended = await harness.ended(task.id, after.id)
     assert [one.status for one in ended] == [TaskStatus.done] * 2
     assert ended[0].interruptions >= 1
-    assert started_by(shop, session)[:2] == [("first", 1), ("second", 2)]
-    kinds = shop.kinds(session)
+    assert started_by(harness, session)[:2] == [("first", 1), ("second", 2)]
+    kinds = harness.kinds(session)
     resumed = kinds.index("tool_call.interrupted")
     assert kinds[resumed - 1 : resumed + 2] == [
         "tool_call.started",
         "tool_call.interrupted",
         "task.started",
     ]
-    assert shop.ends(session) == [(task.id, "done"), (after.id, "done")]
+    assert harness.ends(session) == [(task.id, "done"), (after.id, "done")]
     assert await second.end(signal.SIGTERM) == 0
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
 @pytest.mark.parametrize("store_config", ["sqlite"], indirect=True)
-async def test_what_a_killed_worker_held_is_not_waited_for_on_one_machine(shop, start):
-    session = await shop.session()
-    task = await shop.put(session, "call")
+async def test_what_a_killed_worker_held_is_not_waited_for_on_one_machine(harness, start):
+    session = await harness.session()
+    task = await harness.put(session, "call")
     first = start("first", lease_seconds=3600)
     await first.told(calling=task.id)
     second = start("second", lease_seconds=3600)
     await second.told(ready="second")
     assert await first.end() == -signal.SIGKILL
-    (ended,) = await shop.ended(task.id)
+    (ended,) = await harness.ended(task.id)
     assert (ended.status, ended.attempts, ended.interruptions) == (TaskStatus.done, 2, 1)
-    assert started_by(shop, session) == [("first", 1), ("second", 2)]
-    assert shop.faults() == []
+    assert started_by(harness, session) == [("first", 1), ("second", 2)]
+    assert harness.faults() == []
 
 
 @pytest.mark.parametrize("store_config", ["sqlite"], indirect=True)
-async def test_what_a_stopped_worker_holds_is_left_to_it(shop, start):
-    session = await shop.session()
-    task = await shop.put(session, "call")
+async def test_what_a_stopped_worker_holds_is_left_to_it(harness, start):
+    session = await harness.session()
+    task = await harness.put(session, "call")
     first = start("first", lease_seconds=3600)
     await first.told(calling=task.id)
-    await stop_outside_a_transaction(shop, first)
-    elsewhere = await shop.put(await shop.session(), "note")
+    await stop_outside_a_transaction(harness, first)
+    elsewhere = await harness.put(await harness.session(), "note")
     second = start("second", lease_seconds=3600)
     await second.told(ended=elsewhere.id)
     # It has looked for work at least twice since it was started.
-    again = await shop.put(elsewhere.session_id, "note")
+    again = await harness.put(elsewhere.session_id, "note")
     await second.told(ended=again.id)
-    assert started_by(shop, session) == [("first", 1)]
+    assert started_by(harness, session) == [("first", 1)]
 
 
-async def stop_outside_a_transaction(shop: Shop, process: WorkerProcess) -> None:
+async def stop_outside_a_transaction(harness: TaskHarness, process: WorkerProcess) -> None:
     """Stopped while it writes, a process holds SQLite's only lock: then let it go on, and try again."""
-    impatient = StoreConfig(shop.store.config.url, busy_timeout_seconds=0.3)
+    impatient = StoreConfig(harness.store.config.url, busy_timeout_seconds=0.3)
     while True:
         process.send(signal.SIGSTOP)
         connection = impatient.connect()
@@ -167,107 +167,107 @@ async def stop_outside_a_transaction(shop: Shop, process: WorkerProcess) -> None
             connection.close()
 
 
-async def test_a_stopped_worker_that_wakes_up_late_writes_nothing(shop, start):
-    session, elsewhere = await shop.session(), await shop.session()
-    task = await shop.put(session, "oversleep")
+async def test_a_stopped_worker_that_wakes_up_late_writes_nothing(harness, start):
+    session, elsewhere = await harness.session(), await harness.session()
+    task = await harness.put(session, "oversleep")
     late = start("late")
     await late.told(began=task.id)
-    await until(lambda: "session.renamed" in shop.kinds(session))
-    await stop_outside_a_transaction(shop, late)
+    await until(lambda: "session.renamed" in harness.kinds(session))
+    await stop_outside_a_transaction(harness, late)
     other = start("other")
-    (ended,) = await shop.ended(task.id)
+    (ended,) = await harness.ended(task.id)
     assert ended.status is TaskStatus.done
     assert await other.end(signal.SIGTERM) == 0
-    before = shop.events(session)
+    before = harness.events(session)
     late.send(signal.SIGCONT)
     told = await late.told()
     while not told.keys() & {"fenced", "broken_off"}:
         told = await late.told()
-    again = await shop.put(elsewhere, "note")
+    again = await harness.put(elsewhere, "note")
     await late.told(ended=again.id)
-    assert (await shop.ended(again.id))[0].status is TaskStatus.done
-    assert shop.events(session) == before
+    assert (await harness.ended(again.id))[0].status is TaskStatus.done
+    assert harness.events(session) == before
     writers = [p["who"] for kind, p in before if kind == "session.renamed"]
     assert (writers[0], set(writers[1:])) == ("late", {"other"})
-    assert shop.ends(session) == [(task.id, "done")]
+    assert harness.ends(session) == [(task.id, "done")]
     assert await late.end(signal.SIGTERM) == 0
-    assert shop.faults() == []
+    assert harness.faults() == []
 
 
-async def test_a_question_is_answered_while_no_worker_is_there(shop, start):
-    session = await shop.session()
-    task = await shop.put(session, "ask")
+async def test_a_question_is_answered_while_no_worker_is_there(harness, start):
+    session = await harness.session()
+    task = await harness.put(session, "ask")
     first = start("first")
-    waiting = await shop.reached(task.id, TaskStatus.waiting)
+    waiting = await harness.reached(task.id, TaskStatus.waiting)
     assert await first.end() == -signal.SIGKILL
-    await shop.questions.answer(waiting.question_id, {"confirmed": True}, who="ada")
+    await harness.questions.answer(waiting.question_id, {"confirmed": True}, who="ada")
     start("second")
-    (ended,) = await shop.ended(task.id)
+    (ended,) = await harness.ended(task.id)
     assert ended.status is TaskStatus.done
-    assert started_by(shop, session)[:2] == [("first", 1), ("second", 2)]
-    assert shop.faults() == []
+    assert started_by(harness, session)[:2] == [("first", 1), ("second", 2)]
+    assert harness.faults() == []
 
 
-async def test_a_terminated_worker_leaves_its_task_to_the_next_at_once(shop, start):
-    session = await shop.session()
-    task = await shop.put(session, "call")
+async def test_a_terminated_worker_leaves_its_task_to_the_next_at_once(harness, start):
+    session = await harness.session()
+    task = await harness.put(session, "call")
     first = start("first")
     await first.told(calling=task.id)
     assert await first.end(signal.SIGTERM) == 0
-    left = await shop.tasks.get(task.id)
+    left = await harness.tasks.get(task.id)
     assert (left.status, left.interruptions) == (TaskStatus.queued, 0)
-    assert await shop.backlog.find_work(10) == [session]
+    assert await harness.backlog.find_work(10) == [session]
     start("second")
-    assert (await shop.ended(task.id))[0].status is TaskStatus.done
-    assert shop.faults() == []
+    assert (await harness.ended(task.id))[0].status is TaskStatus.done
+    assert harness.faults() == []
 
 
-async def test_a_task_that_kills_its_workers_is_given_up_and_the_next_goes_on(shop, start):
-    session = await shop.session()
-    task, after = await shop.put(session, "die"), await shop.put(session, "note")
+async def test_a_task_that_kills_its_workers_is_given_up_and_the_next_goes_on(harness, start):
+    session = await harness.session()
+    task, after = await harness.put(session, "die"), await harness.put(session, "note")
     deaths, process = 0, start("w0", max_interruptions=2)
-    while not (await shop.tasks.get(after.id)).status.is_end:
+    while not (await harness.tasks.get(after.id)).status.is_end:
         if process.has_ended:
             deaths += 1
             assert deaths < 10
             process = start(f"w{deaths}", max_interruptions=2)
         await asyncio.sleep(0.05)
-    ended = await shop.tasks.get(task.id)
+    ended = await harness.tasks.get(task.id)
     assert (ended.status, ended.attempts) == (TaskStatus.failed, 3)
     assert "its worker was lost 3 times" in ended.reason
-    assert shop.ends(session) == [(task.id, "failed"), (after.id, "done")]
-    assert shop.faults() == []
+    assert harness.ends(session) == [(task.id, "failed"), (after.id, "done")]
+    assert harness.faults() == []
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.full)])
-async def test_while_workers_are_killed_every_task_ends_once_and_in_order(shop, start, kills):
+async def test_while_workers_are_killed_every_task_ends_once_and_in_order(harness, start, kills):
     chance = random.Random(20261120)
-    sessions = [await shop.session() for _ in range(8)]
+    sessions = [await harness.session() for _ in range(8)]
     workers, tasks = {f"w{number}": start(f"w{number}") for number in range(3)}, []
     for name, worker in workers.items():
         await worker.told(ready=name)
 
     def busy() -> list[str]:
-        holders = {str(row[0]).split()[0] for row in shop.store.query(WHO_RUNS)}
+        holders = {str(row[0]).split()[0] for row in harness.store.query(WHO_RUNS)}
         return sorted(holders & workers.keys())
 
     for number in range(kills):
         for session in sessions:
-            open_tasks = await shop.tasks.list_tasks(session_id=session, status=TaskStatus.queued)
+            open_tasks = await harness.tasks.list_tasks(session_id=session, status=TaskStatus.queued)
             if len(open_tasks) < 10:
-                tasks += [await shop.put(session, "note") for _ in range(2)]
+                tasks += [await harness.put(session, "note") for _ in range(2)]
         await asyncio.sleep(chance.uniform(0, 0.2))
         await workers.pop(chance.choice(await until(busy))).end()
         name = f"w{number + 3}"
         workers[name] = start(name)
         await workers[name].told(ready=name)
-    ended = await shop.ended(*(task.id for task in tasks))
+    ended = await harness.ended(*(task.id for task in tasks))
     assert {task.status for task in ended} == {TaskStatus.done}
     assert sum(task.interruptions for task in ended) >= kills / 3
     for session in sessions:
         mine = [task.id for task in tasks if task.session_id == session]
-        assert shop.ends(session) == [(task_id, "done") for task_id in mine]
-        worked = [p["title"] for kind, p in shop.events(session) if kind == "session.renamed"]
+        assert harness.ends(session) == [(task_id, "done") for task_id in mine]
+        worked = [p["title"] for kind, p in harness.events(session) if kind == "session.renamed"]
         assert worked == sorted(worked, key=mine.index), "a task was begun before the one ahead had ended"
-    assert shop.faults() == []
-    assert shop.store.deadlocks() == 0
+    assert harness.faults() == []
+    assert harness.store.deadlocks() == 0

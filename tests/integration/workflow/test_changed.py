@@ -8,8 +8,8 @@ import pytest
 from interlock.config.modes import ToolMode
 from interlock.events.verify import verify
 from interlock.workflow.rows import RunChanged, RunStatus
+from tests.harness.workflows import open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, SIMPLE, TWO, said
-from tests.integration.workflow.place import opened
 
 SCRIPT = f"when:Step first\n{said(artifacts={'note': 'blue'})}{ASKING}when:Step second\n{SIMPLE}"
 
@@ -19,28 +19,28 @@ def change(tmp_path, statement: str) -> None:
         assert store.execute(statement).rowcount > 0
 
 
-def faults(hall) -> list[str]:
-    with hall.office.runtime.database.reading() as connection:
+def faults(harness) -> list[str]:
+    with harness.office.runtime.database.reading() as connection:
         return [fault.detail for fault in verify(connection).faults]
 
 
 async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be_stopped(
     tmp_path, monkeypatch
 ):
-    async with opened(tmp_path, monkeypatch, SCRIPT) as hall:
-        hall.put("two", TWO, first="Ask.", second="Be careful.")
-        session = (await hall.run("two")).run.session_id
-        question = await hall.until_waiting(session)
+    async with open_workflow_harness(tmp_path, monkeypatch, SCRIPT) as harness:
+        harness.put("two", TWO, first="Ask.", second="Be careful.")
+        session = (await harness.run("two")).run.session_id
+        question = await harness.until_waiting(session)
         change(tmp_path, "UPDATE runs SET definition = replace(definition, 'careful', 'careless')")
         with pytest.raises(RunChanged, match="is not the one that it was begun with"):
-            await hall.office.prompts.prepare(session, ToolMode.coding)
-        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
-        stuck = await hall.work(session)
+            await harness.office.prompts.prepare(session, ToolMode.coding)
+        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        stuck = await harness.work(session)
         assert stuck.run.status is RunStatus.paused
         assert "is not the one that it was begun with" in stuck.run.reason
         with pytest.raises(RunChanged):
-            await hall.office.runs.retry(session, who="ada")
-        assert (await hall.office.runs.stop(session, who="ada")).status is RunStatus.stopped
+            await harness.office.runs.retry(session, who="ada")
+        assert (await harness.office.runs.stop(session, who="ada")).status is RunStatus.stopped
 
 
 @pytest.mark.parametrize(
@@ -60,30 +60,30 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
     ],
 )
 async def test_the_rows_of_a_run_are_held_against_its_events(tmp_path, monkeypatch, statement, told):
-    async with opened(tmp_path, monkeypatch, SCRIPT.replace(ASKING, SIMPLE)) as hall:
-        hall.put("two", TWO, first="Go.", second="Go.")
-        assert (await hall.run("two")).run.status is RunStatus.done
-        assert faults(hall) == []
+    async with open_workflow_harness(tmp_path, monkeypatch, SCRIPT.replace(ASKING, SIMPLE)) as harness:
+        harness.put("two", TWO, first="Go.", second="Go.")
+        assert (await harness.run("two")).run.status is RunStatus.done
+        assert faults(harness) == []
         change(tmp_path, statement)
-        assert faults(hall) == [told]
+        assert faults(harness) == [told]
 
 
 async def test_a_run_that_was_paused_retried_and_deleted_is_no_fault(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, SCRIPT) as hall:
-        hall.agent("coder")
-        hall.put("two", TWO, first="Ask.", second="---\nagent: coder\n---\nGo.")
-        session = (await hall.run("two")).run.session_id
-        assert faults(hall) == []
-        other = (await hall.run("two")).run.session_id
-        await hall.office.tasks.delete_session(other, who="ada")
-        assert faults(hall) == []
-        question = await hall.until_waiting(session)
-        hall.agent("coder", persona="You changed.")
-        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
-        assert (await hall.work(session)).run.status is RunStatus.paused
-        assert faults(hall) == []
-        await hall.office.runs.retry(session, who="ada")
-        assert (await hall.work(session)).run.status is RunStatus.done
-        assert faults(hall) == []
-        await hall.office.tasks.delete_session(session, who="ada")
-        assert faults(hall) == []
+    async with open_workflow_harness(tmp_path, monkeypatch, SCRIPT) as harness:
+        harness.agent("coder")
+        harness.put("two", TWO, first="Ask.", second="---\nagent: coder\n---\nGo.")
+        session = (await harness.run("two")).run.session_id
+        assert faults(harness) == []
+        other = (await harness.run("two")).run.session_id
+        await harness.office.tasks.delete_session(other, who="ada")
+        assert faults(harness) == []
+        question = await harness.until_waiting(session)
+        harness.agent("coder", persona="You changed.")
+        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        assert (await harness.work(session)).run.status is RunStatus.paused
+        assert faults(harness) == []
+        await harness.office.runs.retry(session, who="ada")
+        assert (await harness.work(session)).run.status is RunStatus.done
+        assert faults(harness) == []
+        await harness.office.tasks.delete_session(session, who="ada")
+        assert faults(harness) == []

@@ -7,114 +7,114 @@ import pytest
 from interlock.infra.errors import PersonError
 from interlock.workflow.machine import VisitStatus
 from interlock.workflow.rows import RunNotFound, RunStatus, WrongRunStatus
+from tests.harness.workflows import names, open_workflow_harness
 from tests.integration.workflow.graphs import ASKING, ONE, SIMPLE, TWO
-from tests.integration.workflow.place import names, opened
 
 
 async def test_a_run_waits_for_a_person_without_holding_anything_and_survives_a_restart(
     tmp_path, monkeypatch
 ):
     script = f"when:Step first\n{ASKING}when:Step second\n{SIMPLE}"
-    async with opened(tmp_path, monkeypatch, script) as hall:
-        hall.put("two", TWO, first="Ask.", second="Go.")
-        waiting = await hall.run("two")
+    async with open_workflow_harness(tmp_path, monkeypatch, script) as harness:
+        harness.put("two", TWO, first="Ask.", second="Go.")
+        waiting = await harness.run("two")
         assert waiting.run.status is RunStatus.running
-        shown = await hall.office.runs.shown(waiting.run.session_id)
+        shown = await harness.office.runs.shown(waiting.run.session_id)
         assert shown.is_waiting
-        assert await hall.office.tasks.resumable(waiting.run.session_id) is None
-        assert await hall.office.backlog.find_work(5) == []
-    async with opened(tmp_path, monkeypatch) as hall:
-        question = await hall.until_waiting(waiting.run.session_id)
-        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
-        done = await hall.work(waiting.run.session_id)
+        assert await harness.office.tasks.resumable(waiting.run.session_id) is None
+        assert await harness.office.backlog.find_work(5) == []
+    async with open_workflow_harness(tmp_path, monkeypatch) as harness:
+        question = await harness.until_waiting(waiting.run.session_id)
+        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        done = await harness.work(waiting.run.session_id)
         assert done.run.status is RunStatus.done
         assert done.steps == 2
 
 
 async def test_pause_lets_the_step_end_and_begins_no_other_until_it_is_resumed(tmp_path, monkeypatch):
     script = f"when:Step first\n{ASKING}when:Step second\n{SIMPLE}"
-    async with opened(tmp_path, monkeypatch, script) as hall:
-        hall.put("two", TWO, first="Ask.", second="Go.")
-        session = (await hall.run("two")).run.session_id
-        runs = hall.office.runs
+    async with open_workflow_harness(tmp_path, monkeypatch, script) as harness:
+        harness.put("two", TWO, first="Ask.", second="Go.")
+        session = (await harness.run("two")).run.session_id
+        runs = harness.office.runs
         assert (await runs.pause(session, who="ada")).status is RunStatus.paused
         with pytest.raises(WrongRunStatus, match="is paused: only one that is running"):
             await runs.pause(session, who="ada")
-        question = await hall.until_waiting(session)
-        await hall.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
-        paused = await hall.work(session)
+        question = await harness.until_waiting(session)
+        await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
+        paused = await harness.work(session)
         assert paused.run.status is RunStatus.paused
         assert names(paused) == ["first:completed", "second:ready"]
-        assert await hall.office.tasks.resumable(session) is None
+        assert await harness.office.tasks.resumable(session) is None
         await runs.resume(session, who="ada")
-        done = await hall.work(session)
+        done = await harness.work(session)
         assert (done.run.status, done.steps) == (RunStatus.done, 2)
-        kinds = [kind for kind, _ in hall.events(session, "run.paused", "run.resumed", "run.finished")]
+        kinds = [kind for kind, _ in harness.events(session, "run.paused", "run.resumed", "run.finished")]
         assert kinds == ["run.paused", "run.resumed", "run.finished"]
 
 
 async def test_pause_and_resume_within_a_step_changes_nothing_else(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, SIMPLE) as hall:
-        hall.put("two", TWO, first="Go.", second="Go.")
-        session = await hall.start("two")
-        await hall.office.runs.pause(session, who="ada")
-        await hall.office.runs.resume(session, who="ada")
-        assert (await hall.work(session)).run.status is RunStatus.done
+    async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE) as harness:
+        harness.put("two", TWO, first="Go.", second="Go.")
+        session = await harness.start("two")
+        await harness.office.runs.pause(session, who="ada")
+        await harness.office.runs.resume(session, who="ada")
+        assert (await harness.work(session)).run.status is RunStatus.done
 
 
 async def test_stop_ends_a_run_for_good_and_cancels_what_is_at_work(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, ASKING) as hall:
-        hall.put("two", TWO, first="Ask.", second="Go.")
-        waiting = await hall.run("two")
+    async with open_workflow_harness(tmp_path, monkeypatch, ASKING) as harness:
+        harness.put("two", TWO, first="Ask.", second="Go.")
+        waiting = await harness.run("two")
         session = waiting.run.session_id
-        stopped = await hall.office.runs.stop(session, who="ada")
+        stopped = await harness.office.runs.stop(session, who="ada")
         assert stopped.status is RunStatus.stopped
-        standing = await hall.standing(session)
+        standing = await harness.standing(session)
         assert names(standing) == ["first:cancelled"]
-        assert (await hall.office.tasks.get(standing.visits[0].task_id)).status == "cancelled"
-        for change in (hall.office.runs.stop, hall.office.runs.resume, hall.office.runs.retry):
+        assert (await harness.office.tasks.get(standing.visits[0].task_id)).status == "cancelled"
+        for change in (harness.office.runs.stop, harness.office.runs.resume, harness.office.runs.retry):
             with pytest.raises(WrongRunStatus):
                 await change(session, who="ada")
-        assert await hall.office.tasks.resumable(session) is None
+        assert await harness.office.tasks.resumable(session) is None
 
 
 async def test_a_running_step_that_is_stopped_is_cancelled_by_its_worker(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, "sleep:30000\n") as hall:
-        hall.put("two", TWO, first="Sleep.", second="Go.")
-        session = await hall.start("two")
-        worker = hall.office.worker()
+    async with open_workflow_harness(tmp_path, monkeypatch, "sleep:30000\n") as harness:
+        harness.put("two", TWO, first="Sleep.", second="Go.")
+        session = await harness.start("two")
+        worker = harness.office.worker()
         running = asyncio.create_task(worker.run())
-        while not hall.events(session, "turn.started"):
+        while not harness.events(session, "turn.started"):
             await asyncio.sleep(0.01)
-        await hall.office.runs.stop(session, who="ada")
-        while (await hall.standing(session)).visits[0].status is VisitStatus.active:
+        await harness.office.runs.stop(session, who="ada")
+        while (await harness.standing(session)).visits[0].status is VisitStatus.active:
             await asyncio.sleep(0.01)
         worker.stop()
         await running
-        assert names(await hall.standing(session)) == ["first:cancelled"]
-        assert (await hall.get(session)).status is RunStatus.stopped
+        assert names(await harness.standing(session)) == ["first:cancelled"]
+        assert (await harness.get(session)).status is RunStatus.stopped
 
 
 async def test_a_step_that_is_cancelled_pauses_the_run(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, SIMPLE) as hall:
-        hall.put("two", TWO, first="Go.", second="Go.")
-        session = await hall.start("two")
-        at = (await hall.standing(session)).at
-        await hall.office.tasks.cancel(at.task_id, who="bob")
-        paused = await hall.standing(session)
+    async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE) as harness:
+        harness.put("two", TWO, first="Go.", second="Go.")
+        session = await harness.start("two")
+        at = (await harness.standing(session)).at
+        await harness.office.tasks.cancel(at.task_id, who="bob")
+        paused = await harness.standing(session)
         assert paused.run.status is RunStatus.paused
         assert "it was cancelled by bob" in paused.run.reason
-        await hall.office.runs.retry(session, who="ada")
-        assert (await hall.work(session)).run.status is RunStatus.done
+        await harness.office.runs.retry(session, who="ada")
+        assert (await harness.work(session)).run.status is RunStatus.done
 
 
 async def test_a_run_takes_no_messages(tmp_path, monkeypatch):
-    async with opened(tmp_path, monkeypatch, SIMPLE) as hall:
-        hall.put("one", ONE, only="Go.")
-        session = await hall.start("one")
+    async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE) as harness:
+        harness.put("one", ONE, only="Go.")
+        session = await harness.start("one")
         with pytest.raises(PersonError, match="takes no messages"):
-            await hall.office.tasks.put(session, "do something else", who="ada")
+            await harness.office.tasks.put(session, "do something else", who="ada")
         with pytest.raises(PersonError, match="has its run already"):
-            await hall.office.runs.start(session, "one", "", who="ada")
+            await harness.office.runs.start(session, "one", "", who="ada")
         with pytest.raises(RunNotFound):
-            await hall.office.runs.pause("s_nowhere", who="ada")
+            await harness.office.runs.pause("s_nowhere", who="ada")

@@ -25,7 +25,7 @@ from interlock.session.models import SessionKind
 from interlock.session.settings_store import StoredSettings
 from interlock.tools.registry import ToolRegistry
 from interlock.wiring import build_registry
-from tests.doubles import DeclaredTool, judged
+from tests.harness.tools import DeclaredTool, judged
 from tests.unit.gates.test_policy import policies
 
 MORNING = datetime(2026, 11, 15, 8, 5, tzinfo=timezone(timedelta(hours=1)))

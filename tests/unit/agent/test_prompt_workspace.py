@@ -9,7 +9,7 @@ from interlock.agent.starters import FILES, Found, fill_workspace
 from interlock.agent.workspace import MAX_SHOWN_BYTES, WorkspaceFiles
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.session.models import SessionKind
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
 
 SECRET = "Zx9-hunter-77-correct-horse"
 

@@ -10,7 +10,7 @@ from interlock.gates.policy import NO_RESTRICTION
 from interlock.gates.situation import CallLimits, Capabilities, Situation
 from interlock.tools.base import PolicySwitch
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool
+from tests.harness.tools import DeclaredTool
 from tests.unit.gates.test_policy import policies
 
 NEEDS = frozenset({"roots", "program:rg"})

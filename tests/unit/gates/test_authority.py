@@ -25,8 +25,8 @@ from interlock.gates.verdict import Allowed, Denied, Layer
 from interlock.infra.errors import ErrorCode
 from interlock.tools.base import Effect, PolicySwitch, ToolGroup
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool, UndeclaredTool, file_reader, judged
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader, judged
 from tests.unit.gates.situations import registries, situations
 from tests.unit.gates.test_policy import policies
 

@@ -6,7 +6,7 @@ from interlock.gates.explaining import explanation, matrix_json
 from interlock.gates.policy import ToolPolicy
 from interlock.gates.situation import Situation
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import CHAT_AND_CODING, DeclaredTool
+from tests.harness.tools import CHAT_AND_CODING, DeclaredTool
 
 TIMEZONE = {"type": "object", "properties": {"zone": {"type": "string"}}, "additionalProperties": False}
 OPEN = frozenset({ToolMode.chat_safe})

@@ -10,7 +10,7 @@ from interlock.gates.situation import Capabilities, Situation
 from interlock.infra.errors import ErrorCode
 from interlock.session.settings_store import StoredSettings
 from interlock.wiring import build_registry
-from tests.doubles import judged
+from tests.harness.tools import judged
 
 REGISTRY = build_registry()
 EVERYTHING = Capabilities(present=frozenset(need for entry in REGISTRY for need in entry.tool.needs))

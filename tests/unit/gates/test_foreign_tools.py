@@ -13,7 +13,7 @@ from interlock.infra.errors import ErrorCode
 from interlock.tools.base import BaseTool, Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from interlock.tools.result import ToolResult
-from tests.doubles import DeclaredTool
+from tests.harness.tools import DeclaredTool
 
 OPEN = ToolPolicy(mcp=McpPolicy(enabled=True, allowed_servers=frozenset({"s"})))
 CODING = Situation(mode=ToolMode.coding, open_modes=frozenset(ToolMode), settings=OPEN)

@@ -9,8 +9,8 @@ from interlock.gates.situation import Situation
 from interlock.gates.verdict import Layer
 from interlock.infra.errors import ErrorClass, ErrorCode, ToolError
 from interlock.tools.registry import ToolRegistry
-from tests import doubles
-from tests.doubles import DeclaredTool, file_reader
+from tests.harness import tools
+from tests.harness.tools import DeclaredTool, file_reader
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def registry() -> ToolRegistry:
 def judged(registry, name, arguments="{}", mode=ToolMode.chat_safe):
     open_modes = frozenset({ToolMode.chat_safe, mode})
     authority = compile_authority(registry, Situation(mode=mode, open_modes=open_modes))
-    return doubles.judged(ToolCall("c1", name, arguments), authority, registry)
+    return tools.judged(ToolCall("c1", name, arguments), authority, registry)
 
 
 def test_a_name_that_does_not_exist_is_not_called_a_denial(registry):
@@ -53,7 +53,7 @@ def test_a_tool_that_the_registry_closed_meanwhile_is_refused(registry):
     authority = compile_authority(registry, Situation(mode=ToolMode.chat_safe))
     registry.set_mode_override("current_time", frozenset({ToolMode.coding}))
     assert "current_time" in authority.exposed
-    refusal = doubles.judged(ToolCall("c1", "current_time", "{}"), authority, registry)
+    refusal = tools.judged(ToolCall("c1", "current_time", "{}"), authority, registry)
     assert (refusal.failure.error_code, refusal.layer) == (ErrorCode.MODE_DENIED, Layer.override)
 
 

@@ -14,7 +14,7 @@ from interlock.gates.policy import FsPolicy, ToolPolicy
 from interlock.gates.situation import Capabilities, Situation, Switching
 from interlock.gates.verdict import ENVIRONMENT_NAMES, Allowed, Denied, SwitchWay
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool, file_reader
+from tests.harness.tools import DeclaredTool, file_reader
 from tests.unit.gates.situations import registries, situations
 
 CODING = ToolMode.coding

@@ -6,7 +6,7 @@ from interlock.gateway.auth import Credentials
 from interlock.gateway.doors import Doors
 from interlock.redaction.redactor import Redactor
 from interlock.worker.runs import RunDesk
-from tests.integration.worker.shop import Shop
+from tests.harness.tasks import TaskHarness
 from tests.unit.gateway.knocking import Behind, policy
 
 
@@ -28,4 +28,4 @@ def credentials(store) -> Credentials:
 @pytest.fixture
 def runs(store) -> RunDesk:
     """What ends the work of a credential."""
-    return Shop(store).runs
+    return TaskHarness(store).runs

@@ -9,7 +9,7 @@ from interlock.gateway import auth
 from interlock.gateway.auth import Credentials, Kind, LoginRefused, Who
 from interlock.infra.errors import PersonError
 from interlock.redaction.redactor import Redactor
-from tests.conftest import open_store
+from tests.harness.store import open_store
 from tests.unit.gateway.credential_book import kinds, later, told
 
 

@@ -9,8 +9,8 @@ from interlock.gateway import auth
 from interlock.gateway.auth import Credentials, Kind, Who
 from interlock.infra.errors import PersonError
 from interlock.redaction.redactor import Redactor
-from tests.conftest import open_store
-from tests.integration.worker.shop import Shop
+from tests.harness.store import open_store
+from tests.harness.tasks import TaskHarness
 from tests.unit.gateway.credential_book import Clock
 
 
@@ -22,7 +22,7 @@ async def test_what_another_process_revoked_is_refused_here(store_config, creden
     other = open_store(store_config)
     try:
         others = Credentials(other.database, other.log, Redactor())
-        await others.revoke("ci", Shop(other).runs, who="elsewhere")
+        await others.revoke("ci", TaskHarness(other).runs, who="elsewhere")
         assert await credentials.check_bearer(token.secret) is None
         async with asyncio.timeout(2):
             while await credentials.still_valid(who):
@@ -65,7 +65,7 @@ async def test_what_is_remembered_of_sockets_is_bounded(credentials, monkeypatch
 async def test_what_is_put_while_its_token_is_revoked_is_refused_or_cancelled(store_config, store):
     """By another process, at the same time: none is left that goes on."""
     credentials, other = Credentials(store.database, store.log, Redactor()), open_store(store_config)
-    putting, revoking = Shop(store), Shop(other)
+    putting, revoking = TaskHarness(store), TaskHarness(other)
     elsewhere = Credentials(other.database, other.log, Redactor())
     try:
         for number in range(10):
@@ -98,7 +98,7 @@ async def test_what_is_put_while_its_token_is_revoked_is_refused_or_cancelled(st
 async def test_a_revocation_that_cannot_be_written_cancels_nothing(store, credentials, runs, monkeypatch):
     token = await credentials.add_token("ci", who="x")
     session = await store.sessions.create(opened_by="x")
-    shop = Shop(store)
+    shop = TaskHarness(store)
     task = await shop.tasks.put(session.id, "go", who="ci", credential_id=token.id)
     with monkeypatch.context() as patched:
         patched.setattr(auth, "AuthTokenRevoked", lambda **_given: 1 / 0)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from interlock.infra.logging import Log, redact_lines, show_log
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
 
 SECRET = "tulip-harbour"
 

@@ -4,7 +4,7 @@ import orjson
 
 from interlock.models.assembling import Assembly
 from interlock.models.provider import Reply
-from tests.doubles.openai_answers import call_chunks, chunk
+from tests.harness.model_answers import call_chunks, chunk
 
 
 def assembled(*chunks, finish: str | None = "stop") -> Reply:

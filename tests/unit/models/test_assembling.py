@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interlock.models import assembling
 from interlock.models.assembling import MAX_CALLS, Assembly
 from interlock.models.provider import FinishReason, ModelError, ModelFault, Reply, Usage
-from tests.doubles.openai_answers import call_chunks, call_delta, chunk, text_chunks, usage_chunk
+from tests.harness.model_answers import call_chunks, call_delta, chunk, text_chunks, usage_chunk
 from tests.unit.models.assembled import assembled
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.models.provider import RequestedCall
-from tests.doubles.openai_answers import call_chunks, call_delta, chunk
+from tests.harness.model_answers import call_chunks, call_delta, chunk
 from tests.unit.models.assembled import assembled, calls_of
 
 

@@ -20,7 +20,7 @@ from interlock.models.provider import (
     ToolChoice,
     Usage,
 )
-from tests.doubles.provider_rules import message_faults
+from tests.harness.model_rules import message_faults
 from tests.unit.models.asking import Saying, asked, failed, streamed
 
 CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'

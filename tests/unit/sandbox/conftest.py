@@ -43,7 +43,7 @@ def unseen(request, monkeypatch) -> None:
 
 
 @dataclass(frozen=True)
-class World:
+class PathTree:
     top: Path
     territory: Territory
 
@@ -74,16 +74,16 @@ def territory_of(*roots: Path, writable: tuple[Path, ...] | None = None, **rest)
 
 
 @pytest.fixture
-def world(tmp_path) -> World:
+def roots(tmp_path) -> PathTree:
     """`ws` may be read and written, `lib` read; `outside`, and a folder named much like `ws`, neither."""
     top = tmp_path.resolve()
     for folder in ("ws/src/deep", "ws/empty", "lib", "outside/dir", "ws-secrets"):
         (top / folder).mkdir(parents=True)
-    world = World(top, territory_of(top / "ws", top / "lib", writable=(top / "ws",)))
-    world.write("ws/README.md")
-    world.write("ws/src/a.py")
-    world.write("lib/b.py")
-    world.write("outside/secret.txt", CANARY)
-    world.write("outside/dir/s.txt", CANARY)
-    world.write("ws-secrets/k.txt", CANARY)
-    return world
+    roots = PathTree(top, territory_of(top / "ws", top / "lib", writable=(top / "ws",)))
+    roots.write("ws/README.md")
+    roots.write("ws/src/a.py")
+    roots.write("lib/b.py")
+    roots.write("outside/secret.txt", CANARY)
+    roots.write("outside/dir/s.txt", CANARY)
+    roots.write("ws-secrets/k.txt", CANARY)
+    return roots

@@ -15,19 +15,19 @@ def nothing() -> None:
 
 
 @contextmanager
-def parent_of(world, asked: str):
-    with world.territory.parent(world.territory.find(asked, Access.write), make=True) as parent:
+def parent_of(roots, asked: str):
+    with roots.territory.parent(roots.territory.find(asked, Access.write), make=True) as parent:
         yield parent
 
 
-def create(world, asked: str, *pieces: bytes, before_commit=nothing) -> None:
-    with parent_of(world, asked) as parent:
+def create(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
+    with parent_of(roots, asked) as parent:
         put(parent, iter(pieces), like=None, before_commit=before_commit)
 
 
-def replace(world, asked: str, *pieces: bytes, before_commit=nothing) -> None:
-    place = world.territory.find(asked, Access.write)
-    with opened_file(world.territory, place) as like, parent_of(world, asked) as parent:
+def replace(roots, asked: str, *pieces: bytes, before_commit=nothing) -> None:
+    place = roots.territory.find(asked, Access.write)
+    with opened_file(roots.territory, place) as like, parent_of(roots, asked) as parent:
         put(parent, iter(pieces), like=like, before_commit=before_commit)
 
 

@@ -34,10 +34,10 @@ def _here_is_a_local_disk(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("asked", ["README.md", "src/a.py", "{top}/ws/README.md", "{top}/lib/b.py"])
-def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(world, asked):
-    asked = asked.format(top=world.top)
-    place, file = find_cached(world.territory, asked)
-    assert place == world.territory.find(asked)
+def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(roots, asked):
+    asked = asked.format(top=roots.top)
+    place, file = find_cached(roots.territory, asked)
+    assert place == roots.territory.find(asked)
     assert place.spelled == str(place.path)
     assert file.content == place.path.read_bytes()
     assert file.status == place.path.stat()
@@ -57,60 +57,60 @@ def test_a_small_file_is_found_and_read_where_it_is_otherwise_found(world, asked
         *("nothing.txt", "src/nothing/a.py", "README.md/a.py"),
     ],
 )
-def test_what_takes_more_than_a_look_is_left_alone(world, asked):
-    assert find_cached(world.territory, asked.format(top=world.top)) is None
+def test_what_takes_more_than_a_look_is_left_alone(roots, asked):
+    assert find_cached(roots.territory, asked.format(top=roots.top)) is None
 
 
 @pytest.mark.parametrize("target", ["README.md", "../outside/secret.txt", "/etc/passwd", "nowhere"])
-def test_no_link_is_followed_to_a_file_or_through_a_folder(world, target):
-    world.link("ws/link.txt", target)
-    world.link("ws/folder", "src")
-    world.link("ws/out", "../outside")
+def test_no_link_is_followed_to_a_file_or_through_a_folder(roots, target):
+    roots.link("ws/link.txt", target)
+    roots.link("ws/folder", "src")
+    roots.link("ws/out", "../outside")
     for asked in ("link.txt", "folder/a.py", "out/secret.txt"):
-        assert find_cached(world.territory, asked) is None
+        assert find_cached(roots.territory, asked) is None
 
 
-def test_a_root_that_became_a_link_is_not_followed(world):
-    assert find_cached(world.territory, "README.md") is not None
-    world.inside.rename(world.top / "was")
-    world.write("outside/README.md", CANARY)
-    world.inside.symlink_to(world.outside)
-    assert find_cached(world.territory, "README.md") is None
+def test_a_root_that_became_a_link_is_not_followed(roots):
+    assert find_cached(roots.territory, "README.md") is not None
+    roots.inside.rename(roots.top / "was")
+    roots.write("outside/README.md", CANARY)
+    roots.inside.symlink_to(roots.outside)
+    assert find_cached(roots.territory, "README.md") is None
 
 
-def test_a_root_that_was_made_anew_is_the_one_that_is_read(world):
-    world.inside.rename(world.top / "was")
-    world.write("ws/README.md", "new")
-    assert find_cached(world.territory, "README.md")[1].content == b"new"
+def test_a_root_that_was_made_anew_is_the_one_that_is_read(roots):
+    roots.inside.rename(roots.top / "was")
+    roots.write("ws/README.md", "new")
+    assert find_cached(roots.territory, "README.md")[1].content == b"new"
 
 
-def test_the_deepest_root_is_the_one(world):
-    territory = territory_of(world.inside, world.inside / "src", writable=())
+def test_the_deepest_root_is_the_one(roots):
+    territory = territory_of(roots.inside, roots.inside / "src", writable=())
     place, _ = find_cached(territory, "src/a.py")
     assert place == territory.find("src/a.py")
-    assert place.root == world.inside / "src"
+    assert place.root == roots.inside / "src"
 
 
-def test_what_is_no_small_regular_file_is_found_and_not_read(world):
-    os.mkfifo(world.inside / "pipe")
-    world.write("ws/large.txt", "x" * (MAX_BYTES + 1))
-    os.link(world.outside / "secret.txt", world.inside / "hard.txt")
+def test_what_is_no_small_regular_file_is_found_and_not_read(roots):
+    os.mkfifo(roots.inside / "pipe")
+    roots.write("ws/large.txt", "x" * (MAX_BYTES + 1))
+    os.link(roots.outside / "secret.txt", roots.inside / "hard.txt")
     for asked in ("pipe", "large.txt", "hard.txt", "src"):
-        place, file = find_cached(world.territory, asked)
-        assert place == world.territory.find(asked)
+        place, file = find_cached(roots.territory, asked)
+        assert place == roots.territory.find(asked)
         assert file is None
 
 
-def test_where_the_operator_allows_hard_links_they_are_read(world):
-    os.link(world.inside / "README.md", world.inside / "hard.txt")
-    territory = territory_of(world.inside, reads_hard_links=True)
+def test_where_the_operator_allows_hard_links_they_are_read(roots):
+    os.link(roots.inside / "README.md", roots.inside / "hard.txt")
+    territory = territory_of(roots.inside, reads_hard_links=True)
     assert find_cached(territory, "hard.txt")[1].content == b"ok"
 
 
 @pytest.mark.parametrize("size", [0, 1, MAX_BYTES])
-def test_sizes_at_the_bounds_are_read_whole(world, size):
-    world.write("ws/file.txt", "x" * size)
-    assert find_cached(world.territory, "file.txt")[1].content == b"x" * size
+def test_sizes_at_the_bounds_are_read_whole(roots, size):
+    roots.write("ws/file.txt", "x" * size)
+    assert find_cached(roots.territory, "file.txt")[1].content == b"x" * size
 
 
 def _forgotten(path: Path) -> None:
@@ -120,33 +120,33 @@ def _forgotten(path: Path) -> None:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_content_that_is_not_in_memory_is_not_waited_for(world):
+def test_content_that_is_not_in_memory_is_not_waited_for(roots):
     for name in ("tried.txt", "file.txt"):
-        _forgotten(world.write(f"ws/{name}", "x" * MAX_BYTES))
-    with (world.inside / "tried.txt").open("rb", buffering=0) as opened:
+        _forgotten(roots.write(f"ws/{name}", "x" * MAX_BYTES))
+    with (roots.inside / "tried.txt").open("rb", buffering=0) as opened:
         try:
             os.preadv(opened.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
         except BlockingIOError:
             pass
         else:
             pytest.skip("the kernel keeps it in memory all the same")
-    place, found = find_cached(world.territory, "file.txt")
+    place, found = find_cached(roots.territory, "file.txt")
     assert (place.name, found) == ("file.txt", None)
 
 
-def test_a_file_that_grew_since_it_was_looked_at_is_not_half_read(world, monkeypatch):
+def test_a_file_that_grew_since_it_was_looked_at_is_not_half_read(roots, monkeypatch):
     monkeypatch.setattr(os, "preadv", lambda *_arguments: 1)
-    assert find_cached(world.territory, "README.md")[1] is None
+    assert find_cached(roots.territory, "README.md")[1] is None
 
 
-def test_nothing_of_another_file_system_is_opened(world, monkeypatch):
+def test_nothing_of_another_file_system_is_opened(roots, monkeypatch):
     """It may belong to a server that does not answer: to open a file there, or to ask its size, waits."""
     monkeypatch.setattr(cached, "_local_devices", frozenset)
     monkeypatch.setattr(cached, "_content", lambda _found: pytest.fail("it was opened"))
-    assert find_cached(world.territory, "README.md")[1] is None
+    assert find_cached(roots.territory, "README.md")[1] is None
 
 
-def test_names_that_are_not_in_memory_are_not_waited_for(world, monkeypatch):
+def test_names_that_are_not_in_memory_are_not_waited_for(roots, monkeypatch):
     openat2 = kernel._openat2
 
     def cold(folder, path, flags, resolve=kernel._WITHOUT_LINKS):
@@ -155,23 +155,23 @@ def test_names_that_are_not_in_memory_are_not_waited_for(world, monkeypatch):
         return openat2(folder, path, flags, resolve)
 
     monkeypatch.setattr(kernel, "_openat2", cold)
-    assert find_cached(world.territory, "README.md") is None
+    assert find_cached(roots.territory, "README.md") is None
 
 
-def test_without_openat2_nothing_is_known_at_once(world, monkeypatch):
+def test_without_openat2_nothing_is_known_at_once(roots, monkeypatch):
     monkeypatch.setattr(kernel, "has_openat2", lambda: False)
-    assert find_cached(world.territory, "README.md") is None
+    assert find_cached(roots.territory, "README.md") is None
 
 
 @pytest.mark.parametrize("number", [None, 100_000])
-def test_without_statx_nothing_is_read(world, monkeypatch, number):
+def test_without_statx_nothing_is_read(roots, monkeypatch, number):
     monkeypatch.setattr(kernel, "_STATX", number)
-    assert find_cached(world.territory, "README.md")[1] is None
+    assert find_cached(roots.territory, "README.md")[1] is None
 
 
-def test_a_cached_name_is_opened_as_strictly_as_any(world):
-    world.link("ws/link.txt", "README.md")
-    folder = os.open(world.inside, os.O_PATH)
+def test_a_cached_name_is_opened_as_strictly_as_any(roots):
+    roots.link("ws/link.txt", "README.md")
+    folder = os.open(roots.inside, os.O_PATH)
     try:
         for relative in ("../outside/secret.txt", "/etc/passwd", "link.txt", "a\0b"):
             with pytest.raises(OSError, match=r"Errno"):
@@ -180,8 +180,8 @@ def test_a_cached_name_is_opened_as_strictly_as_any(world):
         os.close(folder)
 
 
-def test_a_look_tells_what_the_system_tells(world):
-    path = world.write("ws/file.txt", "four")
+def test_a_look_tells_what_the_system_tells(roots):
+    path = roots.write("ws/file.txt", "four")
     with path.open("rb") as opened:
         look = look_cached(opened.fileno())
     status = path.stat()

@@ -14,7 +14,7 @@ from interlock.sandbox.files import opened_in
 from interlock.sandbox.kept import Action, Content, KeptVersions
 from interlock.sandbox.paths import Access
 from tests.integration.tools.trees import tree
-from tests.unit.sandbox.conftest import World
+from tests.unit.sandbox.conftest import PathTree
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -32,8 +32,8 @@ def stop() -> None:
 class Hand:
     """Makes changes in a world, and looks at what is kept when each of them takes effect."""
 
-    def __init__(self, world: World, state: Path, max_bytes: int = 1 << 20) -> None:
-        self.world = world
+    def __init__(self, roots: PathTree, state: Path, max_bytes: int = 1 << 20) -> None:
+        self.world = roots
         self.kept = KeptVersions(state / "kept", max_bytes=max_bytes)
         self.changes = FileChanges(self.kept)
         self.at_commit: list[tuple[Action, Content, bytes]] = []
@@ -77,8 +77,8 @@ class Hand:
 
 
 @pytest.fixture
-def hand(world, tmp_path_factory) -> Hand:
-    return Hand(world, tmp_path_factory.mktemp("state"))
+def hand(roots, tmp_path_factory) -> Hand:
+    return Hand(roots, tmp_path_factory.mktemp("state"))
 
 
 def test_what_was_there_is_on_disk_before_the_change(hand):
@@ -95,8 +95,8 @@ def test_what_was_there_is_on_disk_before_the_change(hand):
     ]
 
 
-def test_a_stopped_change_leaves_everything_as_it_was(hand, world):
-    before = tree(world.inside, times=True)
+def test_a_stopped_change_leaves_everything_as_it_was(hand, roots):
+    before = tree(roots.inside, times=True)
     for attempt in (
         lambda: hand.create("new/deep/f", b"x", stop),
         lambda: hand.replace("README.md", b"y", stop),
@@ -107,13 +107,13 @@ def test_a_stopped_change_leaves_everything_as_it_was(hand, world):
     ):
         with pytest.raises(Stop):
             attempt()
-        assert tree(world.inside, times=True) == before
+        assert tree(roots.inside, times=True) == before
         assert list(hand.kept.entries("s")) == []
 
 
-def test_a_change_by_somebody_else_at_the_last_moment_stops_it(hand, world):
+def test_a_change_by_somebody_else_at_the_last_moment_stops_it(hand, roots):
     """Even one that keeps the size and the time of the file."""
-    file = world.inside / "README.md"
+    file = roots.inside / "README.md"
 
     def meddle() -> None:
         was = file.stat()
@@ -139,23 +139,23 @@ def test_a_change_by_somebody_else_at_the_last_moment_stops_it(hand, world):
         assert list(hand.kept.entries("s")) == []
 
 
-def test_a_folder_that_changes_while_it_is_kept_is_not_deleted(hand, world):
+def test_a_folder_that_changes_while_it_is_kept_is_not_deleted(hand, roots):
     real = hand.kept.keep
 
     def late(change, pieces=()):
-        world.write("ws/src/late", "x")
+        roots.write("ws/src/late", "x")
         return real(change, pieces)
 
     hand.kept.keep = late
     with pytest.raises(ToolError, match="changed by somebody else"):
         hand.delete("src")
-    assert (world.inside / "src/late").exists()
+    assert (roots.inside / "src/late").exists()
     assert list(hand.kept.entries("s")) == []
 
 
-def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, world):
+def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, roots):
     """It is as it was again when it would go, and what was kept of it is not."""
-    file, real = world.inside / "src/a.py", hand.kept.keep
+    file, real = roots.inside / "src/a.py", hand.kept.keep
     was, status = file.read_text(), file.stat()
 
     def meanwhile(change, pieces=()):
@@ -172,25 +172,25 @@ def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, worl
     assert list(hand.kept.entries("s")) == []
 
 
-def test_a_folder_deeper_than_python_can_follow_is_deleted_all_the_same(hand, world):
+def test_a_folder_deeper_than_python_can_follow_is_deleted_all_the_same(hand, roots):
     """A few lines of a script make one. Half deleted, it would lie about under another name for good."""
-    world.write("ws/deep/file", "x")
-    current = os.open(world.inside / "deep", os.O_RDONLY)
+    roots.write("ws/deep/file", "x")
+    current = os.open(roots.inside / "deep", os.O_RDONLY)
     for _ in range(sys.getrecursionlimit() + 200):
         os.mkdir("d", dir_fd=current)
         below = os.open("d", os.O_RDONLY, dir_fd=current)
         os.close(current)
         current = below
     os.close(current)
-    left = set(world.inside.iterdir()) - {world.inside / "deep"}
+    left = set(roots.inside.iterdir()) - {roots.inside / "deep"}
     assert hand.delete("deep") is False
-    assert set(world.inside.iterdir()) == left
+    assert set(roots.inside.iterdir()) == left
     (entry,) = hand.kept.entries("s")
     assert (entry.change.action, entry.change.content) == (Action.deleted, Content.omitted)
 
 
-def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
-    hand = Hand(world, tmp_path, max_bytes=0)
+def test_with_nothing_kept_changes_happen_all_the_same(roots, tmp_path):
+    hand = Hand(roots, tmp_path, max_bytes=0)
     assert hand.create("n", b"x") is False
     assert hand.replace("n", b"y") is False
     assert hand.move("n", "m") is False
@@ -199,19 +199,19 @@ def test_with_nothing_kept_changes_happen_all_the_same(world, tmp_path):
     assert [path.name for path in (tmp_path / "kept").iterdir()] == [".turn"]
 
 
-def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(world, tmp_path_factory):
+def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(roots, tmp_path_factory):
     """Each counts up what it has read; a number that was written and lost would be missed."""
-    hand = Hand(world, tmp_path_factory.mktemp("state"))
-    world.write("ws/n", "0")
+    hand = Hand(roots, tmp_path_factory.mktemp("state"))
+    roots.write("ws/n", "0")
     done: list[int] = []
 
     def count() -> None:
         for _ in range(25):
             try:
-                number = int((world.inside / "n").read_text())
+                number = int((roots.inside / "n").read_text())
                 place = hand.place("n")
                 with (
-                    world.territory.parent(place) as parent,
+                    roots.territory.parent(place) as parent,
                     opened_in(parent.descriptor, "n", "n") as file,
                 ):
                     if int(file.read(0, 100)) != number:
@@ -232,20 +232,20 @@ def test_of_changes_at_the_same_time_one_happens_and_the_others_are_told(world, 
         thread.start()
     for thread in threads:
         thread.join()
-    assert int((world.inside / "n").read_text()) == len(done) > 0
+    assert int((roots.inside / "n").read_text()) == len(done) > 0
 
 
-def test_what_is_alike_is_told_by_what_is_in_it(world):
+def test_what_is_alike_is_told_by_what_is_in_it(roots):
     def of(path: str) -> str | None:
-        with world.territory.parent(world.territory.find(path, follow=False)) as parent:
+        with roots.territory.parent(roots.territory.find(path, follow=False)) as parent:
             return likeness(parent)
 
-    world.write("ws/x/f", "1")
-    world.write("ws/y/f", "1")
-    world.link("ws/l", "x")
+    roots.write("ws/x/f", "1")
+    roots.write("ws/y/f", "1")
+    roots.link("ws/l", "x")
     assert of("x") == of("y") != of("src")
     assert of("x/f") == of("y/f")
     assert of("l") not in {None, of("x")}
     assert of("missing") is None
-    (world.inside / "y/f").chmod(0o600)
+    (roots.inside / "y/f").chmod(0o600)
     assert of("x") != of("y")

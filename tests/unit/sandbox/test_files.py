@@ -19,9 +19,9 @@ from tests.unit.sandbox.putting import IS_ROOT, nothing, parent_of
 pytestmark = pytest.mark.usefixtures("both_ways")
 
 
-def test_a_file_is_read_from_anywhere_to_its_end(world):
-    world.write("ws/f", "0123456789")
-    with opened_file(world.territory, world.territory.find("f")) as file:
+def test_a_file_is_read_from_anywhere_to_its_end(roots):
+    roots.write("ws/f", "0123456789")
+    with opened_file(roots.territory, roots.territory.find("f")) as file:
         assert file.size == 10
         assert file.read(0, 4) == b"0123"
         assert file.read(8, 4) == b"89"
@@ -29,11 +29,11 @@ def test_a_file_is_read_from_anywhere_to_its_end(world):
         assert file.read(0, 4) == b"0123"
 
 
-def test_pieces_are_bounded_and_complete(world):
+def test_pieces_are_bounded_and_complete(roots):
     data = os.urandom(CHUNK_BYTES * 2 + 3)
-    (world.inside / "big").write_bytes(data)
+    (roots.inside / "big").write_bytes(data)
     checks = []
-    with opened_file(world.territory, world.territory.find("big")) as file:
+    with opened_file(roots.territory, roots.territory.find("big")) as file:
         pieces = list(file.chunks(lambda: checks.append(1)))
         assert [len(piece) for piece in pieces] == [CHUNK_BYTES, CHUNK_BYTES, 3]
         assert b"".join(pieces) == data
@@ -44,8 +44,8 @@ def test_pieces_are_bounded_and_complete(world):
         assert file.sha256(nothing, 10, 20) == hashlib.sha256(data[10:20]).hexdigest()
 
 
-def test_reading_stops_when_it_is_told_to(world):
-    (world.inside / "big").write_bytes(bytes(CHUNK_BYTES * 3))
+def test_reading_stops_when_it_is_told_to(roots):
+    (roots.inside / "big").write_bytes(bytes(CHUNK_BYTES * 3))
     left = [nothing, nothing]
 
     def check() -> None:
@@ -53,31 +53,31 @@ def test_reading_stops_when_it_is_told_to(world):
             raise InterruptedError
         left.pop()
 
-    with pytest.raises(InterruptedError), opened_file(world.territory, world.territory.find("big")) as file:
+    with pytest.raises(InterruptedError), opened_file(roots.territory, roots.territory.find("big")) as file:
         file.sha256(check)
 
 
-def test_an_opened_file_stays_the_same_when_another_takes_its_place(world):
-    with opened_file(world.territory, world.territory.find("README.md")) as file:
-        (world.inside / "new").write_text("other")
-        (world.inside / "new").rename(world.inside / "README.md")
+def test_an_opened_file_stays_the_same_when_another_takes_its_place(roots):
+    with opened_file(roots.territory, roots.territory.find("README.md")) as file:
+        (roots.inside / "new").write_text("other")
+        (roots.inside / "new").rename(roots.inside / "README.md")
         assert file.read(0, 10) == b"ok"
 
 
-def test_a_file_that_shrinks_is_read_to_its_new_end(world):
-    path = world.write("ws/f", "0123456789")
-    with opened_file(world.territory, world.territory.find("f")) as file:
+def test_a_file_that_shrinks_is_read_to_its_new_end(roots):
+    path = roots.write("ws/f", "0123456789")
+    with opened_file(roots.territory, roots.territory.find("f")) as file:
         path.write_text("01")
         assert file.read(0, 10) == b"01"
         assert b"".join(file.chunks(nothing, 0, 10)) == b"01"
 
 
-def test_the_version_changes_with_the_file_even_when_its_time_is_set_back(world):
-    path = world.write("ws/f", "one")
-    place = world.territory.find("f")
+def test_the_version_changes_with_the_file_even_when_its_time_is_set_back(roots):
+    path = roots.write("ws/f", "one")
+    place = roots.territory.find("f")
 
     def version() -> str:
-        with opened_file(world.territory, place) as file:
+        with opened_file(roots.territory, place) as file:
             return file.version
 
     first = version()
@@ -90,8 +90,8 @@ def test_the_version_changes_with_the_file_even_when_its_time_is_set_back(world)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
-def test_what_is_no_regular_file_is_refused_without_waiting(world, kind):
-    thing = world.inside / "thing"
+def test_what_is_no_regular_file_is_refused_without_waiting(roots, kind):
+    thing = roots.inside / "thing"
     with socket.socket(socket.AF_UNIX) as unix:
         match kind:
             case "pipe":
@@ -104,28 +104,28 @@ def test_what_is_no_regular_file_is_refused_without_waiting(world, kind):
                 os.mknod(thing, stat.S_IFCHR | 0o600, os.makedev(1, 3))
         with (
             pytest.raises(ToolError, match="not a regular file") as caught,
-            opened_file(world.territory, world.territory.find("thing")),
+            opened_file(roots.territory, roots.territory.find("thing")),
         ):
             pass
         assert caught.value.error_code is ErrorCode.EXECUTION_ERROR
         with (
-            parent_of(world, "thing") as parent,
+            parent_of(roots, "thing") as parent,
             pytest.raises(ToolError, match="not a regular file"),
             opened_in(parent.descriptor, "thing", "thing"),
         ):
             pass
 
 
-def test_a_pipe_is_not_even_opened_so_nobody_at_its_other_end_is_woken(world):
-    os.mkfifo(world.inside / "pipe")
+def test_a_pipe_is_not_even_opened_so_nobody_at_its_other_end_is_woken(roots):
+    os.mkfifo(roots.inside / "pipe")
     writer = "import sys; open(sys.argv[1], 'wb'); print('opened')"
     with subprocess.Popen(
-        [sys.executable, "-c", writer, world.inside / "pipe"], stdout=subprocess.PIPE
+        [sys.executable, "-c", writer, roots.inside / "pipe"], stdout=subprocess.PIPE
     ) as end:
         for _ in range(50):
             with (
                 pytest.raises(ToolError),
-                opened_file(world.territory, world.territory.find("pipe")),
+                opened_file(roots.territory, roots.territory.find("pipe")),
             ):
                 pass
         assert end.poll() is None
@@ -134,36 +134,36 @@ def test_a_pipe_is_not_even_opened_so_nobody_at_its_other_end_is_woken(world):
         assert end.stdout.read() == b""
 
 
-def test_a_folder_is_no_file(world):
-    with pytest.raises(IsADirectoryError), opened_file(world.territory, world.territory.find("src")):
+def test_a_folder_is_no_file(roots):
+    with pytest.raises(IsADirectoryError), opened_file(roots.territory, roots.territory.find("src")):
         pass
 
 
-def test_a_link_in_a_folder_is_not_read(world):
-    world.link("ws/link", "README.md")
+def test_a_link_in_a_folder_is_not_read(roots):
+    roots.link("ws/link", "README.md")
     with (
-        parent_of(world, "x") as parent,
+        parent_of(roots, "x") as parent,
         pytest.raises(OSError, match="symbolic links"),
         opened_in(parent.descriptor, "link", "link"),
     ):
         pass
 
 
-def test_look_sees_the_thing_itself(world):
-    world.link("ws/link", "../outside/secret.txt")
-    place = world.territory.find("link", follow=False)
-    with world.territory.parent(place) as parent:
+def test_look_sees_the_thing_itself(roots):
+    roots.link("ws/link", "../outside/secret.txt")
+    place = roots.territory.find("link", follow=False)
+    with roots.territory.parent(place) as parent:
         status = look(parent)
         assert status is not None
         assert stat.S_ISLNK(status.st_mode)
-    with parent_of(world, "missing") as parent:
+    with parent_of(roots, "missing") as parent:
         assert look(parent) is None
 
 
-def test_settling_a_folder_that_cannot_be_settled_is_no_error(world):
-    descriptor = os.open(world.inside / "empty", os.O_PATH)
+def test_settling_a_folder_that_cannot_be_settled_is_no_error(roots):
+    descriptor = os.open(roots.inside / "empty", os.O_PATH)
     try:
-        shutil.rmtree(world.inside / "empty")
+        shutil.rmtree(roots.inside / "empty")
         before = open_descriptors()
         settle(descriptor)
         assert open_descriptors() <= before

@@ -38,8 +38,8 @@ with opened_file(territory, place) as like, territory.parent(place) as parent:
 
 
 @pytest.mark.parametrize("where", ["pieces", "commit"])
-def test_a_process_that_is_killed_leaves_the_old_file_and_nothing_else(world, where):
-    folder = world.inside / "empty"
+def test_a_process_that_is_killed_leaves_the_old_file_and_nothing_else(roots, where):
+    folder = roots.inside / "empty"
     (folder / "f").write_text("old")
     try:
         os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))

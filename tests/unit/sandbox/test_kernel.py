@@ -16,8 +16,8 @@ pytestmark = pytest.mark.usefixtures("both_ways")
 
 
 @pytest.fixture
-def folder(world):
-    descriptor = os.open(world.inside, os.O_PATH | os.O_DIRECTORY)
+def folder(roots):
+    descriptor = os.open(roots.inside, os.O_PATH | os.O_DIRECTORY)
     yield descriptor
     os.close(descriptor)
 
@@ -35,10 +35,10 @@ FLAGS = [os.O_RDONLY, os.O_PATH, os.O_RDONLY | os.O_DIRECTORY, os.O_PATH | os.O_
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("target", ["src", "../outside", "missing", "link", "/proc/self/fd/0"])
 @pytest.mark.parametrize("relative", ["link", "link/x", "src/deep/inner/x"])
-def test_no_link_is_passed_wherever_it_stands(world, folder, flags, target, relative):
+def test_no_link_is_passed_wherever_it_stands(roots, folder, flags, target, relative):
     """S3-6.1.2: and both ways say so with the same error."""
-    world.link("ws/link", target)
-    world.link("ws/src/deep/inner", target)
+    roots.link("ws/link", target)
+    roots.link("ws/src/deep/inner", target)
     assert error_of(folder, relative, flags) == errno.ELOOP
 
 
@@ -51,13 +51,13 @@ def test_nothing_that_climbs_is_opened(folder, relative):
         assert error_of(folder, relative, flags) == errno.EXDEV
 
 
-def test_a_null_character_does_not_cut_a_path_short(world, folder):
+def test_a_null_character_does_not_cut_a_path_short(roots, folder):
     assert error_of(folder, "README.md\0.txt", os.O_RDONLY) == errno.EINVAL
     with pytest.raises(OSError, match="Invalid argument"):
         rename_without_replacing(folder, "README.md\0x", folder, "y")
     with pytest.raises(OSError, match="Invalid argument"):
         rename_without_replacing(folder, "README.md", folder, "y\0x")
-    assert (world.inside / "README.md").exists()
+    assert (roots.inside / "README.md").exists()
 
 
 def test_what_is_missing_or_no_folder_is_the_systems_error(folder):
@@ -86,10 +86,10 @@ sys.stdin.read()
 """
 
 
-def test_somebody_who_holds_a_lease_cannot_hold_the_caller(world, folder):
+def test_somebody_who_holds_a_lease_cannot_hold_the_caller(roots, folder):
     """The kernel would answer "try again" until the lease is broken, three quarters of a minute later."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, world.inside / "README.md"],
+        [sys.executable, "-c", HOLDER, roots.inside / "README.md"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -120,27 +120,27 @@ def renaming(request, monkeypatch):
 
 @pytest.mark.usefixtures("renaming")
 class TestRenaming:
-    def test_a_file_gets_its_new_name(self, world, folder):
+    def test_a_file_gets_its_new_name(self, roots, folder):
         rename_without_replacing(folder, "README.md", folder, "new.md")
-        assert not (world.inside / "README.md").exists()
-        assert (world.inside / "new.md").read_text() == "ok"
-        assert (world.inside / "new.md").stat().st_nlink == 1
+        assert not (roots.inside / "README.md").exists()
+        assert (roots.inside / "new.md").read_text() == "ok"
+        assert (roots.inside / "new.md").stat().st_nlink == 1
 
-    def test_a_folder_gets_its_new_name_with_all_that_is_in_it(self, world, folder):
+    def test_a_folder_gets_its_new_name_with_all_that_is_in_it(self, roots, folder):
         rename_without_replacing(folder, "src", folder, "new")
-        assert not (world.inside / "src").exists()
-        assert (world.inside / "new/a.py").read_text() == "ok"
+        assert not (roots.inside / "src").exists()
+        assert (roots.inside / "new/a.py").read_text() == "ok"
 
-    def test_a_link_is_renamed_and_not_followed(self, world, folder):
-        world.link("ws/link", "../outside/secret.txt")
+    def test_a_link_is_renamed_and_not_followed(self, roots, folder):
+        roots.link("ws/link", "../outside/secret.txt")
         rename_without_replacing(folder, "link", folder, "new")
-        assert (world.inside / "new").readlink() == Path("../outside/secret.txt")
-        assert not (world.inside / "link").is_symlink()
+        assert (roots.inside / "new").readlink() == Path("../outside/secret.txt")
+        assert not (roots.inside / "link").is_symlink()
 
     @pytest.mark.parametrize("kind", ["file", "folder", "link", "dangling"])
     @pytest.mark.parametrize("source", ["README.md", "src"])
-    def test_what_is_there_stays(self, world, folder, kind, source):
-        there = world.inside / "there"
+    def test_what_is_there_stays(self, roots, folder, kind, source):
+        there = roots.inside / "there"
         match kind:
             case "file":
                 there.write_text("precious")
@@ -154,18 +154,18 @@ class TestRenaming:
         with pytest.raises(FileExistsError):
             rename_without_replacing(folder, source, folder, "there")
         assert there.lstat() == before
-        assert (world.inside / source).exists()
+        assert (roots.inside / source).exists()
 
-    def test_a_folder_is_not_moved_into_itself(self, world, folder):
-        deep = os.open(world.inside / "src/deep", os.O_PATH)
+    def test_a_folder_is_not_moved_into_itself(self, roots, folder):
+        deep = os.open(roots.inside / "src/deep", os.O_PATH)
         try:
             with pytest.raises(OSError, match="Invalid argument"):
                 rename_without_replacing(folder, "src", deep, "x")
         finally:
             os.close(deep)
-        assert list((world.inside / "src/deep").iterdir()) == []
+        assert list((roots.inside / "src/deep").iterdir()) == []
 
-    def test_what_is_missing_cannot_be_renamed(self, world, folder):
+    def test_what_is_missing_cannot_be_renamed(self, roots, folder):
         with pytest.raises(FileNotFoundError):
             rename_without_replacing(folder, "missing", folder, "new")
-        assert not (world.inside / "new").exists()
+        assert not (roots.inside / "new").exists()

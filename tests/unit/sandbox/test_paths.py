@@ -41,21 +41,21 @@ pytestmark = pytest.mark.usefixtures("both_ways")
         ("not/there/../yet", "not/yet"),
     ],
 )
-def test_a_path_that_ends_inside_is_found_in_its_canonical_form(world, asked, relative):
+def test_a_path_that_ends_inside_is_found_in_its_canonical_form(roots, asked, relative):
     """S3-6.1.3"""
-    place = world.territory.find(asked.format(top=world.top))
-    assert (place.root, place.relative) == (world.inside, relative)
+    place = roots.territory.find(asked.format(top=roots.top))
+    assert (place.root, place.relative) == (roots.inside, relative)
 
 
-def test_a_relative_path_starts_at_the_first_root_wherever_the_process_stands(world, monkeypatch):
-    monkeypatch.chdir(world.outside)
-    assert world.territory.find("src/a.py").path == world.inside / "src/a.py"
-    assert content_of(world.territory, "src/a.py") == "ok"
+def test_a_relative_path_starts_at_the_first_root_wherever_the_process_stands(roots, monkeypatch):
+    monkeypatch.chdir(roots.outside)
+    assert roots.territory.find("src/a.py").path == roots.inside / "src/a.py"
+    assert content_of(roots.territory, "src/a.py") == "ok"
 
 
-def test_the_second_root_is_reached_by_its_full_path(world):
-    assert content_of(world.territory, f"{world.top}/lib/b.py") == "ok"
-    assert content_of(world.territory, "../lib/b.py") == "ok"
+def test_the_second_root_is_reached_by_its_full_path(roots):
+    assert content_of(roots.territory, f"{roots.top}/lib/b.py") == "ok"
+    assert content_of(roots.territory, "../lib/b.py") == "ok"
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,31 @@ def test_the_second_root_is_reached_by_its_full_path(world):
         "'\"`",
     ],
 )
-def test_a_strange_name_is_only_a_name(world, name, monkeypatch):
+def test_a_strange_name_is_only_a_name(roots, name, monkeypatch):
     """Nothing is expanded, decoded, trimmed or folded."""
-    monkeypatch.setenv("HOME", str(world.outside))
-    (world.inside / name).mkdir()
-    (world.inside / name / "f.txt").write_text("mine")
-    assert content_of(world.territory, f"{name}/f.txt") == "mine"
-    assert world.territory.find(name).parts == (name,)
+    monkeypatch.setenv("HOME", str(roots.outside))
+    (roots.inside / name).mkdir()
+    (roots.inside / name / "f.txt").write_text("mine")
+    assert content_of(roots.territory, f"{name}/f.txt") == "mine"
+    assert roots.territory.find(name).parts == (name,)
 
 
 @pytest.mark.parametrize(
     "asked", ["~", "~root", "~/x", "$HOME/x", "%2e%2e/outside/secret.txt", "a\\..\\..\\b"]
 )
-def test_what_is_not_there_is_not_found_by_another_name(world, asked, monkeypatch):
-    monkeypatch.setenv("HOME", str(world.inside / "src"))
+def test_what_is_not_there_is_not_found_by_another_name(roots, asked, monkeypatch):
+    monkeypatch.setenv("HOME", str(roots.inside / "src"))
     with pytest.raises(FileNotFoundError):
-        world.territory.open(world.territory.find(asked), os.O_RDONLY)
+        roots.territory.open(roots.territory.find(asked), os.O_RDONLY)
 
 
-def test_two_spellings_of_a_letter_are_two_names(world):
+def test_two_spellings_of_a_letter_are_two_names(roots):
     composed, decomposed = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
-    world.write(f"ws/{composed}", "one")
+    roots.write(f"ws/{composed}", "one")
     with pytest.raises(FileNotFoundError):
-        content_of(world.territory, decomposed)
-    world.write(f"ws/{decomposed}", "two")
-    assert [content_of(world.territory, name) for name in (composed, decomposed)] == ["one", "two"]
+        content_of(roots.territory, decomposed)
+    roots.write(f"ws/{decomposed}", "two")
+    assert [content_of(roots.territory, name) for name in (composed, decomposed)] == ["one", "two"]
 
 
 # -- what is outside --
@@ -143,11 +143,11 @@ def test_two_spellings_of_a_letter_are_two_names(world):
 )
 @pytest.mark.parametrize("access", list(Access))
 @pytest.mark.parametrize("follow", [True, False])
-def test_a_path_that_ends_outside_is_refused(world, asked, access, follow):
+def test_a_path_that_ends_outside_is_refused(roots, asked, access, follow):
     """S3-6.1.3"""
-    error = refusal(world.territory, asked.format(top=world.top), access, follow=follow)
+    error = refusal(roots.territory, asked.format(top=roots.top), access, follow=follow)
     assert error.error_code is ErrorCode.PATH_DENIED
-    assert str(world.inside) in error.next_action
+    assert str(roots.inside) in error.next_action
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_a_path_that_ends_outside_is_refused(world, asked, access, follow):
         ("a\ud800b", "half a character"),
     ],
 )
-def test_a_malformed_path_is_refused_as_an_argument(world, asked, said):
-    error = refusal(world.territory, asked)
+def test_a_malformed_path_is_refused_as_an_argument(roots, asked, said):
+    error = refusal(roots.territory, asked)
     assert error.error_code is ErrorCode.INVALID_ARGS
     assert said in error.message
 
 
-def test_a_name_that_is_too_long_is_the_systems_error(world):
+def test_a_name_that_is_too_long_is_the_systems_error(roots):
     with pytest.raises(OSError, match="too long") as caught:
-        content_of(world.territory, "x" * 256)
+        content_of(roots.territory, "x" * 256)
     assert caught.value.errno == errno.ENAMETOOLONG
 
 
@@ -180,12 +180,12 @@ def test_without_an_opened_folder_everything_is_refused():
 # -- how a path is shown --
 
 
-def test_a_path_is_shown_as_it_can_be_asked_for_again(world):
-    territory = world.territory
+def test_a_path_is_shown_as_it_can_be_asked_for_again(roots):
+    territory = roots.territory
     assert territory.shown(territory.find("src")) == "src"
     assert territory.shown(territory.find(".")) == "."
     assert territory.shown(territory.find("src"), ("a.py",)) == "src/a.py"
-    assert territory.shown(territory.find("../lib/b.py")) == f"{world.top}/lib/b.py"
+    assert territory.shown(territory.find("../lib/b.py")) == f"{roots.top}/lib/b.py"
 
 
 @given(
@@ -196,11 +196,11 @@ def test_a_path_is_shown_as_it_can_be_asked_for_again(world):
     ).filter(lambda text: not set(text) & {"/", "\0"} and text not in {".", ".."})
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_name_is_shown_on_one_line_and_found_again(world, name):
-    place = world.territory.find(f"src/{name}")
-    shown = world.territory.shown(place)
+def test_any_name_is_shown_on_one_line_and_found_again(roots, name):
+    place = roots.territory.find(f"src/{name}")
+    shown = roots.territory.shown(place)
     assert shown.isprintable()
-    again = world.territory.find(json.loads(shown) if shown.startswith('"') else shown)
+    again = roots.territory.find(json.loads(shown) if shown.startswith('"') else shown)
     assert again.path == place.path
 
 
@@ -219,20 +219,20 @@ PARTS = st.sampled_from(["a", "b", "d", "d/a", "l1", "l2", "l3", "..", ".", "", 
     asked=st.lists(PARTS, min_size=1, max_size=5).map("/".join).filter(bool),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_opened_is_what_the_kernel_opens_or_nothing(world, targets, asked):
+def test_what_is_opened_is_what_the_kernel_opens_or_nothing(roots, targets, asked):
     """For any few links and any path of them: the same file as the kernel's, and never one outside."""
-    with_links = world.inside / "any"
+    with_links = roots.inside / "any"
     with_links.mkdir(exist_ok=True)
     for name in ("a", "b"):
         (with_links / name).write_text(name)
     (with_links / "d").mkdir(exist_ok=True)
     (with_links / "d" / "a").write_text("da")
-    links = {"l1": targets[0], "l2": targets[1], "d/l3": targets[2], "out": str(world.outside)}
+    links = {"l1": targets[0], "l2": targets[1], "d/l3": targets[2], "out": str(roots.outside)}
     for name, target in links.items():
         (with_links / name).unlink(missing_ok=True)
         (with_links / name).symlink_to(target or ".")
     try:
-        descriptor = world.territory.open(world.territory.find(f"any/{asked}"), os.O_PATH)
+        descriptor = roots.territory.open(roots.territory.find(f"any/{asked}"), os.O_PATH)
     except (ToolError, OSError):
         return
     try:
@@ -240,9 +240,9 @@ def test_what_is_opened_is_what_the_kernel_opens_or_nothing(world, targets, aske
         path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
     finally:
         os.close(descriptor)
-    assert path == str(world.inside) or path.startswith(f"{world.inside}/")
+    assert path == str(roots.inside) or path.startswith(f"{roots.inside}/")
     try:
-        kernels = os.stat(f"{world.inside}/any/{asked}")  # noqa: PTH116 - a Path would tidy it up
+        kernels = os.stat(f"{roots.inside}/any/{asked}")  # noqa: PTH116 - a Path would tidy it up
     except OSError:
         # `..`, `.` or a slash behind a file, or behind nothing, is passed over here; the kernel minds.
         return

@@ -43,9 +43,9 @@ pytestmark = pytest.mark.usefixtures("both_ways")
     ],
 )
 @pytest.mark.parametrize("follow", [True, False])
-def test_a_protected_name_is_read_but_not_written(world, asked, follow):
-    assert world.territory.find(asked, follow=follow)
-    error = refusal(world.territory, asked, Access.write, follow=follow)
+def test_a_protected_name_is_read_but_not_written(roots, asked, follow):
+    assert roots.territory.find(asked, follow=follow)
+    error = refusal(roots.territory, asked, Access.write, follow=follow)
     assert error.error_code is ErrorCode.PATH_DENIED
     assert "is protected" in error.message
 
@@ -66,41 +66,41 @@ def test_a_protected_name_is_read_but_not_written(world, asked, follow):
         "README.md",
     ],
 )
-def test_a_name_that_only_looks_like_a_protected_one_is_written(world, asked):
-    assert world.territory.find(asked, Access.write)
+def test_a_name_that_only_looks_like_a_protected_one_is_written(roots, asked):
+    assert roots.territory.find(asked, Access.write)
 
 
-def test_a_link_does_not_lead_around_the_protection(world):
-    world.write("ws/.git/hooks/pre-commit")
-    world.link("ws/innocent", ".git/hooks")
-    assert "is protected" in refusal(world.territory, "innocent/pre-commit", Access.write).message
-    assert "is protected" in refusal(world.territory, "src/../innocent/x", Access.write).message
-    assert world.territory.find("innocent", Access.write, follow=False).relative == "innocent"
+def test_a_link_does_not_lead_around_the_protection(roots):
+    roots.write("ws/.git/hooks/pre-commit")
+    roots.link("ws/innocent", ".git/hooks")
+    assert "is protected" in refusal(roots.territory, "innocent/pre-commit", Access.write).message
+    assert "is protected" in refusal(roots.territory, "src/../innocent/x", Access.write).message
+    assert roots.territory.find("innocent", Access.write, follow=False).relative == "innocent"
 
 
-def test_a_protected_folder_that_appears_in_between_is_not_reached(world):
-    world.write("ws/.git/hooks/pre-commit", "old")
-    (world.inside / "tools").mkdir()
-    place = world.territory.find("tools/pre-commit", Access.write)
-    (world.inside / "tools").rmdir()
-    world.link("ws/tools", ".git/hooks")
-    with pytest.raises(ToolError, match="is protected"), world.territory.parent(place, make=True):
+def test_a_protected_folder_that_appears_in_between_is_not_reached(roots):
+    roots.write("ws/.git/hooks/pre-commit", "old")
+    (roots.inside / "tools").mkdir()
+    place = roots.territory.find("tools/pre-commit", Access.write)
+    (roots.inside / "tools").rmdir()
+    roots.link("ws/tools", ".git/hooks")
+    with pytest.raises(ToolError, match="is protected"), roots.territory.parent(place, make=True):
         pass
 
 
-def test_what_lies_in_a_moved_folder_is_judged_under_its_own_name(world):
-    place = world.territory.find("project", Access.write, follow=False)
+def test_what_lies_in_a_moved_folder_is_judged_under_its_own_name(roots):
+    place = roots.territory.find("project", Access.write, follow=False)
     for parts in ((".git", "config"), (".git",), ("a", ".VSCode")):
         with pytest.raises(ToolError, match="is protected"):
-            world.territory.refuse_protected_below(place, parts)
-    world.territory.refuse_protected_below(place, ("git", "config"))
-    inner = world.territory.find(".git/modules/x", Access.write, follow=False)
+            roots.territory.refuse_protected_below(place, parts)
+    roots.territory.refuse_protected_below(place, ("git", "config"))
+    inner = roots.territory.find(".git/modules/x", Access.write, follow=False)
     with pytest.raises(ToolError, match="is protected"):
-        world.territory.refuse_protected_below(inner, ("hooks",))
+        roots.territory.refuse_protected_below(inner, ("hooks",))
 
 
-def test_the_setting_names_what_is_protected(world):
-    territory = territory_of(world.inside, protected_names=("deploy/*.key", "{a,b/c}", "straße", "**/x/y"))
+def test_the_setting_names_what_is_protected(roots):
+    territory = territory_of(roots.inside, protected_names=("deploy/*.key", "{a,b/c}", "straße", "**/x/y"))
     for asked in ("deploy/A.KEY", "sub/deploy/b.key/c", "a", "z/b/c", "STRASSE", "x/y", "q/x/y/z"):
         assert "is protected" in refusal(territory, asked, Access.write).message, asked
     for asked in ("deploy", "b", "x"):
@@ -109,17 +109,17 @@ def test_the_setting_names_what_is_protected(world):
         assert territory.find(asked, Access.write), asked
 
 
-def test_bytes_given_one_by_one_are_the_same_protected_name(world):
-    territory = territory_of(world.inside, protected_names=("ü",))
+def test_bytes_given_one_by_one_are_the_same_protected_name(roots):
+    territory = territory_of(roots.inside, protected_names=("ü",))
     for asked in ("ü", "\udcc3\udcbc", "u\u0308", "Ü"):
         assert "is protected" in refusal(territory, asked, Access.write).message
 
 
-def test_a_root_inside_a_protected_folder_of_another_root_does_not_open_it(world):
-    (world.inside / ".git/hooks").mkdir(parents=True)
-    territory = territory_of(world.inside, world.inside / ".git")
-    assert "is protected" in refusal(territory, f"{world.inside}/.git/hooks/x", Access.write).message
-    alone = territory_of(world.inside / ".git")
+def test_a_root_inside_a_protected_folder_of_another_root_does_not_open_it(roots):
+    (roots.inside / ".git/hooks").mkdir(parents=True)
+    territory = territory_of(roots.inside, roots.inside / ".git")
+    assert "is protected" in refusal(territory, f"{roots.inside}/.git/hooks/x", Access.write).message
+    alone = territory_of(roots.inside / ".git")
     assert alone.find("hooks/x", Access.write)
 
 
@@ -128,46 +128,46 @@ LAYOUT = {"HEAD": "ref: refs/heads/main\n", "objects/pack/x": "", "refs/heads/x"
 
 @pytest.mark.parametrize("last", ["HEAD", "head", "objects/pack/x", "refs/heads/x", "refs", "Objects"])
 @pytest.mark.parametrize("above", ["", "sub/deeper/"])
-def test_what_would_complete_a_repository_outside_of_git_is_refused(world, last, above):
+def test_what_would_complete_a_repository_outside_of_git_is_refused(roots, last, above):
     top = last.split("/")[0].casefold()
     for name, content in LAYOUT.items():
         if not name.casefold().startswith(top):
-            assert world.territory.find(f"{above}{name}", Access.write)
-            world.write(f"ws/{above}{name}", content)
-    error = refusal(world.territory, f"{above}{last}", Access.write)
+            assert roots.territory.find(f"{above}{name}", Access.write)
+            roots.write(f"ws/{above}{name}", content)
+    error = refusal(roots.territory, f"{above}{last}", Access.write)
     assert error.error_code is ErrorCode.PATH_DENIED
     assert "a git repository" in error.message
 
 
-def test_a_head_and_a_commondir_are_a_repository_as_well(world):
-    world.write("ws/HEAD", "ref: refs/heads/main\n")
-    assert "a git repository" in refusal(world.territory, "commondir", Access.write).message
-    assert world.territory.find("objects", Access.write)
+def test_a_head_and_a_commondir_are_a_repository_as_well(roots):
+    roots.write("ws/HEAD", "ref: refs/heads/main\n")
+    assert "a git repository" in refusal(roots.territory, "commondir", Access.write).message
+    assert roots.territory.find("objects", Access.write)
 
 
-def test_what_git_runs_is_not_written_in_a_repository_outside_of_git(world):
+def test_what_git_runs_is_not_written_in_a_repository_outside_of_git(roots):
     for name, content in LAYOUT.items():
-        world.write(f"ws/mirror.git/{name}", content)
+        roots.write(f"ws/mirror.git/{name}", content)
     for name in ("config", "hooks/post-update", "hooks", "commondir", "CONFIG"):
-        error = refusal(world.territory, f"mirror.git/{name}", Access.write)
+        error = refusal(roots.territory, f"mirror.git/{name}", Access.write)
         assert (error.error_code, "is part of the git repository" in error.message) == (
             *(ErrorCode.PATH_DENIED, True),
         )
     for name in ("HEAD", "description", "refs/heads/y", "sub/config"):
-        assert world.territory.find(f"mirror.git/{name}", Access.write)
+        assert roots.territory.find(f"mirror.git/{name}", Access.write)
 
 
 @pytest.mark.parametrize(
     "name", ["HEAD", "config", "hooks/x", "objects/x", "refs/x", "commondir", "api/config"]
 )
-def test_a_name_that_git_uses_is_an_ordinary_one_by_itself(world, name):
-    assert world.territory.find(name, Access.write)
-    world.write(f"ws/{name}")
-    assert world.territory.find(name, Access.write)
+def test_a_name_that_git_uses_is_an_ordinary_one_by_itself(roots, name):
+    assert roots.territory.find(name, Access.write)
+    roots.write(f"ws/{name}")
+    assert roots.territory.find(name, Access.write)
 
 
-def test_where_no_name_of_git_is_protected_neither_is_its_layout(world):
-    territory = territory_of(world.inside, protected_names=(".vscode",))
+def test_where_no_name_of_git_is_protected_neither_is_its_layout(roots):
+    territory = territory_of(roots.inside, protected_names=(".vscode",))
     for name in ("HEAD", "objects/x", "refs/x", "config"):
         assert territory.find(name, Access.write)
-        world.write(f"ws/{name}")
+        roots.write(f"ws/{name}")

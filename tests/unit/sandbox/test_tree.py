@@ -35,21 +35,21 @@ def lines(path: Path, **options) -> list[str]:
     return ["/".join(parts) for parts in walked(path, **options)]
 
 
-def test_a_folder_comes_before_what_is_in_it_and_names_are_in_order(world):
+def test_a_folder_comes_before_what_is_in_it_and_names_are_in_order(roots):
     for name in ("b/z", "b/a/q", "b.txt", "a", "B", "ä", "\udcff", "-", "b!"):
-        world.write(f"ws/empty/{name}")
-    assert lines(world.inside / "empty") == [
+        roots.write(f"ws/empty/{name}")
+    assert lines(roots.inside / "empty") == [
         *("-", "B", "a", "b", "b/a", "b/a/q", "b/z", "b!", "b.txt", "ä", "\udcff"),
     ]
 
 
-def test_every_kind_is_told_and_no_link_is_followed(world):
-    folder = world.inside / "empty"
-    world.write("ws/empty/file")
+def test_every_kind_is_told_and_no_link_is_followed(roots):
+    folder = roots.inside / "empty"
+    roots.write("ws/empty/file")
     (folder / "folder").mkdir()
-    world.link("ws/empty/to_file", "file")
-    world.link("ws/empty/to_outside", "../../outside")
-    world.link("ws/empty/to_itself", ".")
+    roots.link("ws/empty/to_file", "file")
+    roots.link("ws/empty/to_outside", "../../outside")
+    roots.link("ws/empty/to_itself", ".")
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as unix, opened(folder) as descriptor:
         unix.bind(str(folder / "socket"))
@@ -63,8 +63,8 @@ def test_every_kind_is_told_and_no_link_is_followed(world):
         assert [entry.kind for entry in walk(descriptor)] == [kind for _name, kind in entries(descriptor)]
 
 
-def test_an_entry_can_be_opened_from_the_folder_it_lies_in(world):
-    with opened(world.inside) as folder:
+def test_an_entry_can_be_opened_from_the_folder_it_lies_in(roots):
+    with opened(roots.inside) as folder:
         for entry in walk(folder):
             if entry.kind is Kind.file:
                 assert os.stat(entry.name, dir_fd=entry.folder).st_size == 2
@@ -74,21 +74,21 @@ def test_an_entry_can_be_opened_from_the_folder_it_lies_in(world):
 @pytest.mark.parametrize(
     ("depth", "expected"), [(0, []), (1, ["a"]), (2, ["a", "a/b"]), (3, ["a", "a/b", "a/b/c"])]
 )
-def test_the_depth_is_how_many_folders_are_looked_into(world, depth, expected):
-    world.write("ws/empty/a/b/c")
-    assert lines(world.inside / "empty", max_depth=depth) == expected
+def test_the_depth_is_how_many_folders_are_looked_into(roots, depth, expected):
+    roots.write("ws/empty/a/b/c")
+    assert lines(roots.inside / "empty", max_depth=depth) == expected
 
 
-def test_a_very_deep_tree_is_walked_to_the_bound(world):
-    folder = world.inside / "empty"
+def test_a_very_deep_tree_is_walked_to_the_bound(roots):
+    folder = roots.inside / "empty"
     folder.joinpath(*["d"] * (tree.MAX_DEPTH + 20)).mkdir(parents=True)
     assert len(walked(folder, max_depth=10**9)) == tree.MAX_DEPTH
 
 
-def test_a_folder_can_be_passed_over(world):
-    world.write("ws/empty/.git/config")
-    world.write("ws/empty/x/y")
-    found = lines(world.inside / "empty", descend=lambda entry: entry.name != ".git")
+def test_a_folder_can_be_passed_over(roots):
+    roots.write("ws/empty/.git/config")
+    roots.write("ws/empty/x/y")
+    found = lines(roots.inside / "empty", descend=lambda entry: entry.name != ".git")
     assert found == [".git", "x", "x/y"]
 
 
@@ -109,8 +109,8 @@ def plant(folder: Path, shape: dict) -> None:
 
 @given(shape=TREES.filter(lambda shape: shape is not None))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_from_any_entry_on_exactly_the_rest_follows(world, shape):
-    folder = world.inside / "any"
+def test_from_any_entry_on_exactly_the_rest_follows(roots, shape):
+    folder = roots.inside / "any"
     shutil.rmtree(folder, ignore_errors=True)
     plant(folder, shape)
     whole = walked(folder)
@@ -127,33 +127,33 @@ def test_from_any_entry_on_exactly_the_rest_follows(world, shape):
     after=st.lists(NAMES, min_size=1, max_size=4).map(tuple),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_from_an_entry_that_is_gone_the_rest_follows(world, shape, after):
-    folder = world.inside / "any"
+def test_from_an_entry_that_is_gone_the_rest_follows(roots, shape, after):
+    folder = roots.inside / "any"
     shutil.rmtree(folder, ignore_errors=True)
     plant(folder, shape)
     assert walked(folder, after=after) == [parts for parts in walked(folder) if parts > after]
 
 
-def test_what_stands_before_is_not_looked_into(world):
+def test_what_stands_before_is_not_looked_into(roots):
     for name in ("a/x", "b/x", "c/x"):
-        world.write(f"ws/empty/{name}")
+        roots.write(f"ws/empty/{name}")
     looked_into = []
 
     def descend(entry):
         looked_into.append(entry.name)
         return True
 
-    assert lines(world.inside / "empty", after=("b", "x"), descend=descend) == ["c", "c/x"]
+    assert lines(roots.inside / "empty", after=("b", "x"), descend=descend) == ["c", "c/x"]
     assert looked_into == ["b", "c"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account and back")
-def test_a_folder_that_may_not_be_read_is_shown_and_passed_over(world):
+def test_a_folder_that_may_not_be_read_is_shown_and_passed_over(roots):
     for name in ("closed/x", "open/x", "listable/x"):
-        world.write(f"ws/empty/{name}")
-    (world.inside / "empty/closed").chmod(0)
-    (world.inside / "empty/listable").chmod(0o444)
-    with opened(world.inside / "empty") as folder:
+        roots.write(f"ws/empty/{name}")
+    (roots.inside / "empty/closed").chmod(0)
+    (roots.inside / "empty/listable").chmod(0o444)
+    with opened(roots.inside / "empty") as folder:
         os.seteuid(65534)
         try:
             found = ["/".join(entry.parts) for entry in walk(folder)]
@@ -162,26 +162,26 @@ def test_a_folder_that_may_not_be_read_is_shown_and_passed_over(world):
     assert found == ["closed", "listable", "listable/x", "open", "open/x"]
 
 
-def test_a_folder_that_became_a_link_during_the_walk_is_not_followed(world):
-    world.write("ws/empty/a/x")
-    world.write("ws/empty/b/y")
+def test_a_folder_that_became_a_link_during_the_walk_is_not_followed(roots):
+    roots.write("ws/empty/a/x")
+    roots.write("ws/empty/b/y")
     found = []
-    with opened(world.inside / "empty") as folder:
+    with opened(roots.inside / "empty") as folder:
         for entry in walk(folder):
             found.append("/".join(entry.parts))
             if found[-1] == "a/x":
-                shutil.rmtree(world.inside / "empty/b")
-                world.link("ws/empty/b", "../../outside")
+                shutil.rmtree(roots.inside / "empty/b")
+                roots.link("ws/empty/b", "../../outside")
     assert found == ["a", "a/x", "b"]
 
 
 @pytest.mark.parametrize("becomes", ["file", "pipe", "gone", "loop"])
-def test_a_folder_that_became_something_else_is_passed_over(world, becomes):
-    world.write("ws/empty/a/x")
-    world.write("ws/empty/z")
-    folder_a = world.inside / "empty/a"
+def test_a_folder_that_became_something_else_is_passed_over(roots, becomes):
+    roots.write("ws/empty/a/x")
+    roots.write("ws/empty/z")
+    folder_a = roots.inside / "empty/a"
     found = []
-    with opened(world.inside / "empty") as folder:
+    with opened(roots.inside / "empty") as folder:
         for entry in walk(folder):
             found.append("/".join(entry.parts))
             if found == ["a"]:
@@ -196,22 +196,22 @@ def test_a_folder_that_became_something_else_is_passed_over(world, becomes):
     assert found == ["a", "z"]
 
 
-def test_a_folder_moved_out_during_the_walk_gives_only_what_was_in_it(world):
+def test_a_folder_moved_out_during_the_walk_gives_only_what_was_in_it(roots):
     """It was inside when it was opened; what stands beside it now is not reached from it."""
-    world.write("ws/empty/a/x")
-    world.write("ws/empty/a/y")
+    roots.write("ws/empty/a/x")
+    roots.write("ws/empty/a/y")
     found = []
-    with opened(world.inside / "empty") as folder:
+    with opened(roots.inside / "empty") as folder:
         for entry in walk(folder):
             found.append("/".join(entry.parts))
             if found[-1] == "a/x":
-                (world.inside / "empty/a").rename(world.outside / "a")
+                (roots.inside / "empty/a").rename(roots.outside / "a")
     assert found == ["a", "a/x", "a/y"]
 
 
-def test_a_walk_that_is_given_up_leaves_nothing_open(world):
-    world.write("ws/empty/a/b/c/d")
-    with opened(world.inside / "empty") as folder:
+def test_a_walk_that_is_given_up_leaves_nothing_open(roots):
+    roots.write("ws/empty/a/b/c/d")
+    with opened(roots.inside / "empty") as folder:
         before = open_descriptors()
         with closing(walk(folder)) as walking:
             for entry in walking:
@@ -228,8 +228,8 @@ def test_a_walk_that_is_given_up_leaves_nothing_open(world):
         assert open_descriptors() == before
 
 
-def test_a_big_folder_is_walked_whole(world):
-    folder = world.inside / "empty"
+def test_a_big_folder_is_walked_whole(roots):
+    folder = roots.inside / "empty"
     for number in range(5000):
         (folder / f"{number:05}").touch()
     assert len(walked(folder)) == 5000

@@ -11,7 +11,7 @@ from interlock.config import modes
 from interlock.tools import base
 from interlock.tools.base import BaseTool, Effect, PolicySwitch, ToolGroup, ToolMode, policy_switches
 from interlock.wiring import build_registry
-from tests.doubles import DeclaredTool, UndeclaredTool
+from tests.harness.tools import DeclaredTool, UndeclaredTool
 
 TESTS = Path(__file__).parents[2]
 

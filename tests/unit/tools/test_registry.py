@@ -4,8 +4,8 @@ import pytest
 
 from interlock.config.modes import ALL_MODES, ToolMode
 from interlock.tools.registry import ToolRegistry
-from tests.doubles import DeclaredTool, UndeclaredTool, file_reader
-from tests.logs import capture_logs
+from tests.harness.logs import capture_logs
+from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader
 
 ADMISSION = {
     "clock": ALL_MODES,

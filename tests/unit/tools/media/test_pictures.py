@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from interlock.tools.media.pictures import Kind, Picture, picture_in
-from tests.pictures import GIF, WEBP_EXTENDED, WEBP_LOSSLESS, WEBP_LOSSY, jpeg, png
+from tests.harness.image_bytes import GIF, WEBP_EXTENDED, WEBP_LOSSLESS, WEBP_LOSSY, jpeg, png
 
 IMAGES = [png(), jpeg(), GIF, WEBP_LOSSY, WEBP_LOSSLESS, WEBP_EXTENDED]
 

@@ -12,16 +12,16 @@ from interlock.questions.desk import QuestionDesk
 from interlock.redaction.redactor import Redactor
 from interlock.tools.builtins.ask_user import AskUserTool
 from interlock.tools.registry import ToolRegistry
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
 CONFIRMATION = {"type": "confirmation", "message": "Delete the folder?"}
 
 
-class Asking:
+class QuestionHarness:
     """The desk, the tool and the runner above one store."""
 
-    def __init__(self, store: Store, session_id: str, *, someone: bool = True) -> None:
+    def __init__(self, store: StoreHarness, session_id: str, *, someone: bool = True) -> None:
         self.store, self.session_id = store, session_id
         redactor = Redactor([SECRET])
         self.desk = QuestionDesk(store.database, store.log, redactor)

@@ -29,7 +29,7 @@ from interlock.workflow.folder import WorkflowFolder
 
 # The processes of these tests start in a fraction of the time without what only pytest needs.
 if TYPE_CHECKING:
-    from tests.conftest import Store
+    from tests.harness.store import StoreHarness
 
 CONFIRMATION = {"type": "confirmation", "message": "Delete the folder?"}
 SECRET = "sk-known-secret-value"
@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 90.0
 Handling = Callable[[Task, Lease, asyncio.Event], Awaitable[TaskOutcome]]
 
 
-class Handler:
+class ScriptedHandler:
     """Does what it is given, and remembers which tasks it was called for."""
 
     def __init__(self, handling: Handling | None = None) -> None:
@@ -50,10 +50,10 @@ class Handler:
         return Done() if self._handling is None else await self._handling(task, lease, cancelled)
 
 
-class Shop:
+class TaskHarness:
     def __init__(
         self,
-        store: "Store",
+        store: "StoreHarness",
         *,
         queue_limit: int = 20,
         lease_seconds: float = 5.0,

@@ -1,6 +1,6 @@
 """A worker in a process of its own, to be killed, stopped and continued by the tests.
 
-    python -m tests.integration.worker.worker_process URL NAME LEASE_SECONDS MAX_INTERRUPTIONS
+    python -m tests.harness.worker_process URL NAME LEASE_SECONDS MAX_INTERRUPTIONS
 
 What it does for a task is what the message says. It tells what happens as JSON lines, unbuffered.
 """
@@ -29,8 +29,8 @@ from interlock.tools.base import Effect, PolicySwitch
 from interlock.tools.registry import ToolRegistry
 from interlock.worker.handler import Done, TaskOutcome, Waiting
 from interlock.worker.rows import Task
-from tests.doubles import DeclaredTool
-from tests.integration.worker.shop import Shop
+from tests.harness.tasks import TaskHarness
+from tests.harness.tools import DeclaredTool
 
 
 @dataclass
@@ -44,7 +44,7 @@ def tell(**facts: object) -> None:
 
 
 class ByTheMessage:
-    def __init__(self, shop: Shop, lease_seconds: float) -> None:
+    def __init__(self, shop: TaskHarness, lease_seconds: float) -> None:
         self._shop = shop
         self._lease_seconds = lease_seconds
 
@@ -118,7 +118,7 @@ async def work(url: str, name: str, lease_seconds: float, max_interruptions: int
     database = open_database(StoreConfig(url, busy_timeout_seconds=5))
     log = EventLog(database, Redactor())
     config = database.config
-    shop = Shop(
+    shop = TaskHarness(
         Opened(database, log),
         lease_seconds=lease_seconds,
         max_interruptions=max_interruptions,

@@ -5,8 +5,8 @@ import re
 import time
 from typing import Any
 
-from tests.doubles.telegram_chats import BOT, Chats, Shown
-from tests.doubles.telegram_rules import Refused, check_markup, check_text
+from tests.harness.telegram_chats import BOT, Chats, Shown
+from tests.harness.telegram_rules import Refused, check_markup, check_text
 
 
 class BotMethods(Chats):

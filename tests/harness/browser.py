@@ -1,8 +1,6 @@
 """A browser's windows, watched: what no test of the page may ever see, and what a person does in them."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +8,6 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 # What the page does not tell by itself: that its own content policy held something off.
 TELL_VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
   console.error(`content policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
@@ -19,17 +16,7 @@ SERVER_AWAY = r"ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|W
 NOT_LET_IN = r"status of 401"
 
 
-def chromium() -> str | None:
-    return next(filter(None, map(shutil.which, NAMES)), None)
-
-
-def flags() -> list[str]:
-    """Nothing but this machine can be reached, whatever the page tries."""
-    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    return [alone, "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
-
-
-class Watch:
+class PageMonitor:
     """Collects faults of all windows of a test. A test may say which it expects, and for how long."""
 
     def __init__(self) -> None:
@@ -71,7 +58,7 @@ class Watch:
 
 def in_browser(name: str) -> str:
     """A function that the page evaluates; it is kept as a script of its own."""
-    return (Path(__file__).parent / "in_browser" / f"{name}.js").read_text()
+    return (Path(__file__).parents[1] / "e2e/page/in_browser" / f"{name}.js").read_text()
 
 
 # -- what a person does ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A whole runtime with servers to try: real children in a real sandbox, through the real runner and log."""
+"""A runtime with MCP servers: real children in a real sandbox, through the real runner and log."""
 
 import asyncio
 import os
@@ -10,35 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from interlock.config.modes import ToolMode
-from interlock.config.settings import load_settings
-from interlock.events.catalog import SYSTEM_STREAM, merged
+from interlock.events.catalog import SYSTEM_STREAM
 from interlock.gates.gate import ToolCall
 from interlock.gates.runner import CallContext
 from interlock.sandbox.choice import Choice
 from interlock.sandbox.jobs import Backend
 from interlock.sandbox.landlock_backend import LandlockBackend
 from interlock.tools.result import ToolResult
-from interlock.wiring import foreign, open_runtime
-from interlock.wiring.runtime import Runtime
+from interlock.wiring import foreign
+from interlock.wiring.office import Office
+from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
 
-DOUBLES = Path(__file__).parents[2] / "doubles" / "mcp_servers"
+SERVERS = Path(__file__).parent / "mcp_servers"
 # Without the environment's packages, which it does not need: it starts in a moment.
 QUICK = (str(Path(sys.executable).resolve()), "-I", "-S")
-HOSTILE = DOUBLES / "hostile.py"
-OFFICIAL = DOUBLES / "official.py"
+HOSTILE = SERVERS / "hostile.py"
+OFFICIAL = SERVERS / "official.py"
 WHO = "local:tester"
 
 
-class Stand:
-    def __init__(self, runtime: Runtime, root: Path, session_id: str) -> None:
-        self.runtime = runtime
-        self.root = root
+class McpHarness(RuntimeHarness):
+    def __init__(self, office: Office, root: Path, session_id: str) -> None:
+        super().__init__(office, root)
         self.session_id = session_id
         self.progress: list[str] = []
         self._calls = 0
 
     async def add(self, name: str, *command: str, **wish: Any) -> dict[str, Any]:
-        wish.setdefault("readable", (DOUBLES,))
+        wish.setdefault("readable", (SERVERS,))
         made = foreign.Wish(id=name, command=command, **wish)
         return await foreign.add(self.runtime, made, who=WHO)
 
@@ -81,33 +80,22 @@ class Stand:
         authority = await self.runtime.authority(mode)
         return {name for name in authority.exposed if "__" in name}
 
-    async def events(self, kind: str, stream: str = SYSTEM_STREAM) -> list[dict[str, Any]]:
+    async def flushed(self, kind: str, stream: str = SYSTEM_STREAM) -> list[dict[str, Any]]:
+        """The events of one kind, deferred ones included: those are on disk after the next commit."""
         self.runtime.log.hurry()
-        # What was only noted is on disk behind the next thing that is waited for.
         await self.runtime.log.transact(SYSTEM_STREAM, lambda _transaction: None)
-        query = "SELECT facts, content FROM events WHERE stream = ? AND kind = ? ORDER BY seq"
-        rows = await self.runtime.database.read(lambda db: db.query(query, (stream, kind)))
-        return [merged(*row) for row in rows]
+        return self.payloads(stream, kind)
 
 
 @asynccontextmanager
-async def opened_stand(
+async def open_mcp_harness(
     folder: Path, monkeypatch: Any, backend: Backend | None = None, **environment: str
-) -> AsyncIterator[Stand]:
-    root = folder / "root"
-    root.mkdir(exist_ok=True)
-    monkeypatch.setenv("INTERLOCK_STATE_DIR", str(folder / "state"))
-    monkeypatch.setenv("WORKSPACE_DIR", str(folder / "workspace"))
-    monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(root))
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+) -> AsyncIterator[McpHarness]:
+    root = set_environment(folder, monkeypatch, environment)
     sandbox = Choice(backend or LandlockBackend(), "chosen by the test")
-    runtime = open_runtime(load_settings(), opened=ToolMode, sandbox=sandbox)
-    try:
-        session = await runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
-        yield Stand(runtime, root, session.id)
-    finally:
-        await runtime.close()
+    async with open_office_here(opened=list(ToolMode), sandbox=sandbox) as office:
+        session = await office.runtime.sessions.create(opened_by="test", mode=ToolMode.coding)
+        yield McpHarness(office, root, session.id)
 
 
 def free_port() -> int:

@@ -14,7 +14,7 @@ from interlock.events.catalog import merged
 STOP_SECONDS = 20
 
 
-class Server:
+class ServerProcess:
     def __init__(self, home: Path, open_modes: str = "", **variables: str) -> None:
         self.home = home
         self.root = home / "playground"
@@ -45,7 +45,7 @@ class Server:
     def store(self) -> Path:
         return self.home / "state" / "interlock.db"
 
-    def start(self) -> "Server":
+    def start(self) -> "ServerProcess":
         """The first time on a free port, and always on the same from then on."""
         port = urlsplit(self.origin).port if self.origin else 0
         command = [*self.program, "serve", "--port", str(port)]

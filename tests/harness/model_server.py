@@ -1,7 +1,7 @@
 """A chat completions server on a real socket, which answers as it is told and judges every request.
 
 In a test: `async with OpenAIServer([said("Hello")]) as server`. As a process of its own:
-`python -m tests.doubles.openai_server --port 0`, which prints its address, answers by the model's name
+`python -m tests.harness.model_server --port 0`, which prints its address, answers by the model's name
 (`work-8-200`: eight tool calls, each in a turn of its own, then an answer of 200 pieces) and shows on
 `GET /report` what it was asked and what was wrong with that.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     Answer,
     Cut,
     Hang,
@@ -30,7 +30,7 @@ from tests.doubles.openai_answers import (
     streamed,
     text_chunks,
 )
-from tests.doubles.provider_rules import request_faults
+from tests.harness.model_rules import request_faults
 
 KEY = "sk-double-4d1f0b7c9a2e8853"
 PATH = "/v1/chat/completions"
@@ -40,7 +40,7 @@ PATH = "/v1/chat/completions"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelRequest:
     """One request as it came in."""
 
     method: str
@@ -55,20 +55,20 @@ class Asked:
         return self.document["messages"]
 
 
-Deciding = Callable[[Asked], Answer]
+Deciding = Callable[[ModelRequest], Answer]
 
 
 def by_turns(answers: Sequence[Answer]) -> Deciding:
     """By how often the model spoke in the conversation: the same request always gets the same answer."""
 
-    def decide(asked: Asked) -> Answer:
+    def decide(asked: ModelRequest) -> Answer:
         turn = sum(message["role"] == "assistant" for message in asked.messages)
         return answers[turn] if turn < len(answers) else refused(500, "the script has ended")
 
     return decide
 
 
-def by_model_name(asked: Asked) -> Answer:
+def by_model_name(asked: ModelRequest) -> Answer:
     """`work-CALLS-PIECES-TOOL`: that tool, or any that is offered first, with made-up arguments."""
     match = re.fullmatch(r"work-(\d+)-(\d+)(?:-(\w+))?", asked.document.get("model", ""))
     if match is None:
@@ -93,14 +93,14 @@ def _made_up(tools: list[Any], number: int) -> tuple[str, dict[str, Any]]:
     return function["name"], {name: fitting.get(properties[name].get("type"), {}) for name in required}
 
 
-class OpenAIServer:
+class ModelServer:
     """Answers the requests in turn with `answers`, or as a function decides. `faults` must stay empty."""
 
     def __init__(self, answers: Sequence[Answer] | Deciding = (), key: str | None = KEY) -> None:
         self._script = None if callable(answers) else list(answers)
         self._decide = answers if callable(answers) else self._next
         self.key = key
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
         self.faults: list[str] = []
         self.connections = 0
         self.requests = 0
@@ -117,13 +117,13 @@ class OpenAIServer:
         assert self._script is not None
         self._script.extend(answers)
 
-    async def __aenter__(self) -> "OpenAIServer":
+    async def __aenter__(self) -> "ModelServer":
         return await self.start()
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def start(self, port: int = 0) -> "OpenAIServer":
+    async def start(self, port: int = 0) -> "ModelServer":
         self._tasks: set[asyncio.Task[None]] = set()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", port, limit=2**16)
         self.port = self._server.sockets[0].getsockname()[1]
@@ -139,7 +139,7 @@ class OpenAIServer:
     def report(self) -> dict[str, Any]:
         return {"requests": self.requests, "connections": self.connections, "faults": self.faults[:50]}
 
-    def _next(self, _asked: Asked) -> Answer:
+    def _next(self, _asked: ModelRequest) -> Answer:
         if not self._script:
             self.faults.append("a request that no script foresaw")
             return refused(500, "the script has ended")
@@ -175,7 +175,7 @@ class OpenAIServer:
             answer = self._decide(asked)
         return await _Writing(self, reader, writer).answer(answer)
 
-    def _judged(self, asked: Asked) -> Asked:
+    def _judged(self, asked: ModelRequest) -> ModelRequest:
         if (asked.method, asked.path) != ("POST", PATH):
             self.faults.append(f"{asked.method} {asked.path}")
         given = asked.headers.get("authorization")
@@ -192,21 +192,21 @@ class OpenAIServer:
         return replace(asked, document=document)
 
 
-async def _read_request(reader: asyncio.StreamReader, connection: int) -> Asked:
+async def _read_request(reader: asyncio.StreamReader, connection: int) -> ModelRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, path, _ = head[0].split(" ")
     headers = {
         name.lower(): value.strip() for name, value in (line.split(":", 1) for line in head[1:] if line)
     }
     data = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Asked(method, path, headers, data, connection)
+    return ModelRequest(method, path, headers, data, connection)
 
 
 class _Writing:
     """One answer on its way out."""
 
     def __init__(
-        self, server: OpenAIServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, server: ModelServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._server = server
         self._reader = reader
@@ -277,7 +277,7 @@ def _gzipped(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 async def _serve_until_stopped(port: int, key: str | None) -> None:
-    server = OpenAIServer(by_model_name, key)
+    server = ModelServer(by_model_name, key)
     server.keeps_requests = False
     await server.start(port)
     print(server.base_url, flush=True)  # noqa: T201 - the address is what this process is asked for

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.pictures import png
+from tests.harness.image_bytes import png
 
 KEY = "sk-image-key-7f3a9c2e5d"
 MODEL = "dall-e-3"
@@ -25,7 +25,7 @@ def made(image: bytes | None = None, **more: Any) -> dict[str, Any]:
     return {"created": 1, "data": [{"b64_json": encoded, **more}]}
 
 
-class ImageEndpoint:
+class ImageServer:
     """Answers each request with `answer`; whatever was wrong with a request is in `faults`."""
 
     def __init__(self, key: str | None = KEY) -> None:
@@ -57,7 +57,7 @@ class ImageEndpoint:
             time.sleep(0.01)
         return event.is_set()
 
-    async def start(self, ssl_context=None) -> "ImageEndpoint":
+    async def start(self, ssl_context=None) -> "ImageServer":
         application = web.Application()
         application.router.add_route("*", "/{tail:.*}", self._handle)
         # A handler is cancelled when its client hangs up: that is how a real server notices.
@@ -114,12 +114,12 @@ class ImageEndpoint:
 class InThread:
     """The same endpoint beside a test that waits for a child process."""
 
-    def __init__(self, endpoint: ImageEndpoint) -> None:
+    def __init__(self, endpoint: ImageServer) -> None:
         self.endpoint = endpoint
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
-    def __enter__(self) -> ImageEndpoint:
+    def __enter__(self) -> ImageServer:
         self._thread.start()
         self._do(self.endpoint.start())
         return self.endpoint

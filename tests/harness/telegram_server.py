@@ -16,9 +16,9 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.doubles.telegram_methods import BotMethods
-from tests.doubles.telegram_rules import PARAMETERS, Refused, refusal
-from tests.doubles.telegram_troubles import Trouble
+from tests.harness.telegram_faults import TelegramFault
+from tests.harness.telegram_methods import BotMethods
+from tests.harness.telegram_rules import PARAMETERS, Refused, refusal
 
 TOKEN = "7000000001:AAF-double_double_double_double_dou"
 
@@ -36,7 +36,7 @@ class TelegramServer(BotMethods):
         self.token = token
         self.requests: list[Request] = []
         self.limits: dict[str, tuple[int, float]] | None = None
-        self._troubles: dict[str, deque[Trouble]] = defaultdict(deque)
+        self._troubles: dict[str, deque[TelegramFault]] = defaultdict(deque)
         self._times: dict[int, deque[float]] = defaultdict(deque)
         # Until when a chat was told to be left alone; None: all of them.
         self._silent: dict[int | None, float] = {}
@@ -77,7 +77,7 @@ class TelegramServer(BotMethods):
     def sent(self, method: str) -> list[Mapping[str, Any]]:
         return [request.parameters for request in self.requests if request.method == method]
 
-    def trouble(self, method: str, *troubles: Trouble) -> None:
+    def trouble(self, method: str, *troubles: TelegramFault) -> None:
         """What becomes of its next requests."""
         self._troubles[method].extend(troubles)
 
@@ -109,7 +109,7 @@ class TelegramServer(BotMethods):
             return self._press_chats.get(given["callback_query_id"])
         return given.get("chat_id")
 
-    def _note_silence(self, method: str, given: Mapping[str, Any], trouble: Trouble) -> None:
+    def _note_silence(self, method: str, given: Mapping[str, Any], trouble: TelegramFault) -> None:
         if trouble.status == 429 and isinstance(trouble.body, Mapping):
             seconds = trouble.body["parameters"]["retry_after"]
             self._silent[self._chat_of(method, given)] = time.monotonic() + seconds
@@ -123,7 +123,7 @@ class TelegramServer(BotMethods):
         if left > 0:
             self.faults.append(f"{method} to {chat_id}, {left:.2f} seconds before the end of a flood wait")
 
-    def _fail(self, request: web.Request, trouble: Trouble) -> web.StreamResponse:
+    def _fail(self, request: web.Request, trouble: TelegramFault) -> web.StreamResponse:
         if trouble.drops:
             request.transport.abort()
             return web.Response()

@@ -11,13 +11,13 @@ from interlock.sandbox.programs import Program, locate
 
 
 @dataclass
-class Shell:
+class CliRunner:
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = (sys.executable, "-m", "interlock")
 
     @classmethod
-    def in_bare_environment(cls, home: Path, *programs: str) -> "Shell":
+    def in_bare_environment(cls, home: Path, *programs: str) -> "CliRunner":
         """With these programs and no others: none beside Python, none on the search path."""
         folder = home / "bin"
         folder.mkdir()
@@ -55,7 +55,7 @@ class Shell:
         return json.loads(self(*arguments, "--json", expect=expect).stdout)
 
 
-def one_line_error(shell: Shell, *arguments: str, expect: int = 1) -> str:
+def one_line_error(shell: CliRunner, *arguments: str, expect: int = 1) -> str:
     done = shell(*arguments, expect=expect)
     assert done.stdout == ""
     assert done.stderr.startswith("interlock: ")

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from interlock.events.catalog import merged
-from tests.doubles.telegram_server import TOKEN, TelegramServer
+from tests.harness.telegram_server import TOKEN, TelegramServer
 
 ADA, BOB, EVE = 501, 502, 666
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 
 
-class Nursery:
+class BotForkServer:
     """Forks bots from one process that has everything loaded."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("nursery.py"))],
+            [sys.executable, str(Path(__file__).with_name("bot_fork_server.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -58,7 +58,7 @@ class Nursery:
 
 class BotProcess:
     def __init__(
-        self, nursery: Nursery, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
+        self, nursery: BotForkServer, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
     ) -> None:
         (folder / "token").write_text(TOKEN)
         self.folder = folder

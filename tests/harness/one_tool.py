@@ -9,16 +9,16 @@ from interlock.gates.runner import CallContext, ToolRunner
 from interlock.gates.situation import CallLimits, Situation
 from interlock.redaction.redactor import Redactor
 from interlock.tools.registry import ToolRegistry
-from tests.conftest import Store
-from tests.doubles import DeclaredTool
+from tests.harness.store import StoreHarness
+from tests.harness.tools import DeclaredTool
 
 SECRET = "sk-known-secret-value"
 
 
-class Bench:
+class OneToolHarness:
     """One tool, one session, one runner."""
 
-    def __init__(self, store: Store, tool: DeclaredTool, session_id: str, **limits: object) -> None:
+    def __init__(self, store: StoreHarness, tool: DeclaredTool, session_id: str, **limits: object) -> None:
         self.store, self.tool, self.session_id = store, tool, session_id
         self.registry = ToolRegistry()
         self.registry.register(tool)

@@ -30,7 +30,7 @@ from interlock.tools.result import ToolResult
 from interlock.tools.shell.outputs import KeptOutputs
 from interlock.tools.shell.tool import ShellServices
 from interlock.wiring import build_registry, capabilities
-from tests.conftest import Store
+from tests.harness.store import StoreHarness
 
 SECRET = "sk-known-secret-value"
 
@@ -39,10 +39,10 @@ async def _no_task(_identity: str) -> None:
     """Its calls are not of tasks that the store knows."""
 
 
-class Workbench:
+class ToolHarness:
     """`root` is the first opened folder, `outside` one that is not opened."""
 
-    def __init__(self, store: Store, session_id: str, folder: Path) -> None:
+    def __init__(self, store: StoreHarness, session_id: str, folder: Path) -> None:
         self.store, self.session_id = store, session_id
         self.root, self.outside = folder / "root", folder / "outside"
         for path in (self.root, self.outside):

@@ -19,7 +19,7 @@ PYTHON = str(Path(sys.executable).resolve())
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FinishedJob:
     ended: Ended
     out: str
     err: str
@@ -34,7 +34,7 @@ SOON_SECONDS = 15.0
 
 
 @dataclass
-class World:
+class SandboxHarness:
     """`inside` is opened, `outside` is not. Every child carries `mark`, so that none can hide."""
 
     backend: LandlockBackend
@@ -60,14 +60,14 @@ class World:
         options.setdefault("limits", JobLimits(processes=64, memory_bytes=256 * 2**20, file_bytes=2**20))
         return Job(argv, self.folder, environment, profile, **options)
 
-    async def run(self, *argv: str | bytes, **options) -> Done:
+    async def run(self, *argv: str | bytes, **options) -> FinishedJob:
         async with self.backend.running(self.job(*argv, **options)) as child:
             return await finished(child)
 
-    async def shell(self, script: str, **options) -> Done:
+    async def shell(self, script: str, **options) -> FinishedJob:
         return await self.run("/bin/sh", "-c", script, **options)
 
-    async def python(self, code: str, *arguments: str, **options) -> Done:
+    async def python(self, code: str, *arguments: str, **options) -> FinishedJob:
         return await self.run(PYTHON, "-I", "-S", "-c", code, *arguments, **options)
 
     def survivors(self) -> list[int]:
@@ -83,7 +83,7 @@ class World:
         return found
 
 
-async def only_survivor(world: World) -> int:
+async def only_survivor(world: SandboxHarness) -> int:
     """The one process of a job. For a moment, while it executes another program, none is to be seen."""
     found: list[int] = []
 
@@ -95,10 +95,10 @@ async def only_survivor(world: World) -> int:
     return found[0]
 
 
-async def finished(child: LandlockChild) -> Done:
+async def finished(child: LandlockChild) -> FinishedJob:
     out, err = await asyncio.gather(everything(child.stdout), everything(child.stderr))
     ended = await child.wait()
-    return Done(ended, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+    return FinishedJob(ended, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
 
 async def everything(output) -> bytes:

@@ -1,4 +1,4 @@
-"""A gateway at work: real office, real store, real sockets on loopback. Only the model is a double."""
+"""A gateway in this process: real runtime, real store, real sockets on loopback."""
 
 import asyncio
 import itertools
@@ -10,15 +10,14 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from interlock.config.settings import Settings
-from interlock.wiring import open_runtime
-from interlock.wiring.office import Office, open_office
+from interlock.wiring.office import Office
 from interlock.wiring.serving import Address, Gateway, listening_socket, open_gateway, open_server
+from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
 
 PATIENCE = 20.0
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """An `error` frame instead of a response."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
@@ -27,7 +26,7 @@ class Refused(Exception):
         self.message = data["message"]
 
 
-class Client:
+class GatewayClient:
     """One socket. Every frame that comes is kept in `frames`, in order."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -69,7 +68,7 @@ class Client:
 
         frame = await self.until(is_answer)
         if frame["type"] == "error":
-            raise Refused(frame["data"])
+            raise RequestRefused(frame["data"])
         return frame["data"]
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool], after: int = 0) -> dict[str, Any]:
@@ -131,14 +130,14 @@ def text_of(frames: list[dict[str, Any]]) -> str:
     return text
 
 
-class House:
+class GatewayHarness(RuntimeHarness):
+    """A gateway on a loopback port, with a worker beside it as in `interlock serve`."""
+
     def __init__(self, office: Office, gateway: Gateway, port: int, root: Path) -> None:
-        self.office = office
-        self.runtime = office.runtime
+        super().__init__(office, root)
         self.gateway = gateway
         self.port = port
-        self.root = root
-        self._clients: list[Client] = []
+        self._clients: list[GatewayClient] = []
 
     @property
     def url(self) -> str:
@@ -147,7 +146,7 @@ class House:
     async def token(self, name: str = "tester") -> str:
         return (await self.gateway.credentials.add_token(name, who="test")).secret
 
-    async def connect(self, token: str | None = None, **options: Any) -> Client:
+    async def connect(self, token: str | None = None, **options: Any) -> GatewayClient:
         headers = {"Authorization": f"Bearer {token or await self._own_token()}"}
         socket = await connect(
             f"ws://127.0.0.1:{self.port}/ws",
@@ -156,7 +155,7 @@ class House:
             compression=None,
             **options,
         )
-        client = Client(socket)
+        client = GatewayClient(socket)
         self._clients.append(client)
         return client
 
@@ -171,45 +170,32 @@ class House:
 
 
 @asynccontextmanager
-async def opened_house(
+async def open_gateway_harness(
     tmp_path: Path,
     monkeypatch: Any,
     environment: Mapping[str, str] | None = None,
     *,
     works: bool = True,
-) -> AsyncIterator[House]:
-    """It ends as `serve` ends: sockets first, then the worker, the office and the store."""
-    root = tmp_path / "root"
-    root.mkdir(exist_ok=True)
-    given = {
-        "INTERLOCK_STATE_DIR": str(tmp_path / "state"),
-        "WORKSPACE_DIR": str(tmp_path / "workspace"),
-        "TOOL_ALLOWED_ROOTS": str(root),
-        "GATEWAY_PORT": "0",
-        **(environment or {}),
-    }
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    runtime = open_runtime(Settings())
-    office = open_office(runtime)
-    listening = listening_socket("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    gateway = open_gateway(office, port=port)
-    server = open_server(gateway, runtime, Address("127.0.0.1", port))
-    worker, stop = office.worker(), asyncio.Event()
-    if not works:
-        worker.stop()
-    working = asyncio.create_task(worker.run())
-    beside = (*gateway.beside(), lambda: office.listen(worker.has_room))
-    serving = asyncio.create_task(server.run(listening, beside, stop))
-    house = House(office, gateway, port, root)
-    try:
-        yield house
-    finally:
-        await house.close()
-        stop.set()
-        await serving
-        worker.stop()
-        await working
-        await office.close()
-        await runtime.close()
+) -> AsyncIterator[GatewayHarness]:
+    """It ends as `serve` ends: sockets first, then the worker, the agents and the store."""
+    root = set_environment(tmp_path, monkeypatch, {"GATEWAY_PORT": "0", **(environment or {})})
+    async with open_office_here() as office:
+        listening = listening_socket("127.0.0.1", 0)
+        port = listening.getsockname()[1]
+        gateway = open_gateway(office, port=port)
+        server = open_server(gateway, office.runtime, Address("127.0.0.1", port))
+        worker, stop = office.worker(), asyncio.Event()
+        if not works:
+            worker.stop()
+        working = asyncio.create_task(worker.run())
+        beside = (*gateway.beside(), lambda: office.listen(worker.has_room))
+        serving = asyncio.create_task(server.run(listening, beside, stop))
+        harness = GatewayHarness(office, gateway, port, root)
+        try:
+            yield harness
+        finally:
+            await harness.close()
+            stop.set()
+            await serving
+            worker.stop()
+            await working

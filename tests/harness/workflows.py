@@ -1,4 +1,4 @@
-"""An office with workflows in it, and a person who runs them."""
+"""A runtime with workflows, and a person who runs them."""
 
 import asyncio
 import json
@@ -7,20 +7,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from interlock.config.modes import ToolMode
-from interlock.config.settings import Settings
-from interlock.events.catalog import merged
-from interlock.wiring import open_runtime
-from interlock.wiring.office import Office, open_office
+from interlock.wiring.office import Office
 from interlock.workflow.rows import Run, Standing
+from tests.harness.runtime import RuntimeHarness, open_office_here, set_environment
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "workflows" / "plan_build_review"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "workflows" / "plan_build_review"
 
 
-class Hall:
-    """`root` is the folder that steps may work in."""
-
+class WorkflowHarness(RuntimeHarness):
     def __init__(self, office: Office, root: Path) -> None:
-        self.office, self.root = office, root
+        super().__init__(office, root)
         self.workflows = office.runs.folder.path
 
     def put(self, name: str, graph: str, **files: str) -> None:
@@ -56,13 +52,6 @@ class Hall:
     async def get(self, session_id: str) -> Run:
         return (await self.standing(session_id)).run
 
-    def events(self, session_id: str, *kinds: str) -> list[tuple[str, dict]]:
-        statement = "SELECT kind, facts, content FROM events WHERE stream = ? ORDER BY seq"
-        with self.office.runtime.database.reading() as connection:
-            rows = connection.query(statement, (session_id,))
-        told = [(kind, merged(facts, content)) for kind, facts, content in rows]
-        return [each for each in told if not kinds or each[0] in kinds]
-
     def messages(self, session_id: str) -> list[tuple[str, str]]:
         statement = "SELECT role, content FROM messages WHERE session_id = ? ORDER BY seq"
         with self.office.runtime.database.reading() as connection:
@@ -83,28 +72,14 @@ def names(standing: Standing) -> list[str]:
 
 
 @asynccontextmanager
-async def opened(tmp_path: Path, monkeypatch, script: str = "", **variables: str):
-    root = tmp_path / "root"
-    root.mkdir(exist_ok=True)
-    own = {
-        "INTERLOCK_STATE_DIR": str(tmp_path / "state"),
-        "WORKSPACE_DIR": str(tmp_path / "workspace"),
-        "TOOL_ALLOWED_ROOTS": str(root),
-        "SESSION_OPEN_MODES": "chat,plan,coding",
-        "CONTROL_RETRY_SECONDS": "0.05",
-    }
+async def open_workflow_harness(tmp_path: Path, monkeypatch, script: str = "", **variables: str):
+    own = {"SESSION_OPEN_MODES": "chat,plan,coding", "CONTROL_RETRY_SECONDS": "0.05"}
     if script:
         (tmp_path / "script.txt").write_text(script)
         own["MODEL"] = f"scripted:{tmp_path}/script.txt"
-    for name, value in (own | variables).items():
-        monkeypatch.setenv(name, value)
-    runtime = open_runtime(Settings())
-    office = open_office(runtime)
-    hall = Hall(office, root)
-    if not (hall.workflows / EXAMPLE.name).exists():
-        shutil.copytree(EXAMPLE, hall.workflows / EXAMPLE.name)
-    try:
-        yield hall
-    finally:
-        await office.close()
-        await runtime.close()
+    root = set_environment(tmp_path, monkeypatch, own | variables)
+    async with open_office_here() as office:
+        harness = WorkflowHarness(office, root)
+        if not (harness.workflows / EXAMPLE.name).exists():
+            shutil.copytree(EXAMPLE, harness.workflows / EXAMPLE.name)
+        yield harness

@@ -18,15 +18,15 @@ import orjson
 from interlock.events.catalog import merged
 from interlock.events.verify import verify
 from interlock.store.database import StoreConfig, open_database
-from tests.doubles.openai_server import KEY, OpenAIServer
-from tests.doubles.provider_rules import message_faults
+from tests.harness.model_rules import message_faults
+from tests.harness.model_server import KEY, ModelServer
 
 PATIENCE_SECONDS = 120.0
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Ran:
+class CompletedCommand:
     code: int
     stdout: str
     stderr: str
@@ -38,7 +38,7 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Told:
+class LoggedEvent:
     """One event as the store has it."""
 
     seq: int
@@ -50,7 +50,7 @@ class Told:
 
 
 @dataclass
-class Place:
+class ProcessHarness:
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Place:
         }
         return own | same_code() | self.variables
 
-    def asks(self, server: OpenAIServer) -> None:
+    def asks(self, server: ModelServer) -> None:
         """From now on the model is that server's."""
         self.variables |= {
             "MODEL": "openai:double-1",
@@ -96,10 +96,12 @@ class Place:
             env=self.environment,
         )
 
-    async def run(self, *arguments: str, expect: int = 0) -> Ran:
+    async def run(self, *arguments: str, expect: int = 0) -> CompletedCommand:
         return await ended(await self.start(*arguments), expect)
 
-    async def execute(self, task: str, *options: str, mode: str = "coding", expect: int = 0) -> Ran:
+    async def execute(
+        self, task: str, *options: str, mode: str = "coding", expect: int = 0
+    ) -> CompletedCommand:
         """`interlock exec` in the folder, as a script would."""
         place = ("--mode", mode, "--root", str(self.root)) if mode != "chat_safe" else ()
         return await self.run("exec", task, *place, *options, expect=expect)
@@ -126,11 +128,11 @@ class Place:
         (only,) = self.sessions()
         return only
 
-    def events(self, *kinds: str, session: str | None = None) -> list[Told]:
+    def events(self, *kinds: str, session: str | None = None) -> list[LoggedEvent]:
         columns = "seq, kind, id, parent, task, facts, content"
         statement = f"SELECT {columns} FROM events WHERE stream = ? ORDER BY seq"
         rows = self.query(statement, session or self.session)
-        told = [Told(*row[:5], fields=merged(*row[5:])) for row in rows]
+        told = [LoggedEvent(*row[:5], fields=merged(*row[5:])) for row in rows]
         return [event for event in told if not kinds or event.kind in kinds]
 
     def only(self, kind: str, session: str | None = None) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def _message(role: str, content: str, tool_calls: str | None, tool_call_id: str 
     return {"role": role, "content": content, "tool_calls": calls}
 
 
-async def ended(process: asyncio.subprocess.Process, expect: int = 0) -> Ran:
+async def ended(process: asyncio.subprocess.Process, expect: int = 0) -> CompletedCommand:
     """What it said and how it ended. A process that does not end is killed."""
     try:
         said, told = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
@@ -201,7 +203,7 @@ async def ended(process: asyncio.subprocess.Process, expect: int = 0) -> Ran:
         process.send_signal(signal.SIGKILL)
         said, told = await process.communicate()
         raise AssertionError(f"it did not end: {told.decode()}") from None
-    ran = Ran(process.returncode, said.decode(), told.decode())
+    ran = CompletedCommand(process.returncode, said.decode(), told.decode())
     assert ran.code == expect, ran.stderr + ran.stdout
     assert "Traceback" not in ran.stderr
     return ran

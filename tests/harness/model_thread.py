@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.doubles.openai_answers import (
+from tests.harness.model_answers import (
     Answer,
     Step,
     Wait,
@@ -17,9 +17,9 @@ from tests.doubles.openai_answers import (
     streamed,
     text_chunks,
 )
-from tests.doubles.openai_server import KEY, Asked, OpenAIServer
+from tests.harness.model_server import KEY, ModelRequest, ModelServer
 
-__all__ = ["Gate", "Model", "called", "held", "refused", "said"]
+__all__ = ["Gate", "ScriptedModel", "called", "held", "refused", "said"]
 
 POLL_SECONDS = 0.01
 START_SECONDS = 10
@@ -51,18 +51,18 @@ def held(*parts: str | Gate) -> Answer:
     return replace(whole, steps=_Steps([first, *middle, *rest]))
 
 
-class Model:
+class ScriptedModel:
     """The scripted server of tests/doubles on a thread of its own, beside the browser's loop."""
 
     def __init__(self) -> None:
         self._plays: dict[str, list[Any]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.server: OpenAIServer
+        self.server: ModelServer
 
-    def __enter__(self) -> "Model":
+    def __enter__(self) -> "ScriptedModel":
         self._thread.start()
-        self.server = OpenAIServer(self._decide)
+        self.server = ModelServer(self._decide)
         self._run(self.server.start())
         return self
 
@@ -93,7 +93,7 @@ class Model:
         self._plays[message] = list(turns)
         return message
 
-    def _decide(self, asked: Asked) -> Answer:
+    def _decide(self, asked: ModelRequest) -> Answer:
         at = max(n for n, message in enumerate(asked.messages) if message["role"] == "user")
         text = asked.messages[at]["content"]
         turn = sum(message["role"] == "assistant" for message in asked.messages[at:])

@@ -26,15 +26,15 @@ from interlock.tools.result import ToolResult
 from interlock.wiring import open_runtime, store_config
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import Sighting, files_below, hunt, tables_of
-from tests.image_endpoint import ImageEndpoint
+from tests.harness.image_server import ImageServer
 
 PROCESS_LOG = "process.log"
 
 
-class Nest:
+class CanaryHarness:
     """`root` is the opened folder. What is kept for undo, paging and proof is raw, and is meant to be."""
 
-    def __init__(self, canaries: Canaries, folder: Path, endpoint: ImageEndpoint, output: Any) -> None:
+    def __init__(self, canaries: Canaries, folder: Path, endpoint: ImageServer, output: Any) -> None:
         self.canaries, self.folder = canaries, folder
         self.endpoint, self._output = endpoint, output
         self.root, self.state, self.workspace = (folder / name for name in ("root", "state", "workspace"))
@@ -43,7 +43,7 @@ class Nest:
         raw = ("kept", "outputs", "sealed", "guard")
         self._raw: list[Path] = [self.root, *(self.state / name for name in raw)]
 
-    async def open(self) -> "Nest":
+    async def open(self) -> "CanaryHarness":
         """From the environment, as every process begins."""
         settings = load_settings()
         show_log(settings.log_level)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.e2e.shell import Shell
+from tests.harness.cli import CliRunner
 
 PATIENCE_SECONDS = 60.0
 PROMPT = "you> "
@@ -21,7 +21,7 @@ PROMPT = "you> "
 class Terminal:
     """`interlock` in a terminal of its own. Leaving the block ends it, whatever it does."""
 
-    def __init__(self, shell: Shell, *arguments: str) -> None:
+    def __init__(self, shell: CliRunner, *arguments: str) -> None:
         self._shell = shell
         self._arguments = arguments
         self._unread = ""
