@@ -85,7 +85,7 @@ test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite, th
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
 	@$(BIN)/python -m tests.mutations
 
-mutations: setup-dev ## break the code in one place at a time; the tests named in docs/EVIDENCE.md must notice
+mutations: setup-dev ## break the code in one place at a time; the tests named in tests/EVIDENCE.md must notice
 	@$(BIN)/python -m tests.mutations
 
 lint: setup-dev ## ruff, mypy, import-linter

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.harness.nats_server import NatsServer
-from tests.harness.postgres_server import PostgresServer
+from tests.harness.services import NatsServer, PostgresServer
 
 from bench.environments import ROOT
 from bench.rows import Row

@@ -1,4 +1,4 @@
-"""Reads docs/EVIDENCE.md and says what is wrong with it, without importing a test."""
+"""Reads tests/EVIDENCE.md and says what is wrong with it, without importing a test."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 _HEADING = re.compile(r"## (S\d)")
 _TEST = re.compile(r"`([^`\s]+)`")
-_DECISION = re.compile(r"\[(\d{4})\]\(decisions/([^)\s]+)\)")
+_DECISION = re.compile(r"\[(\d{4})\]\(\.\./docs/decisions/([^)\s]+)\)")
 _ID = r"S\d-[\w.]*\w"
 _MENTIONED = re.compile(rf"({_ID})(?: to ({_ID}))?")
 _SKIPPING = {"skip", "xfail"}

@@ -31,6 +31,7 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "statement", "contract"),
     [
@@ -70,23 +71,17 @@ def test_only_the_runner_executes_a_tool():
     assert found == ["src/interlock/gates/runner.py"]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_no_module_works_when_it_is_imported(path):
+def test_no_module_works_when_it_is_imported():
     """Importing opens no file, reads no variable and starts nothing."""
-    if "migrations" in path.parts:
-        return
-    tree = ast.parse(path.read_text())
     loose = [
-        ast.unparse(node)
-        for node in tree.body
+        f"{name_of(path)}: {ast.unparse(node)}"
+        for path in SOURCES
+        if "migrations" not in path.parts
+        for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
+        if not ast.unparse(node).startswith("app.")
     ]
-    assert [statement for statement in loose if not statement.startswith("app.")] == []
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_there_is_no_bag_for_everything(path):
-    assert path.stem not in {"utils", "helpers", "common", "misc", "util"}
+    assert loose == []
 
 
 def test_every_setting_is_documented():
@@ -161,7 +156,6 @@ def test_every_tool_is_documented_with_its_aliases_and_arguments():
 def test_every_command_is_documented():
     text = text_of("docs/cli.md")
     known = list(commands(build_app()))
-    assert len(known) > 15
     assert [command for command in known if f"interlock {command}" not in text] == []
 
 
@@ -169,19 +163,9 @@ def test_every_decision_is_in_the_index():
     folder = ROOT / "docs" / "decisions"
     index = (folder / "README.md").read_text()
     decisions = sorted(folder.glob("0*.md"))
-    assert {"0024", "0025", "0026"} <= {path.name[:4] for path in decisions}
     assert [path.name for path in decisions if path.name not in index] == []
     numbers = [path.name[:4] for path in decisions]
     assert numbers == sorted(set(numbers))
-
-
-def test_the_architecture_page_names_every_package():
-    page = text_of("docs/ARCHITECTURE.md")
-    packages = {path.parent.name for path in SOURCES if path.name == "__init__.py"} - {
-        "interlock",
-        "versions",
-    }
-    assert [name for name in sorted(packages) if f"{name}/" not in page and f"`{name}`" not in page] == []
 
 
 def test_what_measures_still_fits_what_it_measures():
@@ -203,7 +187,6 @@ def test_no_lock_file_names_a_registry():
 
 def test_no_requirement_id_is_shown_to_a_user():
     pages = {ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")}
-    pages.remove(ROOT / "docs" / "EVIDENCE.md")
     found = [name_of(page) for page in pages if re.search(r"\bS[0-4]-[0-9A-Z]", page.read_text())]
     assert found == []
 

@@ -29,13 +29,13 @@ def test_every_mutation_still_fits_its_file():
 
 def test_every_mutation_breaks_the_evidence_of_its_row():
     """Or it is for a decision, and names the test that holds it."""
-    evidence = {row.id: row.tests for row in read_rows((ROOT / "docs" / "EVIDENCE.md").read_text())}
+    evidence = {row.id: row.tests for row in read_rows((ROOT / "tests" / "EVIDENCE.md").read_text())}
     decisions = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("0*.md")}
     faults = []
     for mutation in MUTATIONS:
         test = mutation.test_without_parameters
         if mutation.id not in decisions and test not in evidence.get(mutation.id, []):
-            faults.append(f"{mutation.id}: {test} is not in its row of docs/EVIDENCE.md")
+            faults.append(f"{mutation.id}: {test} is not in its row of tests/EVIDENCE.md")
         if fault := fault_of(test, ROOT):
             faults.append(f"{mutation.id}: {fault}")
     assert not faults, "\n".join(faults)

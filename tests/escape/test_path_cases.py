@@ -180,7 +180,7 @@ def test_a_folder_that_may_only_be_read_is_not_written(layout, tmp_path):
             territory.find(tree.named(case["input"]), Access.write)
 
 
-def test_a_file_that_also_has_a_name_outside_is_not_read_orcopy_store(tmp_path):
+def test_a_file_that_also_has_a_name_outside_is_not_read_or_copied(tmp_path):
     tree = Tree("L1", tmp_path / "tree")
     calls = [
         ("read_file", {"path": "hard"}),

@@ -1,4 +1,4 @@
-"""A real runtime in a temporary directory: store, log, gates, tools, agents and workers; only the model is scripted.
+"""A real runtime in a temporary directory, from store to agents; only the model is scripted.
 
 `RuntimeHarness` is the base of the harnesses for the gateway, Telegram, workflows and MCP, which add their
 own process and their own verbs.

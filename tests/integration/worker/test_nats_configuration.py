@@ -10,7 +10,7 @@ import pytest
 
 from interlock.worker.nats_wire import NatsWire, Servers, tried
 from interlock.worker.wire import Piece, Ring, Stir
-from tests.harness.services import PROGRAM
+from tests.harness.services import NATS_PROGRAM
 from tests.harness.tasks import until
 from tests.integration.worker.test_nats_wire import Station, on_air
 
@@ -36,7 +36,7 @@ def port(tmp_path):
     (tmp_path / "nats.conf").write_text(text.replace("0.0.0.0", "127.0.0.1"))
     (tmp_path / "nats_password").write_text(f'NATS_PASSWORD: "{PASSWORD}"\n')
     with (tmp_path / "log").open("wb") as log:
-        server = subprocess.Popen([PROGRAM, "-c", tmp_path / "nats.conf"], stdout=log, stderr=log)
+        server = subprocess.Popen([NATS_PROGRAM, "-c", tmp_path / "nats.conf"], stdout=log, stderr=log)
     deadline = time.monotonic() + 20
     while not answers(port) and time.monotonic() < deadline:
         assert server.poll() is None, (tmp_path / "log").read_text()
