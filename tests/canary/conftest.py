@@ -1,7 +1,7 @@
 """A nest for each test, on either database, with every kind of secret in its environment."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -13,6 +13,16 @@ from interlock.tools.shell import run
 from tests.canary.canaries import Canaries
 from tests.harness.canary import PROCESS_LOG, CanaryHarness
 from tests.harness.image_server import ImageServer
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
+def store_config(request: pytest.FixtureRequest) -> Iterator[StoreConfig]:
+    """The daily run looks at SQLite: what is masked does not depend on the database."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_config")
+    else:
+        with request.getfixturevalue("postgres_server").database() as config:
+            yield config
 
 
 @pytest.fixture

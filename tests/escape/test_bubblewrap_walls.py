@@ -38,6 +38,7 @@ from tests.escape.test_launcher_walls import (  # noqa: F401
 from tests.escape.trying import KINDS, attempt, snapshot
 from tests.escape.wrapped import wrapped
 from tests.harness.sandbox import SECRET, finished
+from tests.harness.tables import daily
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -61,7 +62,7 @@ def named(cases) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", named(FILES))
+@pytest.mark.parametrize("name", daily(named(FILES), 5))
 async def test_files_outside_are_out_of_reach(sandbox, name, kind):
     (sandbox.outside / "empty").mkdir()
     (sandbox.inside / "link-out").symlink_to(sandbox.outside / "file")
@@ -106,7 +107,7 @@ async def test_no_device_and_no_socket_can_be_made(sandbox, name):
     assert await attempt(sandbox, KERNEL[name][0], kind="coding") in KERNEL[name][1]
 
 
-@pytest.mark.parametrize("name", named(PROCESSES))
+@pytest.mark.parametrize("name", daily(named(PROCESSES), 4))
 async def test_other_processes_are_out_of_reach(sandbox, name):
     body, refusals = PROCESSES[name]
     assert await attempt(sandbox, body, kind="coding") in (*refusals, *ABSENT)
@@ -129,7 +130,7 @@ async def test_the_first_process_keeps_its_memory_and_its_descriptors(sandbox):
 
 
 @pytest.mark.parametrize("reach", ["offline", "another port is open"])
-@pytest.mark.parametrize("name", SOCKETS)
+@pytest.mark.parametrize("name", daily(SOCKETS, 4))
 async def test_nobody_is_reached_by_any_socket(sandbox, listener, name, reach):
     body, refusals = SOCKETS[name]
     ports = frozenset() if reach == "offline" else frozenset({1})
@@ -171,7 +172,7 @@ async def test_each_job_has_namespaces_of_its_own(sandbox):
 
 
 @pytest.mark.parametrize("place", ["inside", "outside"])
-@pytest.mark.parametrize("name", METADATA)
+@pytest.mark.parametrize("name", daily(METADATA, 4))
 async def test_a_profile_that_writes_nothing_changes_no_metadata(linked, name, place):
     before = snapshot(linked.place)
     body = METADATA[name].replace("{place}", place)
@@ -179,7 +180,7 @@ async def test_a_profile_that_writes_nothing_changes_no_metadata(linked, name, p
     assert snapshot(linked.place) == before
 
 
-@pytest.mark.parametrize("name", METADATA)
+@pytest.mark.parametrize("name", daily(METADATA, 4))
 async def test_a_profile_that_writes_changes_no_metadata_outside(linked, name):
     before = snapshot(linked.outside)
     body = METADATA[name].replace("{place}", "outside")

@@ -11,6 +11,7 @@ import pytest
 from interlock.config.settings import PROTECTED_NAMES
 from interlock.sandbox.commands import CommandJudge
 from tests.escape.cases import command_cases
+from tests.harness.tables import each_row
 
 CASES = command_cases()
 HOME, FOLDER = "/home/user", "/home/user/ws"
@@ -25,19 +26,19 @@ def ids(expect: str) -> list:
     return [pytest.param(case["command"], id=case["id"]) for case in CASES if case["expect"] == expect]
 
 
-@pytest.mark.parametrize("command", ids("refuse"))
+@each_row("command", ids("refuse"))
 def test_a_destructive_command_is_refused(judge, command):
     refused = judge.judge(command, FOLDER)
     assert refused is not None
     assert all((refused.rule, refused.subcommand, refused.message, refused.next_action))
 
 
-@pytest.mark.parametrize("command", ids("allow"))
+@each_row("command", ids("allow"))
 def test_ordinary_work_is_not_refused(judge, command):
     assert judge.judge(command, FOLDER) is None
 
 
-@pytest.mark.parametrize("command", ids("policy"))
+@each_row("command", ids("policy"))
 def test_what_the_operator_decides_is_not_refused_by_itself(judge, command):
     assert judge.judge(command, FOLDER) is None
 

@@ -14,6 +14,7 @@ import pytest
 from interlock.sandbox.jobs import JobLimits
 from tests.escape.cases import command_cases
 from tests.harness.store import StoreHarness
+from tests.harness.tables import daily
 from tests.harness.tool_calls import ToolHarness
 
 RUN = [case for case in command_cases() if case.get("run") == "sandboxed"]
@@ -82,7 +83,7 @@ class World:
         return True
 
 
-@pytest.fixture(params=["landlock", "bubblewrap"])
+@pytest.fixture(params=["landlock", pytest.param("bubblewrap", marks=pytest.mark.full)])
 async def planted(request, sqlite_store: StoreHarness, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     session = await sqlite_store.sessions.create(opened_by="test")
@@ -96,7 +97,7 @@ async def planted(request, sqlite_store: StoreHarness, tmp_path, monkeypatch):
     await harness.backend.close()
 
 
-@pytest.mark.parametrize("tool", ["bash", "bash_readonly"])
+@pytest.mark.parametrize("tool", daily(["bash", "bash_readonly"], 2))
 async def test_no_command_reads_changes_or_reaches_anything_outside(planted: World, tool):
     sandbox = planted
     turn = asyncio.Semaphore(AT_ONCE)

@@ -189,6 +189,7 @@ async def test_an_endless_row_is_not_read_into_memory(sqlite_store, tmp_path, mo
         restore(target, bad, replace_existing=False, check=lambda _c: None)
 
 
+@pytest.mark.full
 def test_on_a_disk_that_takes_no_more_the_intent_fails_and_the_tool_does_not_run(tmp_path):
     """For any user, for real: the child's files may not grow beyond a limit the kernel enforces."""
     script = """

@@ -147,6 +147,7 @@ async def test_a_download_that_nobody_reads_is_cut_off(narrow_harness, impatient
     assert len((await get(harness.port, target, given))[1]) > 1_500_000
 
 
+@pytest.mark.full
 async def test_a_follower_that_does_not_read_is_cut_off_and_slows_nobody(narrow_harness):
     answer = said("Some words of a long answer. " * 12_000, size=2900)
     slow = tuple(step for each in answer.steps for step in (Wait(0.005), each))

@@ -18,6 +18,7 @@ from interlock.infra.errors import ToolError
 from interlock.sandbox.paths import Access, Territory
 from interlock.sandbox.profile import SandboxProfile
 from tests.escape.cases import path_cases
+from tests.harness.tables import daily
 
 LAYOUTS, CASES = path_cases()
 CANARY = "CANARY"
@@ -208,7 +209,7 @@ def test_a_file_that_also_has_a_name_outside_is_not_read_or_copied(tmp_path):
     assert tree.outside() == tree.before
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", daily(LAYOUTS, 4))
 def test_what_one_tool_refuses_no_other_tool_lets_through(layout, tmp_path):
     tree = Tree(layout, tmp_path / "tree")
     refused = [

@@ -8,6 +8,7 @@ import pytest
 
 from interlock.redaction.redactor import MARK, Redactor
 from interlock.redaction.stream import MAX_HELD
+from tests.harness.tables import daily, each_row
 
 REDACTOR = Redactor(["a-known-value-of-this-process"])
 # Linear would be 2; below a square's 4 with room for a busy machine.
@@ -86,7 +87,7 @@ def stream_through(text: str, piece: int) -> int:
     return most
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each_row("shape", SHAPES)
 def test_a_hostile_text_takes_linear_time(shape):
     assert growth_per_doubling(REDACTOR.text, SHAPES[shape], 32 * 1024, 3) <= MOST_PER_DOUBLING
 
@@ -97,8 +98,8 @@ def test_a_hostile_text_of_a_megabyte_takes_linear_time(shape):
     assert growth_per_doubling(REDACTOR.text, SHAPES[shape], 64 * 1024, 4) <= MOST_PER_DOUBLING
 
 
-@pytest.mark.parametrize("piece", [1, 7])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("piece", daily([7, 1], 2))
+@each_row("shape", SHAPES)
 def test_a_hostile_stream_takes_linear_time_and_little_memory(shape, piece):
     held: list[int] = []
 
@@ -109,6 +110,7 @@ def test_a_hostile_stream_takes_linear_time_and_little_memory(shape, piece):
     assert max(held) <= MOST_HELD
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("opening", "line", "closing"),
     [

@@ -128,6 +128,7 @@ async def test_what_is_too_large_to_be_remembered_is_told_when_it_changes(shell:
     assert "was put back" not in result.stderr
 
 
+@pytest.mark.full
 async def test_a_tree_too_deep_for_recursion_is_removed_all_the_same(shell: ToolHarness):
     code = "import os\nfor top in ('.vscode', os.environ['TMPDIR'], '.git/modules'):\n"
     code += " os.makedirs(top, exist_ok=True); here = os.open(top, 0)\n os.fchdir(here)\n"
@@ -176,6 +177,7 @@ async def test_a_person_s_change_stays_after_commands_that_were_cancelled_at_any
 # -- what is left, held and shown --
 
 
+@pytest.mark.full
 async def test_a_full_temporary_folder_does_not_stop_the_loop(shell: ToolHarness):
     code = "import os\nos.chdir(os.environ['TMPDIR'])\nfor n in range(30000): open(str(n),'w').close()"
     async with watched_loop() as holds:

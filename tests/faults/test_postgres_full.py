@@ -147,6 +147,7 @@ def elsewhere() -> Iterator[tuple[PostgresServer, Disk]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.full
 async def test_a_task_waits_for_a_server_that_ended_for_want_of_space_and_goes_on_by_itself(elsewhere):
     server, disk = elsewhere
     store = open_store(StoreConfig(server.url, busy_timeout_seconds=5))

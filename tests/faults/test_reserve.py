@@ -383,6 +383,7 @@ async def _fill_by_the_socket(disk: Disk, client, session: str) -> None:
             await client.ask("session.rename", session_id=session, title="x" * 200)
 
 
+@pytest.mark.full
 async def test_commands_cancel_and_delete_on_a_full_disk_that_nothing_else_uses(
     disk, tmp_path, new_state, sqlite_template
 ):

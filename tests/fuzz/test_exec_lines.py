@@ -106,6 +106,7 @@ def executed(folder: Path, answers: list[bytes]) -> tuple[int, list[dict]]:
     return done.returncode, [orjson.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.full
 @FEW
 @given(answers=st.lists(st.one_of(streams(), calling()), min_size=1, max_size=6))
 def test_whatever_a_model_sends_there_are_lines_and_an_end(tmp_path_factory, answers):

@@ -8,6 +8,7 @@ from interlock.session import search
 from interlock.session.models import Role
 from interlock.session.search import search_sessions, snippet
 from tests.harness.store import StoreHarness
+from tests.harness.tables import each_row
 
 
 async def talk(store: StoreHarness, *said: str, title: str = "", identity: str | None = None) -> str:
@@ -122,7 +123,7 @@ def test_a_snippet_shows_what_stands_around_on_one_line():
     assert snippet("a needle", (2, 8)) == "a needle"
 
 
-@pytest.mark.parametrize("before", range(60))
+@each_row("before", range(60))
 def test_a_mark_for_a_secret_is_never_cut(before):
     text = f"{MARK}{'x' * before} needle {'y' * (before + 40)}{MARK}{'z' * 50}"
     at = text.index("needle")

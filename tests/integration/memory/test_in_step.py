@@ -216,6 +216,7 @@ def test_two_that_search_for_the_first_time_at_once_index_once(memory):
     assert memory.rows("SELECT count(*) FROM memory_notes") == [(10,)]
 
 
+@pytest.mark.full
 def test_several_processes_search_while_another_writes(memory, store):
     memory.write("first.md", "the boiler")
     command = [sys.executable, "-m", "tests.integration.memory.searching_process", store.config.url]

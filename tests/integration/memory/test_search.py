@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.memory.search import MAX_ALSO, SNIPPET_CHARS, MemorySearch
+from tests.harness.tables import each_row
 from tests.integration.memory.conftest import SECRET, MemoryHarness, nothing
 
 NOTES = {
@@ -30,7 +31,7 @@ def filled(memory: MemoryHarness) -> MemoryHarness:
     return memory
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "path"),
     [
         ("espresso machine", "kitchen.md"),
@@ -64,7 +65,7 @@ def test_a_note_is_found_by_what_it_says(filled, query, path):
     assert filled.paths(query)[0] == path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "path"),
     [
         ("expresso", "kitchen.md"),
@@ -181,7 +182,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("query", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
+@each_row("query", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
 def test_no_hostile_query_errs_or_takes_long(filled, query):
     filled.search("warm")
     began = time.process_time()

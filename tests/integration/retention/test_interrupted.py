@@ -42,6 +42,7 @@ async def test_after_every_transaction_each_task_is_whole_and_all_is_on_record(a
     assert archive.left(session) == set()
 
 
+@pytest.mark.full
 async def test_a_sweep_that_is_killed_leaves_nothing_half_and_the_next_one_goes_on(archive):
     # Much more than it is let do: on a busy machine it goes on for a while before it is killed.
     sessions = [await archive.session(400, f"s{number}") for number in range(10)]

@@ -85,6 +85,7 @@ async def test_the_size_of_pages_may_change_on_the_way(harness: ToolHarness):
     assert first.stdout + rest.stdout == "".join(f"f{number}\n" for number in range(9))
 
 
+@pytest.mark.full
 async def test_twenty_thousand_entries_are_paged(harness: ToolHarness):
     folder = harness.root / "many"
     folder.mkdir()

@@ -12,6 +12,7 @@ from interlock.agent.progress import arguments_fingerprint
 from interlock.events.work import ControlLimitReached
 from interlock.infra.errors import ErrorCode
 from interlock.tools.result import ToolResult
+from tests.harness.tables import each_row
 from tests.unit.agent.controlled import DENIED, control, failed
 
 CHAT = frozenset({"current_time", "read_file", "list_files", "search_files", "bash_readonly", "ask_user"})
@@ -187,7 +188,7 @@ def row_of(made) -> set[int]:
     return turns
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "tool", "exposed", "way"),
     [
         (ErrorCode.MODE_DENIED, "bash", CHAT, "Nearest to it, and allowed here: bash_readonly, read_file"),

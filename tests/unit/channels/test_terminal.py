@@ -2,8 +2,6 @@
 
 import io
 
-import pytest
-
 from interlock.agent.events import (
     AskUser,
     RetryAnnounced,
@@ -16,6 +14,7 @@ from interlock.agent.events import (
     TurnCompleted,
 )
 from interlock.channels.terminal import MAX_CHARS, MAX_LINES, Paper, TerminalView, standard_paper
+from tests.harness.tables import each_row
 
 
 def shown(*events, colours: bool = False, shows_text: bool = True) -> str:
@@ -107,7 +106,7 @@ def test_retries_and_ends_are_told():
     assert told == "half\n  (the server is busy; trying again in 2 s)\nToo long.\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [
         TextDelta(1, 0, "a\x1b]0;gone\x07\x1b[2J\x9b31m\rb\u202e"),
@@ -123,7 +122,7 @@ def test_retries_and_ends_are_told():
         TurnCompleted(1, "\x1b[2J", 1, 1, 1),
     ],
 )
-@pytest.mark.parametrize("shows_text", [True, False])
+@each_row("shows_text", [True, False])
 def test_nothing_that_is_shown_can_drive_the_terminal(event, shows_text):
     told = shown(event, shows_text=shows_text)
     assert not set(told) & set("\x1b\x07\x9b\r\u202e")

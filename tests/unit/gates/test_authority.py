@@ -26,6 +26,7 @@ from interlock.infra.errors import ErrorCode
 from interlock.tools.base import Effect, PolicySwitch, ToolGroup
 from interlock.tools.registry import ToolRegistry
 from tests.harness.logs import capture_logs
+from tests.harness.tables import each_row
 from tests.harness.tools import DeclaredTool, UndeclaredTool, file_reader, judged
 from tests.unit.gates.situations import registries, situations
 from tests.unit.gates.test_policy import policies
@@ -205,8 +206,8 @@ def test_what_a_task_does_not_bring_along_is_no_matter_of_the_machine(registry):
     assert isinstance(verdict(registry, "complete_step", capabilities=brought), Allowed)
 
 
-@pytest.mark.parametrize("group", ToolGroup)
-@pytest.mark.parametrize("mode", ToolMode)
+@each_row("group", ToolGroup)
+@each_row("mode", ToolMode)
 def test_a_group_never_grants_anything(group, mode):
     registry = ToolRegistry()
     registry.register(DeclaredTool("open", group=group))

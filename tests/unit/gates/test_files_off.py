@@ -10,6 +10,7 @@ from interlock.gates.situation import Capabilities, Situation
 from interlock.infra.errors import ErrorCode
 from interlock.session.settings_store import StoredSettings
 from interlock.wiring import build_registry
+from tests.harness.tables import each_row
 from tests.harness.tools import judged
 
 REGISTRY = build_registry()
@@ -51,7 +52,7 @@ def test_only_what_touches_no_file_stays(mode):
     assert (set(authority_in(mode, SYSTEM).exposed) == remains) is (mode is ToolMode.chat_safe)
 
 
-@pytest.mark.parametrize("name", sorted(OF_FILES))
+@each_row("name", sorted(OF_FILES))
 def test_every_call_of_a_file_tool_is_refused_clearly(name):
     refusal = judged(ToolCall("c", name, "{}"), authority_in(ToolMode.coding, OFF), REGISTRY)
     assert isinstance(refusal, Refusal)

@@ -20,6 +20,7 @@ from interlock.gateway.protocol import (
     make_frame,
     read_request,
 )
+from tests.harness.tables import each_row
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 
@@ -103,7 +104,7 @@ def test_an_id_that_can_be_read_is_echoed():
     assert caught.value.request_id == "a"
 
 
-@pytest.mark.parametrize("size", [0, 20, 30, 60, 100, 125, 126, 127, 1000, 65_000, 65_536, 70_000, 200_000])
+@each_row("size", [0, 20, 30, 60, 100, 125, 126, 127, 1000, 65_000, 65_536, 70_000, 200_000])
 def test_a_frame_for_the_wire_is_what_a_library_would_send(size):
     """RFC 6455 has three ways to tell a frame's length."""
     frame = make_frame(PieceType.event, {"文": "x" * size})

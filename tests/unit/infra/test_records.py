@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import pytest
 
 from interlock.infra import records
+from tests.harness.tables import each_row
 
 Held = TypeVar("Held")
 
@@ -110,7 +111,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "named"), CALLS)
+@each_row(("name", "given", "named"), CALLS)
 def test_an_instance_is_what_the_standard_one_is(name, given, named):
     ours, theirs = OURS[name](*given, **named), THEIRS[name](*given, **named)
     assert repr(ours) == repr(theirs)

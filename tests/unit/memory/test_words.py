@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.memory.words import MAX_WORD_CHARS, Kind, asked_words, chunks, fold, words_of
+from tests.harness.tables import each_row
 
 
 def found_by(question: str, note: str) -> bool:
@@ -16,7 +17,7 @@ def found_by(question: str, note: str) -> bool:
     return bool(asked & set(words_of(note)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "folded"),
     [
         ("Straße", "strasse"),
@@ -39,7 +40,7 @@ def test_forms_of_the_same_letters_are_one(written, folded):
     assert fold(written) == folded
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "words"),
     [
         ("handle_message", {"handle", "message", "handlemessage"}),

@@ -14,6 +14,7 @@ from interlock.models.demo_words import MAX_LINES, Told, worded
 from interlock.models.messages import assistant_message, system_message, tool_message, user_message
 from interlock.models.provider import ModelRequest, RequestedCall
 from interlock.questions.widgets import read_widget
+from tests.harness.tables import each_row
 from tests.unit.models.asking import asked, streamed
 
 DENIAL = {
@@ -54,7 +55,7 @@ def said(text: str, *done) -> str:
 # -- what it calls -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "name", "arguments"),
     [
         ("What time is it?", "current_time", {}),
@@ -259,7 +260,7 @@ def test_a_failure_is_told_as_one():
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "tool", "result", "answer"),
     [
         ("what time is it", "current_time", {"stdout": "2026-11-03 UTC"}, "It is 2026-11-03 UTC."),

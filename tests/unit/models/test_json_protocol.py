@@ -21,6 +21,7 @@ from interlock.models.provider import (
     Usage,
 )
 from tests.harness.model_rules import message_faults
+from tests.harness.tables import each_row
 from tests.unit.models.asking import Saying, asked, failed, streamed
 
 CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'
@@ -79,13 +80,13 @@ QUOTING = [
 ]
 
 
-@pytest.mark.parametrize("text", QUOTING)
+@each_row("text", QUOTING)
 def test_an_object_that_is_quoted_is_no_call(text):
     with pytest.raises(InvalidReply):
         read_reply(text)
 
 
-@pytest.mark.parametrize("text", QUOTING)
+@each_row("text", QUOTING)
 def test_a_model_that_quoted_an_object_is_asked_for_its_answer_and_nothing_is_called(text):
     inner = Saying(text, ANSWERING)
     reply = asked(JsonProtocol(inner))
@@ -116,7 +117,7 @@ def test_a_call_without_arguments_has_none():
     assert read_reply('{"tool_calls": [{"name": "a"}]}').calls == (JsonCall("a", "{}"),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("I think so.", f"it is not one JSON object alone; {SAY_IT}"),

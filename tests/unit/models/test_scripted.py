@@ -11,6 +11,7 @@ from interlock.models.messages import assistant_message, system_message, tool_me
 from interlock.models.provider import FinishReason, ModelFault, ModelRequest, RequestedCall
 from interlock.models.script import ScriptedCall, ScriptedTurn, parse_script, read_script
 from interlock.models.scripted import Scripted
+from tests.harness.tables import each_row
 from tests.unit.models.asking import QUESTION, asked, failed, streamed
 
 
@@ -85,7 +86,7 @@ def test_a_script_comes_from_a_file_or_stands_in_the_setting_itself(tmp_path):
     assert read_script(' ["ok"]') == (ScriptedTurn("ok"),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "sentence"),
     [
         ("", "the script has no turn"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.models.sse import EventReader, TooLong
+from tests.harness.tables import each_row
 
 
 def read(*pieces: bytes) -> list[bytes]:
@@ -18,7 +19,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stream", "events"),
     [
         (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),

@@ -7,6 +7,7 @@ from interlock.questions.answers import read_answer
 from interlock.questions.reader import Fault
 from interlock.questions.rendering import answer_text, question_text
 from interlock.questions.widgets import WidgetType, document_of, read_widget
+from tests.harness.tables import each_row
 from tests.unit.questions.widget_cases import CASES
 
 
@@ -36,8 +37,8 @@ def test_a_question_and_its_answer_can_be_read_by_people(kind):
     assert answer_text(widget, read_answer(widget, answered)).strip()
 
 
-@pytest.mark.parametrize("kind", CASES)
-@pytest.mark.parametrize(
+@each_row("kind", CASES)
+@each_row(
     ("change", "path"),
     [
         ({"message": ...}, "message"),
@@ -57,7 +58,7 @@ def test_what_all_questions_share_is_judged_alike(kind, change, path):
         read_widget(question(kind, **change))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "told"),
     [
         ({"fields": ...}, "fields: is missing"),
@@ -139,7 +140,7 @@ def test_a_form_that_cannot_be_filled_in_is_refused(change, told):
     assert str(refused.value).startswith(told)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "change", "told"),
     [
         ("selection", {"options": []}, "options: must have at least 1"),
@@ -206,7 +207,7 @@ def test_a_misspelt_key_is_told_with_the_near_one():
 # -- answers -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "answer", "told"),
     [
         ("form", {}, "values: must be an object, not null"),

@@ -18,12 +18,13 @@ from interlock.redaction.rulebook import (
     written_rules,
 )
 from interlock.redaction.scanner import Scanner, check_examples
+from tests.harness.tables import each_row
 from tests.unit.redaction.case_file import fed
 
 RULES = written_rules()
 # These look at how the line begins, or at quotes; inside others they are another rule's matter.
 AT_A_LINE = {"env-line", "pgpass", "table-cell", "netrc", "xml-named", "on-the-next-line"}
-each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+each_rule = each_row("rule", RULES, ids=lambda rule: rule.id)
 
 
 @pytest.fixture(scope="module")

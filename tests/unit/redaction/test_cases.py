@@ -53,6 +53,7 @@ def test_what_stands_around_a_secret_stays(redactor):
 PARTS = pytest.mark.parametrize("is_new", [False, pytest.param(True, marks=pytest.mark.full)])
 
 
+@pytest.mark.full
 @PARTS
 def test_one_character_at_a_time_gives_the_same(redactor, is_new):
     chosen = [case for case in cases() if case.id.startswith("new-") is is_new]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.redaction.redactor import MARK, Redactor
+from tests.harness.tables import each_row
 from tests.unit.redaction.case_file import fed
 
 VALUES = ["otter lamp/7+violin=", 'a"b\\c9&d<é>', "密碼-naïve-42", "x" * 5 + "y2", "k3jd92mz" * 12]
@@ -40,8 +41,8 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("form", FORMS, ids=str)
+@each_row("value", VALUES)
+@each_row("form", FORMS, ids=str)
 def test_every_form_is_taken_out_whole_and_in_pieces(value, form):
     redactor = Redactor([value], rules=())
     written = FORMS[form](value)

@@ -18,9 +18,10 @@ from interlock.redaction.patterns import (
     source_of,
 )
 from interlock.redaction.stand_ins import first_characters, head_of, relaxed
+from tests.harness.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "reason", "offset"),
     [
         ("ab)", "a bracket is closed that was not opened", 2),
@@ -65,7 +66,7 @@ def test_the_head_ends_with_the_first_space_or_line_end(pattern, head):
     assert source_of(head_of(parse(pattern))) == head
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "firsts"),
     [
         ("abc", set()),

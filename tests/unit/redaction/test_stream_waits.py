@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from interlock.redaction.redactor import Redactor
 from interlock.redaction.rulebook import Rule
+from tests.harness.tables import each_row
 from tests.unit.redaction.case_file import fed
 
 ROOT = Path(__file__).parents[3]
@@ -27,8 +26,8 @@ def waits(text: str, piece: int) -> list[int]:
     return sorted(held)
 
 
-@pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("piece", [4, 5, 6])
+@each_row("kind", TEXTS)
+@each_row("piece", [4, 5, 6])
 def test_what_waits_is_a_word_and_seldom_a_few(kind, piece):
     held = waits(TEXTS[kind], piece)
     assert held[len(held) // 2] <= 12

@@ -5,6 +5,7 @@ from collections import OrderedDict
 import pytest
 
 from interlock.redaction.redactor import MARK, Redactor
+from tests.harness.tables import each_row
 
 TOKEN = "ghp_" + "fVn0XgcAOgCO9C9wVI2hp4hht6NqZNwPabqi"
 
@@ -14,7 +15,7 @@ def redactor() -> Redactor:
     return Redactor(["known-value-42", "902107773344"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("password", "PASSWORD", "db_password", "userPassword", "api_key", "apiKey", "API-KEY", "db.pwd"),
@@ -27,7 +28,7 @@ def test_what_stands_under_a_secret_name_is_masked_whole(redactor, name):
     assert redactor.value([{"a": ({name: "tiger-7-lily"},)}]) == [{"a": ({name: MARK},)}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "item"),
     [
         *(("token_type", "bearer"), ("password", ""), ("password", None), ("password", True)),

@@ -8,6 +8,7 @@ import pytest
 
 from interlock.config.settings import PROTECTED_NAMES
 from interlock.sandbox.commands import CommandJudge
+from tests.harness.tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 JUDGE = CommandJudge((), PROTECTED_NAMES, HOME)
@@ -18,7 +19,7 @@ def rule_of(command: str) -> str | None:
     return refused.rule if refused else None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "rule"),
     [
         ("insmod ./x.ko", "change-kernel"),
@@ -52,7 +53,7 @@ def test_what_changes_the_whole_machine_is_refused(command, rule):
     assert rule_of(command) == rule
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("modprobe -n loop", "lsmod", "modinfo loop", "sysctl -a", "sysctl -n kernel.ostype"),
@@ -104,7 +105,7 @@ def test_what_a_search_chose_elsewhere_or_only_reads_is(command):
     assert rule_of(command) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "sed -Ei 's/a/b/' /etc/group",
@@ -130,7 +131,7 @@ def test_a_write_to_what_the_system_trusts_is_seen_however_it_is_told(command):
     assert rule_of(command) == "write-system-file"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         *("sed -E 's/i/j/' /etc/group", "sed -ne p /etc/passwd", "perl -Ilib -ne print /etc/passwd"),
@@ -148,7 +149,7 @@ def test_reading_it_and_writing_elsewhere_is_ordinary(command):
     assert rule_of(command) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "echo 'rm -rf /' | grep . | sh",

@@ -1,8 +1,7 @@
 """A denied program is found behind every program that would run it, with all its options before it."""
 
-import pytest
-
 from interlock.sandbox.commands import CommandJudge
+from tests.harness.tables import each_row
 
 JUDGE = CommandJudge(("curl -k",), (), "/home/ann")
 
@@ -263,14 +262,14 @@ tmux new -d '{}'
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("line", BEHIND)
+@each_row("line", BEHIND)
 def test_it_is_found_behind(line):
     refused = JUDGE.judge(line.replace("{}", "curl -k https://x"), "/home/ann/ws")
     assert refused is not None
     assert refused.rule == "TOOL_BASH_DENYLIST: curl -k"
 
 
-@pytest.mark.parametrize("line", BEHIND)
+@each_row("line", BEHIND)
 def test_another_one_is_not_taken_for_it(line):
     """What is refused is the program, not the one that runs it."""
     line = line.replace("{}", "wget https://x").replace("curl", "wget")
@@ -362,6 +361,6 @@ man curl -k
 """
 
 
-@pytest.mark.parametrize("line", ONLY_NAMED.strip().splitlines())
+@each_row("line", ONLY_NAMED.strip().splitlines())
 def test_to_look_for_it_or_to_write_of_it_is_allowed(line):
     assert JUDGE.judge(line, "/home/ann/ws") is None

@@ -11,6 +11,7 @@ from interlock.config.settings import PROTECTED_NAMES
 from interlock.infra.errors import ConfigurationError
 from interlock.sandbox.command_list import RULES
 from interlock.sandbox.commands import SHOWN, CommandJudge, Refused, check_examples
+from tests.harness.tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 JUDGE = CommandJudge((), PROTECTED_NAMES, HOME)
@@ -62,7 +63,7 @@ def test_a_refusal_is_short_and_on_one_line():
     assert refused.message.isprintable()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "folder", "is_refused"),
     [
         ("rm -rf build", "/usr/src/app", False),
@@ -104,7 +105,7 @@ def test_a_program_of_the_project_is_not_the_systems():
     assert rule_of("for c in /sbin/re?oot; do $c; done") == "stop-machine"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "is_refused"),
     [
         ("echo etc | xargs -I@ rm -rf /@", True),
@@ -155,7 +156,7 @@ def test_a_place_is_known_however_it_is_put_together(command, is_refused):
 # -- what cannot be read --
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "is_refused"),
     [
         ("ls &&& rm -rf /", True),
@@ -186,7 +187,7 @@ def test_what_comes_in_is_not_read_again_for_every_command():
 # -- protected names --
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command",
     [
         "echo x > .git/hooks/pre-commit",
@@ -240,7 +241,7 @@ def test_without_protected_names_nothing_is_protected():
 # -- the operator's denylist --
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "command", "is_denied"),
     [
         ("curl", "curl x", True),

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.sandbox.globs import MAX_ALTERNATIVES, MAX_LENGTH, BadPattern, Glob, expand_braces
+from tests.harness.tables import daily, each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "expected"),
     [
         ("*.py", "a.py", True),
@@ -87,7 +88,7 @@ def test_a_pattern_that_can_match_nothing_is_refused(pattern):
         Glob(pattern)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "expanded"),
     [
         ("a", ["a"]),
@@ -183,8 +184,8 @@ for name in ("a" * 255, "a" * 254 + "b", "ab" * 127):
 """
 
 
-@pytest.mark.parametrize("case", ["ignoring case", "as it is"])
-@pytest.mark.parametrize("pattern", HOSTILE, ids=lambda pattern: f"{pattern[:12]}… of {len(pattern)}")
+@pytest.mark.parametrize("case", daily(["ignoring case", "as it is"], 2))
+@each_row("pattern", HOSTILE, ids=lambda pattern: f"{pattern[:12]}… of {len(pattern)}")
 def test_no_pattern_takes_for_ever(pattern, case):
     """In a process of its own, with a bound that only something exponential or cubic can reach."""
     done = subprocess.run(

@@ -10,9 +10,10 @@ import pytest
 from interlock.sandbox.jobs import DEVICES, Ended, EndReason, Job, JobLimits, system_paths
 from interlock.sandbox.order import MAX_MESSAGE_BYTES, Order, pack, unpack
 from interlock.sandbox.profile import SandboxProfile
+from tests.harness.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "secret",
     [
         *("/", "/etc", "/etc/shadow", "/etc/gshadow", "/etc/ssl", "/etc/ssl/private", "/etc/sudoers"),

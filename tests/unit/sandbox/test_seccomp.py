@@ -8,6 +8,7 @@ import pytest
 
 from interlock.sandbox import seccomp
 from interlock.sandbox.syscalls import AUDIT_ARCH, NUMBERS
+from tests.harness.tables import each_row
 
 MACHINES = ("x86_64", "aarch64")
 HEADERS = {
@@ -120,7 +121,7 @@ def test_what_is_not_named_is_allowed(machine):
     assert [number for number in range(470) if number not in named and judge(code, machine, number)] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("machine", "name"),
     [
         (machine, name)
@@ -213,15 +214,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(("name", "arguments", "error"), CASES)
+@each_row("machine", MACHINES)
+@each_row(("name", "arguments", "error"), CASES)
 def test_calls_are_judged_by_their_arguments(machine, name, arguments, error):
     assert judge(seccomp.static_filter(machine), machine, NUMBERS[name][machine], *arguments) == error
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("has_network", [False, True])
-@pytest.mark.parametrize("metadata", [seccomp.REFUSE, seccomp.JUDGE, seccomp.LET])
+@each_row("machine", MACHINES)
+@each_row("has_network", [False, True])
+@each_row("metadata", [seccomp.REFUSE, seccomp.JUDGE, seccomp.LET])
 def test_a_profile_adds_no_sockets_and_no_metadata(machine, has_network, metadata):
     code = seccomp.job_filter(machine, has_network=has_network, metadata=metadata)
     answer = {seccomp.REFUSE: errno.EPERM, seccomp.JUDGE: "asks", seccomp.LET: 0}[metadata]

@@ -14,6 +14,7 @@ from interlock.sandbox.shell_commands import commands_of
 from interlock.sandbox.shell_syntax import MAX_LENGTH, parse, read
 from interlock.sandbox.shell_tree import Block, CannotParse, Function, Loop, Simple
 from interlock.sandbox.shell_words import MAX_DEPTH, PATTERN, UNKNOWN
+from tests.harness.tables import each_row
 
 HOME, FOLDER = "/home/ann", "/home/ann/ws"
 X, P = UNKNOWN, PATTERN
@@ -29,7 +30,7 @@ def redirects(text: str) -> list[tuple[str, str]]:
     return [each for command in commands_of(text, HOME, FOLDER).commands for each in command.redirects]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a b  c", ["a", "b", "c"]),
@@ -63,7 +64,7 @@ def test_a_command_becomes_words(text, expected):
     assert words(text)[-1] == tuple(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "programs"),
     [
         ("a; b && c || d & e\nf", "abcdef"),
@@ -114,7 +115,7 @@ def test_redirections_are_found(text, expected):
     assert redirects(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("x=rm; $x -rf", ("rm", "-rf")),
@@ -155,7 +156,7 @@ def test_the_tree_keeps_its_kinds():
     assert kinds == [Simple, Block, Loop, Function]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *(

@@ -228,6 +228,7 @@ def test_a_walk_that_is_given_up_leaves_nothing_open(roots):
         assert open_descriptors() == before
 
 
+@pytest.mark.full
 def test_a_big_folder_is_walked_whole(roots):
     folder = roots.inside / "empty"
     for number in range(5000):

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.workflow.conditions import MAX_CHARS, Malformed, parse_condition
+from tests.harness.tables import each_row
 
 KNOWN = {
     ("review", "outcome"): "approve",
@@ -18,7 +19,7 @@ def holds(text: str) -> bool:
     return parse_condition(text).holds(KNOWN.get)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ('review.outcome == "approve"', True),

@@ -2,13 +2,13 @@
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.channels.telegram.rendering import Entity, rendered
 from interlock.channels.telegram.splitting import MAX_UNITS, units
 from interlock.redaction.redactor import MARK
+from tests.harness.tables import each_row
 
 SIGNS = ["**", "*", "_", "__", "`", "```", "~~", "[", "](", ")", "https://a.test", "# ", "> ", "- "]
 MARKS = st.sampled_from([*SIGNS, "\n", "word", "😀", " ", "\n```\n", "é"])
@@ -85,7 +85,7 @@ def test_what_stands_for_a_secret_stays_as_it_is():
 HOSTILE = ("[", "[a", "**a ", "__a ", "~~a ", "*a ", "_a ", "`a", "`", "[a](http://", "**[a", "__**~~")
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@each_row("piece", HOSTILE)
 def test_no_message_takes_long_however_it_is_written(piece):
     """All messages of an answer are looked at again as it grows, between everything else the bot does."""
     markdown = (piece * 8 * MAX_UNITS)[: 8 * MAX_UNITS]

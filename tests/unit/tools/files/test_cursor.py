@@ -16,6 +16,7 @@ from interlock.tools.files.cursor import (
     subject_of,
     text_in,
 )
+from tests.harness.tables import each_row
 
 
 def test_a_cursor_comes_back_as_it_was():
@@ -35,7 +36,7 @@ def _encoded(value: object) -> str:
     return base64.urlsafe_b64encode(orjson.dumps(value)).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cursor",
     [
         *("5", "x", "!", "é", "====", "a" * 4096, "null", " "),

@@ -8,6 +8,7 @@ import pytest
 from interlock.infra.errors import ToolError
 from interlock.tools.arguments import ArgumentValidator
 from interlock.tools.mcp.schemas import MAX_SCHEMA_BYTES, UnusableSchema, checked_schema
+from tests.harness.tables import each_row
 
 JSON_VALUE = {
     "anyOf": [
@@ -47,7 +48,7 @@ def test_what_people_write_can_be_used(schema):
     ArgumentValidator(checked_schema(schema))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "reason"),
     [
         ({}, "not of type object"),

@@ -10,12 +10,13 @@ from interlock.redaction.redactor import Redactor
 from interlock.tools.mcp.launch import Grounds, resolved, unreadable
 from interlock.tools.mcp.references import Given, ReferenceUnresolved
 from interlock.tools.mcp.servers import Server, Wish, server_of
+from tests.harness.tables import each_row
 
 TRUE = ("/bin/true",)
 WEB = "https://example.org/mcp"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wish", "reason"),
     [
         (Wish(id="Bad Name", command=TRUE), "cannot be a server's id"),

@@ -5,6 +5,7 @@ import pytest
 from interlock.infra.errors import ToolError
 from interlock.tools.media.orders import ASPECT_RATIOS, Order, size_for
 from interlock.tools.media.pictures import Kind
+from tests.harness.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,8 @@ def test_a_shape_becomes_a_size_that_the_model_makes(model, square, wide, tall):
     assert (size_for(model, "16:9"), size_for(model, "9:16")) == (wide, tall)
 
 
-@pytest.mark.parametrize("aspect_ratio", ASPECT_RATIOS)
-@pytest.mark.parametrize("model", ["gpt-image-1", "dall-e-3", "some-model"])
+@each_row("aspect_ratio", ASPECT_RATIOS)
+@each_row("model", ["gpt-image-1", "dall-e-3", "some-model"])
 def test_every_shape_has_a_size_that_lies_the_right_way(model, aspect_ratio):
     width, height = map(int, size_for(model, aspect_ratio).split("x"))
     named = {"square": "1:1", "landscape": "3:2", "portrait": "2:3"}.get(aspect_ratio, aspect_ratio)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from interlock.tools.media.pictures import Kind, Picture, picture_in
 from tests.harness.image_bytes import GIF, WEBP_EXTENDED, WEBP_LOSSLESS, WEBP_LOSSY, jpeg, png
+from tests.harness.tables import each_row
 
 IMAGES = [png(), jpeg(), GIF, WEBP_LOSSY, WEBP_LOSSLESS, WEBP_EXTENDED]
 
@@ -37,7 +38,7 @@ def test_the_kind_and_the_size_are_in_the_header(data, picture):
     assert picture_in(data) == picture
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [
         b"",

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.tools.media.downloads import is_public
+from tests.harness.tables import each_row
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700:4700::1111", "::ffff:1.1.1.1"])
@@ -10,7 +11,7 @@ def test_public(address):
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         *("127.0.0.1", "127.9.9.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
