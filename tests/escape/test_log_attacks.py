@@ -194,26 +194,29 @@ async def test_two_processes_that_move_the_same_heads_do_not_deadlock(postgres_s
 
 async def test_a_group_that_waits_for_one_head_holds_none_behind_it(postgres_server):
     """A head read for the first time used to be locked out of turn: a known one only at the end."""
-    with postgres_server.database() as config:
-        with opened(config, 2) as (store, other), connected(config, 3) as (gate, holder, third):
-            known, behind = sorted([await new_session(other), await new_session(other)])
-            queued_first = await new_session(other)
-            await store.log.append(known, renamed())
-            for connection, session in ((gate, queued_first), (holder, known)):
-                connection.begin(write=True)
-                connection.query(HOLD, (session,))
+    with (
+        postgres_server.database() as config,
+        opened(config, 2) as (store, other),
+        connected(config, 3) as (gate, holder, third),
+    ):
+        known, behind = sorted([await new_session(other), await new_session(other)])
+        queued_first = await new_session(other)
+        await store.log.append(known, renamed())
+        for connection, session in ((gate, queued_first), (holder, known)):
+            connection.begin(write=True)
+            connection.query(HOLD, (session,))
 
-            # Whatever is queued while the writer stands at the gate becomes one group.
-            writes = [store.log.begin_append(queued_first, renamed())]
-            await waiting(third, 1)
-            writes += [store.log.begin_append(session, renamed()) for session in (known, behind)]
-            gate.commit()
-            await writes[0]
-            await waiting(third, 1)
-            assert third.query(f"{HOLD} SKIP LOCKED", (behind,)) == [(1,)]
-            holder.commit()
-            await asyncio.gather(*writes)
-            assert faults(store) == []
+        # Whatever is queued while the writer stands at the gate becomes one group.
+        writes = [store.log.begin_append(queued_first, renamed())]
+        await waiting(third, 1)
+        writes += [store.log.begin_append(session, renamed()) for session in (known, behind)]
+        gate.commit()
+        await writes[0]
+        await waiting(third, 1)
+        assert third.query(f"{HOLD} SKIP LOCKED", (behind,)) == [(1,)]
+        holder.commit()
+        await asyncio.gather(*writes)
+        assert faults(store) == []
 
 
 # -- deleted sessions --
