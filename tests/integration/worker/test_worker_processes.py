@@ -239,6 +239,7 @@ async def test_a_task_that_kills_its_workers_is_given_up_and_the_next_goes_on(ha
     assert harness.faults() == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kills", [6, 40])
 async def test_while_workers_are_killed_every_task_ends_once_and_in_order(harness, start, kills):
     chance = random.Random(20261120)
