@@ -1,4 +1,4 @@
-"""Secrets planted through real processes of `interlock`: in what they print, log and keep."""
+"""Secrets planted through commands of `interlock`: in what they print, log and keep."""
 
 import json
 import subprocess
@@ -12,6 +12,7 @@ from interlock.store.database import StoreConfig
 from tests.canary.canaries import Canaries
 from tests.canary.hunting import files_below, hunt, tables_of
 from tests.harness.image_server import ImageServer, InThread
+from tests.harness.in_process import run_in_process
 
 
 class Terminal:
@@ -25,14 +26,20 @@ class Terminal:
         self._raw = [self.root, *(folder / "state" / name for name in ("kept", "outputs", "sealed"))]
 
     def __call__(self, *arguments: str, given: str = "", module: str = "interlock") -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            input=given.encode(),
-            capture_output=True,
-            env={"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "PYTHONPATH": _PYTHONPATH}
-            | self.variables,
-            cwd=self.folder if module == "interlock" else _ROOT,
-        )
+        own = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "PYTHONPATH": _PYTHONPATH}
+        environment = own | self.variables
+        if module == "interlock":
+            done = run_in_process(
+                list(arguments), environment=environment, cwd=self.folder, given=given.encode()
+            )
+        else:
+            done = subprocess.run(
+                [sys.executable, "-m", module, *arguments],
+                input=given.encode(),
+                capture_output=True,
+                env=environment,
+                cwd=_ROOT,
+            )
         name = f"{len(self._printed)}: {' '.join(arguments)[:40]}"
         self._printed[name] = done.stdout + b"\n" + done.stderr
         return done.stdout.decode()

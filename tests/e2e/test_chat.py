@@ -3,7 +3,6 @@
 import json
 import readline
 import subprocess
-import sys
 
 import pytest
 
@@ -26,14 +25,7 @@ def person(tmp_path) -> CliRunner:
 
 
 def piped(shell: CliRunner, lines: str, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "interlock", "chat", *arguments],
-        input=lines,
-        capture_output=True,
-        text=True,
-        cwd=shell.home,
-        env=shell.environment,
-    )
+    return shell("chat", *arguments, given=lines.encode())
 
 
 def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):

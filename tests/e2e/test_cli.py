@@ -1,10 +1,9 @@
-"""The command line as a person uses it: real processes, exit codes, `--json`."""
+"""The command line as a person uses it: what is printed, exit codes, `--json`."""
 
 import json
 import signal
 import sqlite3
 import subprocess
-import sys
 
 import pytest
 
@@ -141,6 +140,8 @@ def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_pa
     interlock("sessions", "delete", session, "--yes")
     assert "no session" in one_line_error(interlock, "sessions", "show", session)
     assert interlock.json("events", "verify")["erased"] == 0
+    interlock("sessions", "erase", session, "--yes")
+    assert interlock.json("events", "verify")["erased"] >= 5
 
 
 def test_a_mode_is_switched_only_among_open_ones(interlock):
@@ -184,23 +185,8 @@ def test_the_log_can_be_tailed_and_followed(interlock):
     rest = interlock("events", "tail", "--json", "--after", lines[2]["cursor"]).stdout.splitlines()
     assert [json.loads(line)["kind"] for line in rest] == kinds[3:]
     assert len(interlock("events", "tail", session, "--limit", "2").stdout.splitlines()) == 2
-    follower = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "interlock",
-            "events",
-            "tail",
-            session,
-            "--after",
-            "3",
-            "--follow",
-            "--json",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=interlock.environment,
-    )
+    tail = ("events", "tail", session, "--after", "3", "--follow", "--json")
+    follower = interlock.start(*tail, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     interlock("tool", "call", "current_time", "--session", session)
     assert [json.loads(follower.stdout.readline())["seq"] for _ in range(2)] == [4, 5]
     follower.send_signal(signal.SIGINT)

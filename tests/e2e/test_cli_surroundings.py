@@ -11,6 +11,7 @@ import pytest
 
 import interlock as interlock_package
 from tests.harness.cli import one_line_error
+from tests.harness.in_process import run_in_process
 
 
 @pytest.mark.parametrize(
@@ -103,11 +104,7 @@ def test_a_reader_that_goes_away_is_no_error(interlock):
 
 
 def test_an_argument_that_is_no_text_is_wrong_usage(interlock):
-    done = subprocess.run(
-        [sys.executable.encode(), b"-m", b"interlock", b"tool", b"call", b"\xff\xfe"],
-        capture_output=True,
-        env=interlock.environment,
-    )
+    done = interlock.run("tool", "call", os.fsdecode(b"\xff\xfe"))
     assert done.returncode == 2
     assert done.stderr == b"interlock: an argument is not valid UTF-8\n"
 
@@ -117,13 +114,11 @@ def test_a_root_whose_name_is_no_text_is_one_line(interlock, tmp_path):
     odd, link = tmp_path / os.fsdecode(b"b\xe4d"), tmp_path / "link"
     odd.mkdir()
     link.symlink_to(odd)
-    call = [sys.executable, "-m", "interlock", "tool", "call", "ls", "--mode", "chat"]
 
     def told(*more: str, cwd: Path | None = None, **variables: str) -> tuple[int, str]:
-        environment = interlock.environment | variables
-        done = subprocess.run([*call, *more], capture_output=True, text=True, env=environment, cwd=cwd)
-        assert done.stdout == ""
-        return done.returncode, done.stderr
+        done = interlock.run("tool", "call", "ls", "--mode", "chat", *more, cwd=cwd, **variables)
+        assert done.stdout == b""
+        return done.returncode, done.stderr.decode()
 
     leads = "leads to a folder whose name is not valid UTF-8\n"
     assert told(TOOL_ALLOWED_ROOTS=str(odd)) == (
@@ -138,14 +133,8 @@ def test_a_root_whose_name_is_no_text_is_one_line(interlock, tmp_path):
 @pytest.mark.parametrize("home", [None, "relative"])
 def test_an_account_without_a_home_is_told_what_to_set(tmp_path, home):
     variables = {"PATH": os.environ["PATH"]} | ({"HOME": home} if home else {})
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock", "config", "show"],
-        capture_output=True,
-        text=True,
-        env=variables,
-        cwd=tmp_path,
-    )
-    assert "Traceback" not in done.stderr
+    done = run_in_process(["config", "show"], environment=variables, cwd=tmp_path)
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_working_directory_that_is_gone_is_one_line(interlock, tmp_path):

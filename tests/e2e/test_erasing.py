@@ -22,9 +22,7 @@ def kept_in(interlock):
 
 
 def work_for_a_moment(interlock):
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "worker"], env=interlock.environment, stderr=subprocess.PIPE
-    )
+    worker = interlock.start("worker", stderr=subprocess.PIPE)
     assert b"working on" in worker.stderr.readline()
     worker.send_signal(signal.SIGTERM)
     worker.communicate(timeout=60)

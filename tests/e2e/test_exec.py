@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -94,8 +93,7 @@ def test_json_tells_what_happens_a_line_each(shell):
 
 def test_the_task_can_come_by_the_input(shell):
     def given(data: bytes) -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", "interlock", "exec", "-q", "-"]
-        return subprocess.run(command, input=data, capture_output=True, env=shell.environment)
+        return shell.run("exec", "-q", "-", given=data)
 
     assert given(b"what time is it?\n").stdout.startswith(b"It is 20")
     assert "现在是" in given("现在几点?".encode()).stdout.decode()
@@ -134,8 +132,7 @@ def test_the_exit_code_says_why_it_ended(shell, items, variables, code, words):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_stops_it_cancels_its_task(shell, number):
     with_model(shell, "sleep:60000")
-    command = [sys.executable, "-m", "interlock", "exec", "go"]
-    with subprocess.Popen(command, env=shell.environment, stderr=subprocess.PIPE, text=True) as running:
+    with shell.start("exec", "go", stderr=subprocess.PIPE, text=True) as running:
         while not shell.json("tasks", "list", "--status", "running"):
             assert running.poll() is None
             time.sleep(0.05)

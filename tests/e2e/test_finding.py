@@ -110,10 +110,7 @@ def test_what_cannot_be_exported_is_told_and_leaves_no_file(person, tmp_path):
 
 def test_a_reader_that_goes_away_is_no_fault(person):
     said(person, "what time is it?")
-    command = [sys.executable, "-m", "interlock", "events", "export"]
-    process = subprocess.Popen(
-        command, env=person.environment, cwd=person.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = person.start("events", "export", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     errors = process.stderr.read().decode()
     process.stderr.close()

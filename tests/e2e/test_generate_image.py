@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -89,14 +88,8 @@ def test_ctrl_c_closes_the_connection_and_is_in_the_log(person, endpoint):
         await asyncio.Event().wait()
 
     endpoint.answer = hang
-    child = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "tool", "call", "generate_image", *options(person)],
-        cwd=person.home,
-        env=person.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = ("tool", "call", "generate_image", *options(person))
+    child = person.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert endpoint.waits_for(reached)
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=60)

@@ -21,12 +21,7 @@ def checked(port):
 
 def test_it_tells_whether_the_gateway_answers(interlock):
     interlock.variables["WORKSPACE_DIR"] = str(interlock.home / "workspace")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "serve", "--no-worker", "--port", "0"],
-        env=interlock.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = interlock.start("serve", "--no-worker", "--port", "0", stdout=subprocess.PIPE, text=True)
     port = int(process.stdout.readline().split("/#")[0].rpartition(":")[2])
     assert checked(port).returncode == 0
     process.send_signal(signal.SIGTERM)

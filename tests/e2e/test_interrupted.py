@@ -4,7 +4,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 
@@ -47,8 +46,7 @@ def postgres(postgres_server):
 
 @contextmanager
 def executing(shell: CliRunner):
-    command = [sys.executable, "-m", "interlock", "exec", "go"]
-    with subprocess.Popen(command, env=shell.environment, stderr=subprocess.PIPE, text=True) as running:
+    with shell.start("exec", "go", stderr=subprocess.PIPE, text=True) as running:
         try:
             yield running
         finally:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from contextlib import contextmanager
 from select import select
 
@@ -12,13 +11,8 @@ PATIENCE = 60.0
 
 @contextmanager
 def started(interlock, *words):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "interlock", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=interlock.environment,
-    )
+    pipe = subprocess.PIPE
+    process = interlock.start(*words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
     try:
         yield process
     finally:
@@ -63,12 +57,6 @@ def test_a_chat_shows_its_question_before_it_waits_for_the_answer(interlock):
 
 def test_what_is_printed_and_what_is_noted_come_in_order_through_one_pipe(interlock):
     interlock.variables["MODEL"] = f"scripted:{json.dumps(['msg:the answer'])}"
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock", "exec", "go"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=interlock.environment,
-    )
-    lines = done.stdout.decode().splitlines()
+    process = interlock.start("exec", "go", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = process.communicate(timeout=PATIENCE)[0].decode().splitlines()
     assert [line.split()[0] for line in lines] == ["the", "recorded"]

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-import sys
+from dataclasses import replace
 
 import pytest
 
@@ -32,15 +32,8 @@ def person(tmp_path) -> CliRunner:
 
 
 def chat(shell: CliRunner, lines: str, *arguments: str, **more: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "interlock", "chat", *arguments],
-        input=lines,
-        capture_output=True,
-        text=True,
-        cwd=shell.home,
-        env=shell.environment | more,
-        timeout=60,
-    )
+    with_more = replace(shell, variables=shell.variables | more)
+    return with_more("chat", *arguments, given=lines.encode())
 
 
 def test_an_approved_plan_is_built_when_the_person_says_so(person, tmp_path):

@@ -4,7 +4,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import time
 
 import pytest
@@ -20,17 +19,10 @@ pattern = '''\\bACME-[A-Z0-9]{12}\\b'''
 must = [["ACME-", "7QX2M9KD4TRW"]]
 must_not = ["ACME-2026"]
 """
-COMMAND = [sys.executable, "-m", "interlock", "redact"]
 
 
 def filtered(interlock, data: bytes, **environment: str) -> bytes:
-    done = subprocess.run(
-        COMMAND,
-        input=data,
-        capture_output=True,
-        cwd=interlock.home,
-        env=interlock.environment | environment,
-    )
+    done = interlock.run("redact", given=data, **environment)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
@@ -44,14 +36,8 @@ def test_secrets_are_taken_out_and_everything_else_is_as_it_was(interlock):
 
 def test_text_leaves_while_the_input_goes_on(interlock):
     """A follower of a log must see a line when it was written, not when the log ends."""
-    with subprocess.Popen(
-        COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=interlock.home,
-        env=interlock.environment,
-        bufsize=0,
-    ) as running:
+    pipe = subprocess.PIPE
+    with interlock.start("redact", stdin=pipe, stdout=pipe, bufsize=0) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         running.stdin.write(b"started\ntoken: abc")

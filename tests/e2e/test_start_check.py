@@ -27,15 +27,7 @@ def opened(shell: CliRunner, sandbox: str = "off") -> CliRunner:
 
 def started_and_stopped(shell: CliRunner, *words: str, until: str) -> str:
     """What a process that runs until it is stopped writes to stderr."""
-    process = subprocess.Popen(
-        [*shell.program, *words],
-        cwd=shell.home,
-        env=shell.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = shell.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     written = []
     for line in process.stderr:
         written.append(line)

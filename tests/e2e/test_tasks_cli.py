@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -79,10 +78,7 @@ class working:  # noqa: N801 - it reads as a word of the test
         self._shell = shell
 
     def __enter__(self) -> subprocess.Popen:
-        command = [sys.executable, "-m", "interlock", "worker"]
-        self._process = subprocess.Popen(
-            command, env=self._shell.environment, stderr=subprocess.PIPE, text=True
-        )
+        self._process = self._shell.start("worker", stderr=subprocess.PIPE, text=True)
         assert "Ctrl-C stops" in self._process.stderr.readline()
         return self._process
 

@@ -3,7 +3,6 @@
 import json
 import shlex
 import subprocess
-import sys
 
 import pytest
 
@@ -21,13 +20,8 @@ def project(tmp_path):
 
 def lines(interlock, text: str | bytes, *options: str, expect: int = 0) -> list[dict]:
     """What `tool call --jsonl` answers to these lines."""
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock", "tool", "call", "--jsonl", *options],
-        input=text if isinstance(text, bytes) else text.encode(),
-        capture_output=True,
-        cwd=interlock.home,
-        env=interlock.environment,
-    )
+    given = text if isinstance(text, bytes) else text.encode()
+    done = interlock.run("tool", "call", "--jsonl", *options, given=given)
     assert done.returncode == expect, done.stderr
     assert b"Traceback" not in done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -124,13 +118,8 @@ def test_no_lines_are_no_calls(interlock):
 
 def test_each_answer_comes_before_the_next_line_is_read(interlock):
     """A program can talk with it: ask, read the answer, ask again."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "interlock", "tool", "call", "--jsonl"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=interlock.home,
-        env=interlock.environment,
-    )
+    pipe = subprocess.PIPE
+    process = interlock.start("tool", "call", "--jsonl", stdin=pipe, stdout=pipe)
     for number in range(3):
         process.stdin.write(json.dumps({"id": number, "name": "current_time"}).encode() + b"\n")
         process.stdin.flush()
@@ -157,14 +146,8 @@ def test_a_denied_path_exits_with_3_and_says_what_to_use(interlock, project):
 
 
 def test_the_working_directory_can_be_opened(interlock, project):
-    done = subprocess.run(
-        [sys.executable, "-m", "interlock", "tool", "call", "ls", "--mode", "chat", "--root", "."],
-        capture_output=True,
-        text=True,
-        cwd=project,
-        env=interlock.environment,
-    )
-    assert done.stdout == "README.md\nsrc/\n"
+    done = interlock.run("tool", "call", "ls", "--mode", "chat", "--root", ".", cwd=project)
+    assert done.stdout == b"README.md\nsrc/\n"
 
 
 def test_without_roots_the_tool_is_not_available_and_says_why(interlock):

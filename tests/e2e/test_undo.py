@@ -28,14 +28,7 @@ class Agent:
     def each(self, *calls: tuple[str, dict]) -> None:
         """Several calls in one process."""
         lines = [json.dumps({"id": "x", "name": name, "arguments": arguments}) for name, arguments in calls]
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock", "tool", "call", "--jsonl", *self.options],
-            input="\n".join(lines),
-            env=self.shell.environment,
-            cwd=self.shell.home,
-            capture_output=True,
-            text=True,
-        )
+        done = self.shell("tool", "call", "--jsonl", *self.options, given="\n".join(lines).encode())
         assert [json.loads(line)["result"]["ok"] for line in done.stdout.splitlines()] == [True] * len(
             calls
         )

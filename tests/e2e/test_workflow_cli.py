@@ -1,33 +1,19 @@
-"""`interlock workflow` as people and scripts use it, in real processes."""
+"""`interlock workflow` as people and scripts use it."""
 
+import asyncio
 import json
-import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from interlock.cli import conversing
+from tests.harness.cli import CliRunner
 from tests.harness.workflows import EXAMPLE
 from tests.integration.workflow.graphs import TWO
 
-# Reading what a step answered takes so long that the run ends meanwhile.
-SLOW_READER = """
-import asyncio
-from interlock.cli.conversing import Desk
-from interlock.cli.main import main
-
-at_once = Desk.answer_of
-
-async def slowly(desk, task):
-    await asyncio.sleep(0.4)
-    return await at_once(desk, task)
-
-Desk.answer_of = slowly
-main()
-"""
 ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\nmsg:done\n'
 
 
@@ -35,34 +21,12 @@ ASKING = 'call:ask_user {"type": "confirmation", "message": "Shall I?"}\nmsg:don
 class Desk:
     home: Path
 
-    def run(
-        self,
-        *arguments: str,
-        expect: int = 0,
-        program: tuple[str, ...] = ("-m", "interlock"),
-        **variables: str,
-    ) -> subprocess.CompletedProcess[str]:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "INTERLOCK_STATE_DIR": str(self.home / "state"),
+    def run(self, *arguments: str, expect: int = 0, **variables: str) -> subprocess.CompletedProcess[str]:
+        own = {
             "WORKSPACE_DIR": str(self.home / "workspace"),
             "MODEL": f"scripted:{EXAMPLE}/script.txt",
-            **({"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {}),
-            **variables,
         }
-        done = subprocess.run(
-            [sys.executable, *program, *arguments],
-            env=environment,
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
-        assert done.returncode == expect, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+        return CliRunner(self.home, own | variables)(*arguments, expect=expect)
 
     def put(self, name: str, graph: str, **files: str) -> Path:
         folder = self.home / "workspace" / "workflows" / name
@@ -99,10 +63,18 @@ def test_the_example_is_checked_run_and_shown(desk):
     assert lines[-1]["run_id"] in desk.run("workflow", "runs").stdout
 
 
-def test_a_run_that_ends_while_it_is_told_of_is_told_to_its_end(desk):
+def test_a_run_that_ends_while_it_is_told_of_is_told_to_its_end(desk, monkeypatch):
+    """Reading what a step answered takes so long that the run ends meanwhile."""
+    at_once = conversing.Desk.answer_of
+
+    async def slowly(self, task):
+        await asyncio.sleep(0.4)
+        return await at_once(self, task)
+
+    monkeypatch.setattr(conversing.Desk, "answer_of", slowly)
     shutil.copytree(EXAMPLE, desk.home / "workspace" / "workflows" / EXAMPLE.name)
     here = ("--mode", "coding", "--root", str(desk.home / "root"))
-    done = desk.run("workflow", "run", EXAMPLE.name, "greet", *here, program=("-c", SLOW_READER))
+    done = desk.run("workflow", "run", EXAMPLE.name, "greet", *here)
     told = [line for line in done.stderr.splitlines() if line.startswith("completed")]
     assert [line.split()[1] for line in told] == [
         *("plan", "build", "review", "verdict"),
