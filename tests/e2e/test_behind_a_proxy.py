@@ -147,6 +147,7 @@ def site(request, interlock):
         site.end()
 
 
+@pytest.mark.full
 def test_people_and_scripts_come_in_through_it(site):
     token = site.shell("token", "add", "script").stdout.strip()
     told = set()
@@ -169,6 +170,7 @@ def test_people_and_scripts_come_in_through_it(site):
     assert [site.ask("/metrics", cookie=kept)[0] for _ in range(4)] == [200] * 4
 
 
+@pytest.mark.full
 def test_another_site_stays_out(site):
     token = site.shell("token", "add", "script").stdout.strip()
     headers = {"Authorization": f"Bearer {token}"}

@@ -15,6 +15,7 @@ from tests.escape.ordinary_account import NOBODY, ROOT, interpreter
 from tests.unit.deploy.units import FOLDER, UNITS, calls_of, read_unit
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.skipif(os.getuid() != 0, reason="only root can put such walls up"),
     pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed"),
     pytest.mark.skipif(ctypes.util.find_library("seccomp") is None, reason="libseccomp is not installed"),

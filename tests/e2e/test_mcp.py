@@ -11,7 +11,7 @@ from interlock.sandbox.landlock import CONFINING_ABI, abi_version
 from tests.harness.cli import CliRunner
 from tests.harness.terminal import script
 
-DOUBLES = Path(__file__).parents[1] / "doubles" / "mcp_servers"
+DOUBLES = Path(__file__).parents[1] / "harness" / "mcp_servers"
 PYTHON = str(Path(sys.executable).resolve())
 COMMAND = ("--readable", str(DOUBLES), "--", PYTHON, "-I", "-S", str(DOUBLES / "hostile.py"))
 

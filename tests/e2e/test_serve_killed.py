@@ -29,6 +29,7 @@ def serve(tmp_path):
         serving.process.stdout.close()
 
 
+@pytest.mark.full
 async def test_a_task_goes_on_at_once_when_its_server_was_killed_and_is_there_again(serve):
     first = await asyncio.to_thread(serve)
     client = await first.client()

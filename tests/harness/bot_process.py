@@ -5,12 +5,11 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from interlock.events.catalog import merged
+from tests.harness.forked import ForkServer
 from tests.harness.telegram_server import TOKEN, TelegramServer
 
 ADA, BOB, EVE = 501, 502, 666
@@ -18,47 +17,9 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 
 
-class BotForkServer:
-    """Forks bots from one process that has everything loaded."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("bot_fork_server.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        )
-        self._ends: dict[int, int] = {}
-
-    def start(self, **order: Any) -> int:
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        return self._read(lambda words: int(words[0]) if len(words) == 1 else None)
-
-    def wait(self, pid: int) -> int:
-        while pid not in self._ends:
-            self._read(lambda _words: 0)
-        return self._ends[pid]
-
-    def _read(self, wanted: Any) -> int:
-        while True:
-            words = self._process.stdout.readline().split()
-            assert words, "the nursery has ended"
-            if len(words) == 2:
-                self._ends[int(words[0])] = int(words[1])
-            if (found := wanted(words)) is not None:
-                return found
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(10)
-        self._process.stdout.close()
-
-
 class BotProcess:
     def __init__(
-        self, nursery: BotForkServer, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
+        self, nursery: ForkServer, folder: Path, telegram: TelegramServer, *items: Any, **variables: str
     ) -> None:
         (folder / "token").write_text(TOKEN)
         self.folder = folder
@@ -83,10 +44,12 @@ class BotProcess:
     def start(self, *options: str, dies_at: str = "") -> None:
         """Whole, or one that kills itself at a moment."""
         self._pid = self._nursery.start(
+            "telegram",
+            *options,
             environment=self.environment,
-            options=options,
+            folder=self.folder,
+            streams=(os.devnull, *[str(self.folder / "output")] * 2),
             dies_at=dies_at,
-            output=str(self.folder / "output"),
         )
 
     async def ended(self) -> int:
@@ -140,14 +103,9 @@ class BotProcess:
         return (self.folder / "output").read_text()
 
     def interlock(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock", *words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
+        done = self._nursery.run(*words, environment=self.environment, folder=self.folder)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout.decode()
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         rows = self._query("SELECT facts, content FROM events WHERE kind = ? ORDER BY position", kind)

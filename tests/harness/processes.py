@@ -1,6 +1,6 @@
-"""A machine with `interlock` on it, a folder to work in and a model's server: commands are real processes.
+"""A machine with `interlock` on it, a folder to work in and a model's server: commands are processes.
 
-They are started on the test's own event loop, where the server answers meanwhile.
+The server answers on the test's own event loop meanwhile.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import orjson
 from interlock.events.catalog import merged
 from interlock.events.verify import verify
 from interlock.store.database import StoreConfig, open_database
+from tests.harness.forked import fork_server
 from tests.harness.model_rules import message_faults
 from tests.harness.model_server import KEY, ModelServer
 
@@ -97,7 +98,15 @@ class ProcessHarness:
         )
 
     async def run(self, *arguments: str, expect: int = 0) -> CompletedCommand:
-        return await ended(await self.start(*arguments), expect)
+        """To its end, in a process that is forked from one with everything loaded."""
+        ran = await asyncio.to_thread(
+            fork_server().run,
+            *arguments,
+            environment=self.environment,
+            folder=self.home,
+            seconds=PATIENCE_SECONDS,
+        )
+        return _as_expected(ran.returncode, ran.stdout, ran.stderr, expect)
 
     async def execute(
         self, task: str, *options: str, mode: str = "coding", expect: int = 0
@@ -203,7 +212,11 @@ async def ended(process: asyncio.subprocess.Process, expect: int = 0) -> Complet
         process.send_signal(signal.SIGKILL)
         said, told = await process.communicate()
         raise AssertionError(f"it did not end: {told.decode()}") from None
-    ran = CompletedCommand(process.returncode, said.decode(), told.decode())
+    return _as_expected(process.returncode, said, told, expect)
+
+
+def _as_expected(code: int, said: bytes, told: bytes, expect: int) -> CompletedCommand:
+    ran = CompletedCommand(code, said.decode(), told.decode())
     assert ran.code == expect, ran.stderr + ran.stdout
     assert "Traceback" not in ran.stderr
     return ran

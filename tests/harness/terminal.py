@@ -5,7 +5,6 @@ import os
 import pty
 import select
 import struct
-import sys
 import termios
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.harness.cli import CliRunner
+from tests.harness.forked import fork_server
 
 PATIENCE_SECONDS = 60.0
 PROMPT = "you> "
@@ -29,12 +29,15 @@ class Terminal:
 
     def __enter__(self) -> Self:
         environment = {"TERM": "xterm", "LANG": "C.UTF-8", **self._shell.environment}
-        self.pid, self._end = pty.fork()
-        if self.pid == 0:
-            os.chdir(self._shell.home)
-            command = [sys.executable, "-m", "interlock", *self._arguments]
-            os.execve(sys.executable, command, environment)  # noqa: S606
+        self._end, self._other = pty.openpty()
         fcntl.ioctl(self._end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+        self.pid = fork_server().start(
+            *self._arguments,
+            environment=environment,
+            folder=self._shell.home,
+            streams=[os.ttyname(self._other)] * 3,
+            is_terminal=True,
+        )
         return self
 
     def __exit__(
@@ -42,7 +45,8 @@ class Terminal:
     ) -> None:
         if self.pid:
             os.kill(self.pid, 9)
-            os.waitpid(self.pid, 0)
+            fork_server().wait(self.pid, PATIENCE_SECONDS)
+        self._leave_to_it()
         os.close(self._end)
 
     def reads(self, expected: str = PROMPT) -> str:
@@ -79,9 +83,9 @@ class Terminal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._read(deadline):
             pass
-        _pid, status = os.waitpid(self.pid, 0)
+        code = fork_server().wait(self.pid, PATIENCE_SECONDS)
         self.pid = 0
-        return os.waitstatus_to_exitcode(status)
+        return code
 
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
@@ -90,9 +94,16 @@ class Terminal:
             data = os.read(self._end, 65536)
         except OSError:
             data = b""
+        self._leave_to_it()
         self._unread += data.decode(errors="replace")
         self.all += data.decode(errors="replace")
         return bool(data)
+
+    def _leave_to_it(self) -> None:
+        """It has opened its end by now, and is the only one to hold it: when it goes, that is seen."""
+        if self._other is not None:
+            os.close(self._other)
+            self._other = None
 
 
 CTRL_C, CTRL_D = "\x03", "\x04"

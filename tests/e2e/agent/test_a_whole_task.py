@@ -54,7 +54,7 @@ def finished(tmp_path_factory, new_state, sqlite_template) -> Finished:
 
 
 def test_a_task_of_eight_calls_is_really_done(finished):
-    harness, ran = finished.place, finished.ran
+    harness, ran = finished.harness, finished.ran
     assert ran.stdout == "All eight are done.\n"
     assert ran.last_lines[-1] == f"recorded  interlock events tree {harness.session}"
     assert {path.name: path.read_text() for path in harness.root.iterdir()} == {
@@ -70,8 +70,8 @@ def test_a_task_of_eight_calls_is_really_done(finished):
 
 def test_the_server_receives_the_transcript_that_is_stored(finished):
     """Every call id has exactly one tool message, in the order of the calls; only more is ever added."""
-    finished.place.assert_sound()
-    stored = finished.place.messages()
+    finished.harness.assert_sound()
+    stored = finished.harness.messages()
     assert len(finished.asked) == 9
     for number, asked in enumerate(finished.asked):
         system, *told = asked.messages
@@ -94,7 +94,7 @@ def _as_sent(messages: list[dict]) -> list[dict]:
 
 
 async def test_the_tree_of_events_is_complete_and_verifies(finished):
-    harness = finished.place
+    harness = finished.harness
     tree = json.loads((await harness.run("events", "tree", harness.session, "--json")).stdout)
     nodes = list(walk(tree))
     assert len(nodes) == len(harness.events())

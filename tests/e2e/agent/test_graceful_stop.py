@@ -23,7 +23,15 @@ WAYS = {
     "serve": ("serve", "--port", "0"),
     "serve with workers": ("serve", "--port", "0", "--workers", "2"),
 }
-of_each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def of_each_way(daily: str) -> pytest.MarkDecorator:
+    """One way every day, and the others in `make test-full`."""
+    return pytest.mark.parametrize(
+        "way", [pytest.param(way, marks=() if way == daily else pytest.mark.full) for way in WAYS]
+    )
+
+
 # A number that no other process has in its command line.
 SLEEP = "sleep 300.0375"
 QUESTION = {"type": "confirmation", "message": "Shall I?"}
@@ -71,7 +79,7 @@ def ours(harness):
     return found
 
 
-@of_each_way
+@of_each_way("worker")
 async def test_what_ends_within_the_grace_is_finished(harness, server, tasks, way):
     slow = ("bash", {"cmd": "touch begun; sleep 2; echo late > end", "timeout_seconds": 60})
     server.add(called(slow), said("It is done."))
@@ -90,7 +98,7 @@ async def test_what_ends_within_the_grace_is_finished(harness, server, tasks, wa
     assert ours(harness) == []
 
 
-@of_each_way
+@of_each_way("serve with workers")
 async def test_what_takes_longer_is_left_and_the_next_start_goes_on(harness, server, tasks, way):
     harness.variables["WORKER_STOP_GRACE_SECONDS"] = "1"
     slow = ("bash", {"cmd": f"touch begun; {SLEEP} & {SLEEP}", "timeout_seconds": 600})
@@ -114,7 +122,7 @@ async def test_what_takes_longer_is_left_and_the_next_start_goes_on(harness, ser
     harness.assert_sound(session)
 
 
-@of_each_way
+@of_each_way("serve")
 async def test_a_task_that_waits_holds_no_worker_and_outlives_the_stop(harness, server, tasks, way):
     harness.variables["WORKER_SESSIONS"] = "1"
     server.add(called(("ask_user", QUESTION), ids="one"), said("Hello."), said("You said yes."))

@@ -54,18 +54,18 @@ class Begun:
     task: str
 
     def copied(self, home: Path, **variables: str) -> "Begun":
-        shutil.copytree(self.place.home, home)
+        shutil.copytree(self.harness.home, home)
         copy = ProcessHarness(
-            home, self.place.variables | {"TOOL_ALLOWED_ROOTS": str(home / "project")} | variables
+            home, self.harness.variables | {"TOOL_ALLOWED_ROOTS": str(home / "project")} | variables
         )
         return Begun(copy, self.session, self.task)
 
     def round(self, moment: str = "", at: int = 0, *, apart: bool = True) -> Round:
         return Round(
-            environment=self.place.environment,
+            environment=self.harness.environment,
             session=self.session,
             task=self.task,
-            acknowledged=str(self.place.home / "acknowledged"),
+            acknowledged=str(self.harness.home / "acknowledged"),
             moment=moment,
             at=at,
             apart=apart,
@@ -73,7 +73,7 @@ class Begun:
 
     def acknowledged(self) -> list[tuple[int, str]]:
         """What the killed worker's store had called durable: number and hash, commit by commit."""
-        lines = (self.place.home / "acknowledged").read_text().split("\n")[:-1]
+        lines = (self.harness.home / "acknowledged").read_text().split("\n")[:-1]
         return [(int(seq), digest) for seq, digest in (line.split() for line in lines)]
 
 
@@ -130,7 +130,7 @@ async def play(rounds: Iterable[Round]) -> list[list[int]]:
 
 
 def assert_done_once(begun: Begun) -> None:
-    harness = begun.place
+    harness = begun.harness
     ((status, reason),) = harness.query("SELECT status, reason FROM tasks WHERE id = ?", begun.task)
     assert (status, reason) == ("done", None)
     harness.assert_sound(begun.session)
@@ -149,7 +149,7 @@ def told_of(begun: Begun) -> dict[str, dict]:
     """What the model was told of each of the six, by the turn that asked for it."""
     told = {
         message["tool_call_id"]: json.loads(message["content"])
-        for message in begun.place.messages(begun.session)
+        for message in begun.harness.messages(begun.session)
         if message["role"] == "tool"
     }
     assert sorted(told) == ["ask_0", "edit_0", "look_0", "look_1", "run_0", "write_0"]
@@ -158,7 +158,7 @@ def told_of(begun: Begun) -> dict[str, dict]:
 
 def assert_writes(begun: Begun) -> None:
     """Each happened exactly once; or it is told as unknown, in the transcript and in the log."""
-    harness, told = begun.place, told_of(begun)
+    harness, told = begun.harness, told_of(begun)
     log = harness.root / "log.txt"
     lines = log.read_text().splitlines() if log.exists() else []
     times = {
@@ -187,7 +187,7 @@ def assert_question(begun: Begun) -> None:
     """Asked and answered once; or cut off before it was put, and told so."""
     told = told_of(begun)["ask_0"]
     statement = "SELECT status FROM questions WHERE session_id = ?"
-    statuses = [row[0] for row in begun.place.query(statement, begun.session)]
+    statuses = [row[0] for row in begun.harness.query(statement, begun.session)]
     if told["ok"]:
         assert statuses == ["answered"]
         assert json.loads(told["stdout"]) == {"confirmed": True}
@@ -200,7 +200,7 @@ def moments_of(begun: Begun) -> list[tuple[str, int]]:
 
     Right before an outcome too: then the call has had its effect, and the log has only its intent.
     """
-    events = begun.place.events(session=begun.session)
+    events = begun.harness.events(session=begun.session)
     first = next(event.seq for event in events if event.kind == "task.started")
     ends = sorted({seq for seq, _ in begun.acknowledged() if seq >= first})
     assert ends[-1] == events[-1].seq
@@ -210,13 +210,39 @@ def moments_of(begun: Begun) -> list[tuple[str, int]]:
     return sorted(after + before, key=lambda moment: moment[1])
 
 
-async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool = True) -> set[str]:
+def phases_of(begun: Begun) -> list[tuple[str, int]]:
+    """One moment of each: before the turn, during the answer, within a call, after it, while it waits."""
+    events = begun.harness.events(session=begun.session)
+    commits = sorted({seq for seq, _ in begun.acknowledged()})
+
+    def first(kind: str, **fields: str) -> int:
+        """The commit with the first such event in it."""
+        wanted = fields.items()
+        seq = next(e.seq for e in events if e.kind == kind and wanted <= e.fields.items())
+        return next(commit for commit in commits if commit >= seq)
+
+    outcome = first("tool_call.completed", call_id="write_0")
+    return [
+        ("after", first("task.started")),
+        ("after", first("turn.started")),
+        ("before", outcome),
+        ("after", outcome),
+        ("after", first("ask_user.asked")),
+    ]
+
+
+async def play_all(
+    copy: Callable[[str], Begun],
+    choose: Callable[[Begun], list[tuple[str, int]]] = moments_of,
+    *,
+    apart: bool = True,
+) -> set[str]:
     """The kinds of moments at which a worker was killed and after which all was well."""
     undisturbed = copy("undisturbed")
     assert await play([undisturbed.round(apart=apart)]) == [[WELL]]
     assert_done_once(undisturbed)
     assert all(told["ok"] for told in told_of(undisturbed).values())
-    moments = moments_of(undisturbed)[::every]
+    moments = choose(undisturbed)
     copies = [copy(f"{moment}-{at}") for moment, at in moments]
     codes = await play(one.round(*moment, apart=apart) for one, moment in zip(copies, moments, strict=True))
     for one, moment, ends in zip(copies, moments, codes, strict=True):
@@ -224,7 +250,7 @@ async def play_all(copy: Callable[[str], Begun], *, every: int = 1, apart: bool 
         try:
             assert_done_once(one)
         except AssertionError as error:
-            error.add_note(f"killed {moment[0]} event {moment[1]}: {one.place.home}")
+            error.add_note(f"killed {moment[0]} event {moment[1]}: {one.harness.home}")
             raise
     return {moment for moment, _ in moments}
 
@@ -236,17 +262,20 @@ async def scripted():
     assert opened.faults == []
 
 
+@pytest.mark.parametrize("choose", [phases_of, pytest.param(moments_of, marks=pytest.mark.full)])
 async def test_killed_at_every_event_boundary_the_task_is_done_and_no_write_is_repeated(
-    tmp_path, new_state, scripted, sqlite_config
+    tmp_path, new_state, scripted, sqlite_config, choose
 ):
+    """Daily once in each phase of the task; the whole matrix in `make test-full`."""
     home = tmp_path / "begun"
     store = open_store(sqlite_config)
     begun = await begin(home, new_state, scripted, store)
     store.close()
-    shutil.copy(tmp_path / "state" / "interlock.db", begun.place.state / "interlock.db")
-    assert await play_all(lambda name: begun.copied(tmp_path / name)) == {"before", "after"}
+    shutil.copy(tmp_path / "state" / "interlock.db", begun.harness.state / "interlock.db")
+    assert await play_all(lambda name: begun.copied(tmp_path / name), choose) == {"before", "after"}
 
 
+@pytest.mark.full
 async def test_killed_at_some_event_boundaries_on_postgresql(
     tmp_path, new_state, scripted, postgres_server, store_of_its_own
 ):
@@ -259,7 +288,7 @@ async def test_killed_at_some_event_boundaries_on_postgresql(
         return begun.copied(tmp_path / name, DATABASE_URL=copied_store().url)
 
     # Here commits are shared as they are in daily life.
-    assert "after" in await play_all(copy, every=4, apart=False)
+    assert "after" in await play_all(copy, lambda begun: moments_of(begun)[::4], apart=False)
 
 
 @pytest.fixture

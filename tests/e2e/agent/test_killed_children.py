@@ -32,16 +32,16 @@ class Begun:
     task: str
 
     def copied(self, home: Path) -> "Begun":
-        shutil.copytree(self.place.home, home)
+        shutil.copytree(self.harness.home, home)
         more = {"TOOL_ALLOWED_ROOTS": str(home / "project")}
-        return Begun(ProcessHarness(home, self.place.variables | more), self.session, self.task)
+        return Begun(ProcessHarness(home, self.harness.variables | more), self.session, self.task)
 
     def round(self, moment: str = "", at: int = 0) -> Round:
         return Round(
-            environment=self.place.environment,
+            environment=self.harness.environment,
             session=self.session,
             task=self.task,
-            acknowledged=str(self.place.home / "acknowledged"),
+            acknowledged=str(self.harness.home / "acknowledged"),
             moment=moment,
             at=at,
         )
@@ -74,16 +74,20 @@ async def begun(tmp_path, new_state, sqlite_config) -> Begun:
     return Begun(harness, session, task.id)
 
 
-async def test_killed_within_a_child_its_parent_knows_and_nothing_is_repeated(begun, tmp_path):
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.full)])
+async def test_killed_within_a_child_its_parent_knows_and_nothing_is_repeated(begun, tmp_path, every):
+    """Daily at one moment; at every one in `make test-full`."""
     undisturbed = begun.copied(tmp_path / "undisturbed")
     assert await play([undisturbed.round()]) == [[WELL]]
-    events = undisturbed.place.events(session=begun.session)
+    events = undisturbed.harness.events(session=begun.session)
     inside = [event for event in events if event.task == f"{begun.task}.1"]
     assert {"agent.started", "tool_call.started", "tool_call.completed"} <= {e.kind for e in inside}
     assert told_of(undisturbed)["stdout"] == "The line is there.\n"
     commits = sorted({int(line.split()[0]) for line in acknowledged(undisturbed)})
     moments = sorted({next(c for c in commits if c >= event.seq) for event in inside})
     assert len(moments) >= 5
+    if not every:
+        moments = [moments[len(moments) // 2]]
     copies = [begun.copied(tmp_path / f"after-{at}") for at in moments]
     codes = await play(one.round("after", at) for one, at in zip(copies, moments, strict=True))
     for one, at, ends in zip(copies, moments, codes, strict=True):
@@ -92,12 +96,12 @@ async def test_killed_within_a_child_its_parent_knows_and_nothing_is_repeated(be
 
 
 def acknowledged(begun: Begun) -> list[str]:
-    return (begun.place.home / "acknowledged").read_text().splitlines()
+    return (begun.harness.home / "acknowledged").read_text().splitlines()
 
 
 def told_of(begun: Begun) -> dict:
     """What the parent was told of the one call it made."""
-    rows = begun.place.query(
+    rows = begun.harness.query(
         "SELECT m.content FROM messages m JOIN events e ON e.stream = m.session_id AND e.seq = m.seq "
         "WHERE m.session_id = ? AND m.role = 'tool' AND e.task = ?",
         begun.session,
@@ -108,7 +112,7 @@ def told_of(begun: Begun) -> dict:
 
 
 def assert_honest(begun: Begun, at: int) -> None:
-    harness = begun.place
+    harness = begun.harness
     ((status,),) = harness.query("SELECT status FROM tasks WHERE id = ?", begun.task)
     assert status == "done", at
     told = told_of(begun)

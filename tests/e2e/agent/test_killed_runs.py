@@ -36,16 +36,16 @@ class Begun:
     run: str
 
     def copied(self, home: Path) -> "Begun":
-        shutil.copytree(self.place.home, home)
+        shutil.copytree(self.harness.home, home)
         more = {"TOOL_ALLOWED_ROOTS": str(home / "project")}
-        return Begun(ProcessHarness(home, self.place.variables | more), self.run)
+        return Begun(ProcessHarness(home, self.harness.variables | more), self.run)
 
     def round(self, moment: str = "", at: int = 0) -> Round:
         return Round(
-            environment=self.place.environment,
+            environment=self.harness.environment,
             session=self.run,
             task="",
-            acknowledged=str(self.place.home / "acknowledged"),
+            acknowledged=str(self.harness.home / "acknowledged"),
             moment=moment,
             at=at,
             is_run=True,
@@ -79,7 +79,7 @@ def begin(tmp_path, new_state, sqlite_template, monkeypatch):
 
 def assert_done_once(begun: Begun) -> None:
     """Every node once and in order; every call answered once; what was written was written once."""
-    harness = begun.place
+    harness = begun.harness
     assert harness.query("SELECT status, outcome FROM runs WHERE session_id = ?", begun.run) == [
         ("done", "done")
     ]
@@ -103,15 +103,19 @@ def assert_done_once(begun: Begun) -> None:
     assert sorted(started) == ["Goodbye, Ada.\n", "Hello, Ada.\n"]
 
 
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.full)])
 async def test_killed_after_every_kind_of_event_of_a_step_the_run_is_done_and_no_step_twice(
-    tmp_path, begin
+    tmp_path, begin, every
 ):
+    """Daily after one of them; after every one in `make test-full`."""
     (begun,) = await begin()
     undisturbed = begun.copied(tmp_path / "undisturbed")
     assert await play([undisturbed.round()]) == [[WELL]]
     assert_done_once(undisturbed)
-    assert (undisturbed.place.root / "greeting.txt").read_text() == "Hello, Ada.\nGoodbye, Ada.\n"
+    assert (undisturbed.harness.root / "greeting.txt").read_text() == "Hello, Ada.\nGoodbye, Ada.\n"
     moments = moments_of(undisturbed)
+    if not every:
+        moments = [moments[len(moments) // 2]]
     copies = [begun.copied(tmp_path / f"after-{at}") for at in moments]
     codes = await play(one.round("after", at) for one, at in zip(copies, moments, strict=True))
     for one, at, ends in zip(copies, moments, codes, strict=True):
@@ -119,7 +123,7 @@ async def test_killed_after_every_kind_of_event_of_a_step_the_run_is_done_and_no
         try:
             assert_done_once(one)
         except AssertionError as error:
-            error.add_note(f"killed after event {at}: {one.place.home}")
+            error.add_note(f"killed after event {at}: {one.harness.home}")
             raise
 
 
@@ -128,10 +132,10 @@ def moments_of(begun: Begun) -> list[int]:
 
     And in `review`, where the word that decides was about to be said.
     """
-    events = begun.place.events(session=begun.run)
+    events = begun.harness.events(session=begun.run)
     first = next(e.seq for e in events if e.kind == "node.entered" and e.fields["node"] == "build")
     last = next(e.seq for e in events if e.kind == "node.entered" and e.fields["node"] == "review")
-    lines = (begun.place.home / "acknowledged").read_text().splitlines()
+    lines = (begun.harness.home / "acknowledged").read_text().splitlines()
     commits = sorted({int(line.split()[0]) for line in lines})
     found: dict[str, int] = {}
     for event in events:
@@ -152,9 +156,10 @@ def moments_of(begun: Begun) -> list[int]:
     return sorted(set(found.values()))
 
 
+@pytest.mark.full
 async def test_two_worker_processes_share_the_runs_and_one_of_them_is_killed(begin):
     begun = await begin(4)
-    harness = begun[0].place
+    harness = begun[0].harness
     slow = (EXAMPLE / "script.txt").read_text().replace("msg:It is built.", SLOWLY)
     (harness.home / "slow.txt").write_text(slow)
     harness.variables |= {"MODEL": f"scripted:{harness.home}/slow.txt", "WORKER_SESSIONS": "2"}

@@ -127,7 +127,7 @@ def test_write_overwrites_and_appends_what_can_be_read_back(matrix):
     assert matrix.told["append"]["meta"]["bytes_written"] == 4
     assert matrix.told["read back"]["stdout"] == "one\ntwo\n"
     assert matrix.told["overwrite"]["ok"] is True
-    assert (matrix.place.root / "made.txt").read_text() == "three\n"
+    assert (matrix.harness.root / "made.txt").read_text() == "three\n"
 
 
 def test_edit_replaces_one_or_all_and_says_where_there_is_none(matrix):
@@ -139,13 +139,13 @@ def test_edit_replaces_one_or_all_and_says_where_there_is_none(matrix):
     nothing = matrix.told["edit nothing"]
     assert (nothing["ok"], nothing["error_code"]) == (False, "EXECUTION_ERROR")
     assert "nothing was changed" in nothing["message"]
-    assert (matrix.place.root / "words.txt").read_text() == "Y b Z b Y X\n"
+    assert (matrix.harness.root / "words.txt").read_text() == "Y b Z b Y X\n"
 
 
 def test_bash_tells_output_and_exit_code_and_is_stopped_and_refused(matrix):
     ran = matrix.told["bash"]
     assert (ran["exit_code"], ran["stderr"]) == (3, "wrong\n")
-    assert ran["stdout"] == f"{matrix.place.root}/src\n"
+    assert ran["stdout"] == f"{matrix.harness.root}/src\n"
     slow = matrix.told["bash slow"]
     assert (slow["error_code"], slow["error_class"], slow["stdout"]) == ("TIMEOUT", "timeout", "begun\n")
     for denied in ("bash denied", "bash destructive"):
@@ -157,16 +157,16 @@ def test_every_call_has_its_events_with_what_the_specification_lists(matrix):
     """S3-8: arguments with the intent; time, exit code cuts with the outcome; the class of a failure."""
     intents = [
         (event.fields["tool_name"], event.fields["arguments"])
-        for event in matrix.place.events("tool_call.started")
+        for event in matrix.harness.events("tool_call.started")
     ]
     assert ("list_files", CALLS["ls"][1]) in intents
     assert ("bash", CALLS["bash"][1]) in intents
-    for event in matrix.place.events("tool_call.completed"):
+    for event in matrix.harness.events("tool_call.completed"):
         assert event.fields["latency_ms"] >= 0
         assert {"tool_name", "exit_code", "truncated_lines", "truncated_bytes"} <= set(event.fields)
     failed = {
         (event.fields["tool_name"], event.fields["error_class"])
-        for event in matrix.place.events("tool_call.failed", "tool_call.denied")
+        for event in matrix.harness.events("tool_call.failed", "tool_call.denied")
     }
     assert failed == {
         *(("read_file", "policy"), ("edit_file", "tool_exec"), ("edit_file", "validation")),
@@ -174,6 +174,6 @@ def test_every_call_has_its_events_with_what_the_specification_lists(matrix):
     }
     assert all(
         event.fields["redacted"] is False and event.fields["error"]
-        for event in matrix.place.events("tool_call.failed", "tool_call.denied")
+        for event in matrix.harness.events("tool_call.failed", "tool_call.denied")
     )
-    matrix.place.assert_sound()
+    matrix.harness.assert_sound()

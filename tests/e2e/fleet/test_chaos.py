@@ -24,6 +24,8 @@ from tests.e2e.fleet.mischief import Mischief
 from tests.harness.model_server import KEY, ModelServer
 from tests.harness.services import NatsServer, PostgresServer
 
+pytestmark = pytest.mark.full
+
 # Under a load of many processes on two cores, a heartbeat may come late.
 LEASE_SECONDS = 6.0
 # What a person waits for, before something is lost.

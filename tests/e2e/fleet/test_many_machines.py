@@ -17,6 +17,8 @@ from tests.e2e.fleet.fleet import Fleet
 from tests.harness.gateway import GatewayClient
 from tests.harness.services import NatsServer, PostgresServer
 
+pytestmark = pytest.mark.full
+
 SECONDS = 5.0
 SLOW = ["call:current_time {}", {"msg": "Here you are.", "sleep_ms": 200}] * 5
 ENDLESS = ["sleep:60000", "msg:Much later."]

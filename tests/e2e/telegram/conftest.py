@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.harness.bot_process import BotForkServer, BotProcess
+from tests.harness.bot_process import BotProcess
+from tests.harness.forked import fork_server
 from tests.harness.telegram_server import TelegramServer
 
 
@@ -13,13 +14,6 @@ async def telegram() -> AsyncIterator[TelegramServer]:
     async with TelegramServer() as server:
         yield server
     assert server.faults == []
-
-
-@pytest.fixture(scope="session")
-def fork_server() -> Iterator[BotForkServer]:
-    fork_server = BotForkServer()
-    yield fork_server
-    fork_server.close()
 
 
 @pytest.fixture
@@ -31,9 +25,9 @@ def made() -> Iterator[list[BotProcess]]:
 
 
 @pytest.fixture
-def new_bot(tmp_path, telegram, fork_server, made):
+def new_bot(tmp_path, telegram, made):
     def new(*items, **variables) -> BotProcess:
-        made.append(BotProcess(fork_server, tmp_path, telegram, *items, **variables))
+        made.append(BotProcess(fork_server(), tmp_path, telegram, *items, **variables))
         return made[-1]
 
     return new

@@ -11,19 +11,22 @@ QUESTION = {"type": "confirmation", "message": "Go on?"}
 ASKING = {"tool_calls": [{"name": "ask_user", "arguments": QUESTION}]}
 
 
+full = pytest.mark.full
+
+
 @pytest.mark.parametrize(
     "moment",
     [
         # Asked for, and nothing of it stored.
-        "Records.take_in:before:1",
+        pytest.param("Records.take_in:before:1", marks=full),
         # Stored, and Telegram not told.
-        "Records.take_in:after:1",
+        pytest.param("Records.take_in:after:1", marks=full),
         # It is decided which messages belong together, and nothing is put.
-        "TaskDesk.put:before:1",
+        pytest.param("TaskDesk.put:before:1", marks=full),
         # Put, and still in the inbox.
         "TaskDesk.put:after:1",
         # Answered, and nothing of it shown.
-        "TelegramBot.send:before:1",
+        pytest.param("TelegramBot.send:before:1", marks=full),
         # Shown and noted, and not recorded as sent.
         "Records.end:before:1",
     ],
@@ -83,6 +86,7 @@ async def test_an_answer_that_was_given_when_the_process_died_is_given_once(new_
     assert telegram.texts(ADA)[0] == "Go on?\n\n✓ Yes"
 
 
+@full
 async def test_a_task_whose_worker_died_is_gone_on_with_in_the_same_messages(new_bot, telegram):
     bot = new_bot({"tool_calls": [{"name": "current_time"}]}, {"msg": "the answer", "sleep_ms": 700})
     bot.start(dies_at="Records.note_shown:after:1")
@@ -96,6 +100,7 @@ async def test_a_task_whose_worker_died_is_gone_on_with_in_the_same_messages(new
     assert len(bot.events("reply.sent")) == 1
 
 
+@full
 async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
     fields = [{"name": "a", "label": "First"}, {"name": "b", "label": "Second"}]
     form = {"type": "form", "message": "Who are you?", "fields": fields}
@@ -119,6 +124,7 @@ async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
     assert bot.events("ask_user.answered")[0]["answer"] == {"values": {"a": "one", "b": "two"}}
 
 
+@full
 async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
     fields = [{"name": "a", "label": "First"}, {"name": "b", "label": "Second"}]
     form = {"type": "form", "message": "Who are you?", "fields": fields}
@@ -139,6 +145,7 @@ async def test_a_reply_to_a_form_fills_in_one_field(new_bot, telegram):
     ]
 
 
+@full
 @pytest.mark.parametrize("moment", ["Records.note_answer:after:1", "QuestionDesk.answer:after:1"])
 async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_bot, telegram, moment):
     question = {"type": "feedback", "message": "How was it?", "comment": "required"}
@@ -164,6 +171,7 @@ async def test_a_reply_that_was_an_answer_does_not_become_a_message_as_well(new_
 LONG_LEASE = {"SESSION_LEASE_SECONDS": "120"}
 
 
+@full
 async def test_the_next_one_speaks_at_once_after_a_kill(new_bot, telegram):
     bot = new_bot("msg:one", "msg:two", **LONG_LEASE)
     bot.start()
@@ -181,6 +189,7 @@ async def test_the_next_one_speaks_at_once_after_a_kill(new_bot, telegram):
     assert "this one waits" not in bot.output
 
 
+@full
 async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_killed(new_bot, telegram):
     first = new_bot("msg:one", "msg:two", **LONG_LEASE)
     first.start()
@@ -202,6 +211,7 @@ async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_k
     assert second.output.count("this one waits") == 1
 
 
+@full
 async def test_one_that_is_stopped_is_waited_for_and_says_nothing_when_it_wakes_up(new_bot, telegram):
     given = {"SESSION_LEASE_SECONDS": "2"}
     first, second = (new_bot("msg:one", "msg:two", "msg:three", **given) for _ in range(2))

@@ -1,15 +1,19 @@
-"""Starts `interlock telegram` in processes of their own, quickly: everything is loaded once, then forked.
+"""Starts `interlock` in processes of their own, quickly: everything is loaded once, then forked.
 
-A line of JSON on stdin starts one: its environment, its options, where its output goes, and at which call
-it is to kill itself (`CLASS.METHOD:before|after:N`). Its number, and later its end, are lines on stdout.
+A line of JSON on stdin starts one: its environment, its words, its folder, its three streams (the paths of
+files, or of one terminal), and at which call it is to kill itself (`CLASS.METHOD:before|after:N`). Its
+number, and later its end, are lines on stdout.
 """
 
+import fcntl
 import importlib
 import json
 import os
 import signal
 import sys
+import termios
 import threading
+import time
 from typing import Any
 
 PLACES = {
@@ -20,6 +24,9 @@ PLACES = {
 }
 LOADED = ("interlock.cli.main", "interlock.cli.telegram", "interlock.wiring.office", "interlock.cli.work")
 LOADED += ("interlock.wiring.telegram", "interlock.models.scripted", "interlock.cli.serve", "cyclopts")
+LOADED += ("interlock.models.openai_chat", "interlock.models.demo", "interlock.cli.chat")
+LOADED += ("interlock.cli.execute", "interlock.cli.events", "interlock.cli.tool", "interlock.channels.talk")
+LOADED += ("interlock.channels.terminal", "interlock.agent.agent", "rich.table", "rich.console")
 
 
 def die_at(moment: str) -> None:
@@ -53,14 +60,26 @@ def become(order: dict[str, Any]) -> None:
     from interlock.cli.main import main
 
     os.environ.clear()
-    os.environ.update(order["environment"])
-    output = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    silent = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((silent, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
+    os.environ.update({"LC_CTYPE": "C.UTF-8"} | order["environment"])
+    time.tzset()
+    os.chdir(order["folder"])
+    # As a shell starts it: whoever sends a signal to one means that one alone.
+    os.setsid()
+    for number, path in enumerate(order["streams"]):
+        flags = os.O_RDWR if order["is_terminal"] else (os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY)
+        opened = os.open(path, flags | os.O_APPEND, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    if order["is_terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # What was opened before is not what it would have.
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if order["dies_at"]:
         die_at(order["dies_at"])
-    main(["telegram", *order["options"]])
+    main(order["words"])
 
 
 def look_after(pid: int) -> None:
@@ -82,7 +101,9 @@ def serve() -> None:
             try:
                 become(order)
             except SystemExit as end:
+                threading._shutdown()
                 sys.stdout.flush()
+                sys.stderr.flush()
                 os._exit(int(end.code or 0))
             finally:
                 os._exit(70)
