@@ -146,7 +146,7 @@ async def test_sessions_are_worked_on_side_by_side_and_messages_of_one_in_order(
                 await tasks.put(left, "second left"),
                 await tasks.put(right, "second right"),
             ]
-            assert {task.status for task in await tasks.ended(*(task.id for task in tasks))} == {
+            assert {task.status for task in await tasks.ended(*(task.id for task in put))} == {
                 TaskStatus.done
             }
         assert server.faults == []
