@@ -8,6 +8,7 @@ import pytest
 
 from interlock.session.slash import Place, known_in
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 from tests.harness.terminal import CTRL_C, CTRL_D, Terminal, script
 
 
@@ -311,7 +312,7 @@ def test_a_pipe_is_a_conversation_without_prompts(person):
     assert "cancelled" in cancelled.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         (("--session", "s_nobody"), 1),

@@ -9,6 +9,7 @@ import pytest
 
 from interlock.store.database import SCHEMA_REVISION
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 
 
 def test_the_first_thing_a_newcomer_sees_is_the_matrix(interlock):
@@ -334,7 +335,7 @@ def test_the_schema_is_upgraded_on_request(interlock):
     assert "unchanged" in interlock("db", "upgrade").stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ["nonsense"],

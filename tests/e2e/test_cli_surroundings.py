@@ -12,9 +12,10 @@ import pytest
 import interlock as interlock_package
 from tests.harness.cli import one_line_error
 from tests.harness.in_process import run_in_process
+from tests.harness.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "value", "text"),
     [
         ("TOOL_TIMEOUT_SECONDS", "soon", "TOOL_TIMEOUT_SECONDS"),
@@ -26,7 +27,7 @@ from tests.harness.in_process import run_in_process
     ],
 )
 def test_a_wrong_setting_is_one_line(interlock, variable, value, text):
-    interlock.variables[variable] = value
+    interlock.variables = {variable: value}
     assert text in one_line_error(interlock, "sessions", "list")
 
 
@@ -145,7 +146,7 @@ def test_a_working_directory_that_is_gone_is_one_line(interlock, tmp_path):
     assert done.stderr.startswith("interlock: WORKSPACE_DIR")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "value"),
     [
         ("TOOL_MAX_TIMEOUT_SECONDS", "100000"),
@@ -158,16 +159,14 @@ def test_a_working_directory_that_is_gone_is_one_line(interlock, tmp_path):
     ],
 )
 def test_odd_settings_are_one_line_without_their_secrets(interlock, variable, value):
-    interlock.variables[variable] = value
+    interlock.variables = {variable: value}
     done = interlock("sessions", "list", expect=1)
     assert done.stderr.count("\n") == 1
     assert "unexpected" not in done.stderr
     assert not any(secret in done.stderr for secret in ("hunter2", "topsecret"))
 
 
-@pytest.mark.parametrize(
-    "url", ["postgresql:///db?user=x&password=hunter2secret", "postgresql://u:p%40ss%2Fw0rd@h/d"]
-)
+@each_row("url", ["postgresql:///db?user=x&password=hunter2secret", "postgresql://u:p%40ss%2Fw0rd@h/d"])
 def test_no_way_of_writing_a_password_is_shown(interlock, url):
     interlock.variables["DATABASE_URL"] = url
     shown = interlock("config", "show").stdout
@@ -203,7 +202,13 @@ def test_closed_or_full_outputs_leave_no_trace_back(interlock, redirect):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("redact", 0), ("chat", 0), ("tool call --jsonl", 0), ("exec -", 2)]
+    ("words", "code"),
+    [
+        ("chat", 0),
+        ("exec -", 2),
+        pytest.param("redact", 0, marks=pytest.mark.full),
+        pytest.param("tool call --jsonl", 0, marks=pytest.mark.full),
+    ],
 )
 def test_a_closed_input_is_an_empty_one(interlock, words, code):
     script = f"{sys.executable} -m interlock {words} <&-"
@@ -212,7 +217,7 @@ def test_a_closed_input_is_an_empty_one(interlock, words, code):
     assert "unexpected fault" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [["events", "tail", "--limit", "99999999999999999999"], ["sessions", "list", "--limit", "0"]],
 )
@@ -227,7 +232,7 @@ def test_a_place_beyond_every_log_is_wrong_usage(interlock):
     assert f"--after {2**70}: within a session it is an event's number" in said
 
 
-@pytest.mark.parametrize("after", [["--after", "9" * 5000 + ".1"], ["system", "--after", "9" * 5000]])
+@each_row("after", [["--after", "9" * 5000 + ".1"], ["system", "--after", "9" * 5000]])
 def test_a_place_of_thousands_of_digits_is_wrong_usage_and_not_repeated(interlock, after):
     said = one_line_error(interlock, "events", "tail", *after, expect=2)
     assert "characters)" in said

@@ -2,7 +2,7 @@
 
 import subprocess
 
-import pytest
+from tests.harness.tables import each_row
 
 ASKED = """
 source "$1"; shift
@@ -29,9 +29,7 @@ def test_bash_completes_commands_and_options(interlock):
     assert completed(script, "interlock", "nonsense", "--roo") == []
 
 
-@pytest.mark.parametrize(
-    ("shell", "begins"), [("zsh", "#compdef interlock"), ("fish", "# Fish completion")]
-)
+@each_row(("shell", "begins"), [("zsh", "#compdef interlock"), ("fish", "# Fish completion")])
 def test_the_scripts_of_other_shells_are_printed(interlock, shell, begins):
     printed = interlock("completion", shell).stdout
     assert printed.startswith(begins)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 from tests.harness.terminal import script
 
 DENIED = ["call:read_file {}"] * 3
@@ -153,7 +154,7 @@ def test_a_session_is_continued_and_keeps_its_model(shell):
     assert [line["content"] for line in said if line["type"] == "message"] == ["go", "one", "go on", "two"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         ((), 2),

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 from tests.harness.terminal import Terminal, script
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,7 +54,7 @@ def test_a_list_of_tasks_says_what_was_asked(person):
     assert "windmills" in "".join(_shown(person, "tasks", "list"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "next_step"),
     [
         (("sessions", "show", "s_0"), "interlock sessions list --group all"),

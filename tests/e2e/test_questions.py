@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from tests.harness.cli import one_line_error
+from tests.harness.tables import each_row
 from tests.unit.questions.widget_cases import CASES
 
 CONFIRMATION = '{"type": "confirmation", "message": "Delete the old backups?"}'
@@ -72,7 +71,7 @@ def test_a_question_can_be_closed_unanswered(interlock):
     assert "no question q_none" in one_line_error(interlock, "questions", "close", "q_none")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "said", "answer"),
     [
         (

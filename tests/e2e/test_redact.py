@@ -6,10 +6,9 @@ import select
 import subprocess
 import time
 
-import pytest
-
 from interlock.redaction.redactor import MARK
 from tests.harness.cli import one_line_error
+from tests.harness.tables import each_row
 
 OWN = """
 [[rule]]
@@ -85,7 +84,7 @@ def test_the_rules_can_be_listed(interlock, tmp_path):
     assert "a ticket of the Acme gateway" in interlock("redact", "--rules").stdout
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("[[rule", "is not TOML"),

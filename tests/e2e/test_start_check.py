@@ -47,10 +47,10 @@ def recorded(shell: CliRunner) -> list[dict]:
 
 
 STARTS = [
-    (("serve", "--port", "0"), "is listening"),
+    pytest.param(("serve", "--port", "0"), "is listening", marks=pytest.mark.full),
     (("serve", "--port", "0", "--workers", "1"), "is listening"),
     (("worker",), "working on"),
-    (("supervisor", "--workers", "1"), "1 workers on"),
+    pytest.param(("supervisor", "--workers", "1"), "1 workers on", marks=pytest.mark.full),
 ]
 
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 from tests.harness.terminal import script
 
 
@@ -58,7 +59,7 @@ def test_a_task_is_cancelled_while_it_waits_in_the_queue_and_while_it_is_worked_
     assert statuses == {failed["id"]: "failed", first: "cancelled", second: "cancelled"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         (("show", "t_nobody"), 1),

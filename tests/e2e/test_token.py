@@ -8,6 +8,7 @@ from interlock.cli.token import link_base
 from interlock.config.settings import load_settings
 from interlock.infra.errors import PersonError
 from tests.harness.cli import one_line_error
+from tests.harness.tables import each_row
 
 TOKEN = re.compile(r"ilk_[A-Za-z0-9_-]{43}\n")
 CODE = re.compile(r"#code=ilc_[A-Za-z0-9_-]{43}$")
@@ -57,7 +58,7 @@ def test_a_link_is_for_one_browser_and_can_be_taken_back(interlock):
     assert interlock("token", "link", "--port", "9000").stdout.startswith("http://127.0.0.1:9000/#code=")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "ilk_secret"])
+@each_row("name", ["", "a b", "x" * 65, "ilk_secret"])
 def test_a_name_that_cannot_be_one_is_refused(interlock, name):
     assert "name" in one_line_error(interlock, "token", "add", name)
     assert interlock.json("token", "list") == []

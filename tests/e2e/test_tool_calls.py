@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.harness.cli import CliRunner, one_line_error
+from tests.harness.tables import each_row
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_a_session_of_calls_reads_edits_and_reads_back(interlock, project):
     interlock("events", "verify")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "message"),
     [
         (b"not json\n", "not valid JSON"),
@@ -80,7 +81,6 @@ def test_a_session_of_calls_reads_edits_and_reads_back(interlock, project):
         (b"\x00\n", "not valid JSON"),
         (b'{"id": 1, "name": "' + b"x" * 17_000_000 + b'"}\n', "longer than"),
     ],
-    ids=lambda value: repr(value[:40]),
 )
 def test_a_line_that_is_no_call_is_answered_and_the_next_is_made(interlock, project, line, message):
     answers = lines(
@@ -193,7 +193,7 @@ def test_a_call_may_ask_for_less_time(interlock, project):
     assert started["payload"]["timeout_seconds"] == 2.5
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "soon"])
+@each_row("value", ["0", "-1", "soon"])
 def test_a_time_that_is_none_is_a_usage_error(interlock, value):
     done = interlock("tool", "call", "current_time", "--timeout-seconds", value, expect=2)
     assert "--timeout-seconds" in done.stderr

@@ -1,11 +1,10 @@
 """What somebody is told who types something wrongly: in plain words, and before anything is done."""
 
-import pytest
-
 from tests.harness.cli import one_line_error
+from tests.harness.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "told"),
     [
         ("TOOL_MAX_READ_BYTES", "lots", "it takes a whole number (got 'lots')"),
@@ -16,7 +15,7 @@ from tests.harness.cli import one_line_error
     ],
 )
 def test_a_wrong_setting_is_told_in_plain_words(interlock, name, value, told):
-    interlock.variables[name] = value
+    interlock.variables = {name: value}
     assert one_line_error(interlock, "sessions", "list") == f"interlock: {name}: {told}\n"
 
 
@@ -30,7 +29,7 @@ def test_a_setting_that_is_misspelt_is_told_before_anything_is_worked_on(interlo
     assert not any("SESSION_MANAGER" in line for line in told)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "told"),
     [
         (("exec", "read", "notes.txt"), "interlock exec takes nothing more: notes.txt"),
