@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers run pictures reference schema rules test test-full mutations lint format bench soak lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools run pictures reference schema rules test test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,10 +54,13 @@ bubblewrap:
 	  { apt-get install -y -qq bubblewrap || { apt-get update -qq && apt-get install -y -qq bubblewrap; }; } >/dev/null 2>&1; } || \
 	  echo "bubblewrap is missing and could not be installed: its tests are skipped"
 
-# The page is tested in a real browser.
+# The page is tested in a real browser: in one without a window, where it can be had, because it loads a
+# page with a third less work; and in any chromium else.
 chromium:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	  { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || \
+	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { apt-get install -y -qq chromium-headless-shell || \
+	    { apt-get update -qq && apt-get install -y -qq chromium-headless-shell; } || \
+	    command -v chromium || apt-get install -y -qq chromium; } >/dev/null 2>&1; } || command -v chromium >/dev/null || \
 	  echo "chromium is missing and could not be installed: the page's tests are skipped"
 
 # Foreign tools are tested against servers that others wrote, and the client by the protocol's own suite.
@@ -74,6 +77,16 @@ mcp-servers:
 	    $(MCP_PACKAGES) $$node >/dev/null 2>&1 && echo '$(MCP_PACKAGES) $(MCP_NODE)' > $(MCP_NPM)/.installed; } || \
 	  echo "npm is missing or could not install the MCP servers: their tests are skipped"
 
+# The page's JavaScript has no build step: types are read from its comments, and lit's from its package.
+JS_NPM := .tools/js-npm
+JS_PACKAGES := typescript@7.0.2 oxlint@1.93.0 lit@3.3.3
+
+js-tools:
+	@echo '$(JS_PACKAGES)' | cmp -s - $(JS_NPM)/.installed || { command -v npm >/dev/null && mkdir -p $(JS_NPM) && \
+	  npm install --prefix $(JS_NPM) --no-save --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel error \
+	    $(JS_PACKAGES) >/dev/null 2>&1 && echo '$(JS_PACKAGES)' > $(JS_NPM)/.installed; } || \
+	  echo "npm is missing or could not install tsc and oxlint: the page's JavaScript is not checked"
+
 # One process more than there are cores, because many tests wait for others. A file's tests run in one
 # of them, in the order of the folders: the long ones come first.
 SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 1))) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
@@ -88,10 +101,12 @@ test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite, th
 mutations: setup-dev ## break the code in one place at a time; the tests named in tests/EVIDENCE.md must notice
 	@$(BIN)/python -m tests.mutations
 
-lint: setup-dev ## ruff, mypy, import-linter
+lint: setup-dev js-tools ## ruff, mypy, import-linter; tsc and oxlint for the page's JavaScript
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@[ ! -e $(JS_NPM)/.installed ] || { $(JS_NPM)/node_modules/.bin/tsc --project . && \
+	  $(JS_NPM)/node_modules/.bin/oxlint --deny-warnings; }
 
 format: setup-dev ## let ruff rewrite what it can
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

@@ -130,12 +130,14 @@ class App extends View {
   async #toggleDrawer() {
     this.drawer = !this.drawer;
     await this.updateComplete;
-    this.querySelector(this.drawer ? '.side .brand' : '.drawer-button')?.focus();
+    const target = /** @type {HTMLElement} */ (this.querySelector(this.drawer ? '.side .brand' : '.drawer-button'));
+    target?.focus();
   }
 
   #skip(event) {
     event.preventDefault();
-    this.querySelector('#main').focus();
+    const main = /** @type {HTMLElement} */ (this.querySelector('#main'));
+    main.focus();
   }
 
   #banner() {

@@ -165,7 +165,7 @@ class Activity extends View {
   #close() {
     const { id } = this.chosen;
     this.chosen = null;
-    this.querySelector('il-timeline, il-system-list')?.focusRow(id);
+    (this.querySelector('il-timeline') ?? this.querySelector('il-system-list'))?.focusRow(id);
   }
 
   #more() {

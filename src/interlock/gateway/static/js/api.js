@@ -56,7 +56,7 @@ class Api {
 
   /**
    * One request. While the socket is being opened it waits; while there is none it fails with DISCONNECTED.
-   * @param {string} method @param {object} [params] @returns {Promise<any>}
+   * @param {string} method @param {Record<string, any>} [params] @returns {Promise<any>}
    */
   request(method, params = {}) {
     // Also while there is no connection: the next one is not to follow it again.

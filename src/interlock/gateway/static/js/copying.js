@@ -15,6 +15,8 @@ class CopyButton extends View {
 
   constructor() {
     super();
+    /** @type {() => string} */
+    this.text = undefined;
     this.outcome = '';
   }
 

@@ -98,6 +98,7 @@ class Dashboard extends View {
   }
 }
 
+/** @param {string} date @param {Intl.DateTimeFormatOptions} [options] */
 function dayName(date, options = { month: 'short', day: 'numeric' }) {
   return new Date(`${date}T12:00:00Z`).toLocaleDateString(language() === 'zh' ? 'zh-CN' : 'en-GB', { ...options, timeZone: 'UTC' });
 }

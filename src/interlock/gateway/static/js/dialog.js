@@ -38,7 +38,8 @@ export function openDialog(title, body) {
     document.body.append(dialog);
     update();
     dialog.showModal();
-    (dialog.querySelector('[autofocus]') ?? dialog).focus();
+    const first = /** @type {HTMLElement} */ (dialog.querySelector('[autofocus]') ?? dialog);
+    first.focus();
   });
 }
 

@@ -48,7 +48,9 @@ const SHAPES = {
   logout: svg`<path d="M10 5H5v14h5M14 8l4 4-4 4M18 12H9"/>`,
 };
 
-/** @param {keyof typeof SHAPES} name */
+/** @typedef {keyof typeof SHAPES} IconName */
+
+/** @param {IconName} name */
 export function icon(name) {
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">${SHAPES[name] ?? SHAPES.tool}</svg>`;
 }

@@ -12,6 +12,7 @@ export { LitElement, nothing, render } from 'lit/index.js';
 // Not line ends and tabs, nor the marks that letters and emoji are joined with, nor those that only hint at a direction.
 // The last part is letters as tags, which a model reads and no screen shows, except in the flags of a few countries.
 const UNSEEN =
+  // oxlint-disable-next-line no-control-regex -- control characters are what it is about
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]|(?<!\ud83c\udff4(?:\udb40[\udc20-\udc7e]){0,6})\udb40[\udc00-\udc7f]/g;
 const FIELD = /\svalue=["']?$|\.value=$/;
 const fields = new WeakMap();

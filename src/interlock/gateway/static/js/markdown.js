@@ -109,7 +109,10 @@ function inline(it) {
   }
 }
 
-/** Where an address may not be followed, or its words name another one, it is shown; its title is, always. */
+/**
+ * Where an address may not be followed, or its words name another one, it is shown; its title is, always.
+ * @param {{href: string|null, shown: string, title?: string, kids: any[]}} it @param {unknown} label
+ */
 function link({ href, shown, title, kids }, label) {
   if (title) return html`${link({ href, shown, kids }, label)} <span class="muted">(${title})</span>`;
   if (href === null) return html`${label} <span class="muted">(${shown})</span>`;

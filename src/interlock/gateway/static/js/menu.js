@@ -12,11 +12,14 @@ class Menu extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.label = undefined;
     this.items = [];
     this.open = false;
     this.name = `menu-${++number}`;
   }
 
+  /** @returns {HTMLElement} */
   get #list() {
     return this.querySelector('[popover]');
   }
@@ -61,16 +64,19 @@ class Menu extends View {
     const { offsetWidth: width, offsetHeight: height } = list;
     list.style.left = `${Math.max(8, Math.min(button.right - width, innerWidth - width - 8))}px`;
     list.style.top = `${button.bottom + height + 8 > innerHeight ? Math.max(8, button.top - height - 4) : button.bottom + 4}px`;
-    list.querySelector('[role=menuitem]')?.focus();
+    const first = /** @type {HTMLElement} */ (list.querySelector('[role=menuitem]'));
+    first?.focus();
   }
 
   #key(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
+    /** @type {Element[]} */
     const items = [...this.querySelectorAll('[role=menuitem]')];
     const at = items.indexOf(document.activeElement);
-    items[(at + step + items.length) % items.length]?.focus();
+    const next = /** @type {HTMLElement} */ (items[(at + step + items.length) % items.length]);
+    next?.focus();
   }
 }
 

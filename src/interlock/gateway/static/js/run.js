@@ -206,7 +206,7 @@ class Run extends View {
   #question() {
     const { question_id: id, is_waiting: waits } = this.shown;
     if (!waits || !this.#session) return nothing;
-    const calls = tasksOf(this.#session.state).flatMap((task) => task.blocks.filter(({ question }) => question?.id === id));
+    const calls = tasksOf(this.#session.state).flatMap((task) => task.blocks.filter((block) => block.type === 'call').filter(({ question }) => question?.id === id));
     const call = calls.at(-1);
     if (!call?.question?.document) return loading();
     return html`<section class="r-question" aria-labelledby="run-asks"><h2 id="run-asks">${t('runs.asks')}</h2>

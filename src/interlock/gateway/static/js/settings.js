@@ -202,7 +202,10 @@ class Settings extends View {
     this.requestUpdate();
     await this.updateComplete;
     const first = FIELDS.find(({ path }) => path in found);
-    if (first) this.querySelector(`#${first.id}`)?.focus();
+    if (first) {
+      const field = /** @type {HTMLElement} */ (this.querySelector(`#${first.id}`));
+      field?.focus();
+    }
   }
 
   #defaults() {

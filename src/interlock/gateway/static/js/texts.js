@@ -14,13 +14,15 @@ for (const code of Object.keys(LANGUAGES)) {
 }
 
 const listeners = new Set();
+/** @type {'en'|'zh'} */
 let current = chosen() ?? ((navigator.language || 'en').toLowerCase().startsWith('zh') ? 'zh' : 'en');
 tellDocument();
 
+/** @returns {'en'|'zh'|null} */
 function chosen() {
   try {
     const kept = localStorage.getItem(KEPT_AS);
-    return kept in LANGUAGES ? kept : null;
+    return kept === 'en' || kept === 'zh' ? kept : null;
   } catch {
     return null;
   }
@@ -80,8 +82,10 @@ const locale = () => (current === 'zh' ? 'zh-CN' : navigator.language?.startsWit
 export function formatTime(us) {
   const date = new Date(us / 1000);
   const now = new Date();
+  /** @type {Intl.DateTimeFormatOptions} */
   const time = { hour: '2-digit', minute: '2-digit' };
   if (date.toDateString() === now.toDateString()) return date.toLocaleTimeString(locale(), time);
+  /** @type {Intl.DateTimeFormatOptions} */
   const day = { month: 'short', day: 'numeric' };
   if (date.getFullYear() === now.getFullYear()) return date.toLocaleString(locale(), { ...day, ...time });
   return date.toLocaleDateString(locale(), { ...day, year: 'numeric' });

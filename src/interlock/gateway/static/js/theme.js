@@ -1,11 +1,12 @@
 import { kept } from './store.js';
 
+/** @type {('auto'|'light'|'dark')[]} */
 export const THEMES = ['auto', 'light', 'dark'];
 
 /** @returns {'auto'|'light'|'dark'} */
 export function theme() {
   const chosen = kept.get('theme');
-  return THEMES.includes(chosen) ? chosen : 'auto';
+  return THEMES.find((name) => name === chosen) ?? 'auto';
 }
 
 /** @param {'auto'|'light'|'dark'} name */

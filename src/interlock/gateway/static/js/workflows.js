@@ -36,6 +36,10 @@ class Workflows extends View {
 
   constructor() {
     super();
+    /** @type {any[]} */
+    this.workflows = undefined;
+    /** @type {string} */
+    this.folder = undefined;
     this.route = [];
     this.form = { input: '', mode: '', model: '' };
   }
@@ -88,7 +92,7 @@ class Workflows extends View {
     const { input, mode, model } = this.form;
     if (!mode && this.#modes().length > 1) {
       this.wrong = { mode: t('runs.choose_mode') };
-      this.updateComplete.then(() => this.querySelector('input[name=mode]')?.focus());
+      this.updateComplete.then(() => /** @type {HTMLElement} */ (this.querySelector('input[name=mode]'))?.focus());
       return;
     }
     this.busy = true;

@@ -31,6 +31,12 @@ class Call extends View {
 
   constructor() {
     super();
+    /** @type {import('./reducer.js').CallBlock} */
+    this.call = undefined;
+    /** @type {string} */
+    this.mode = undefined;
+    /** @type {boolean} */
+    this.ended = undefined;
     this.lines = FIRST_LINES;
   }
 

@@ -48,6 +48,12 @@ class Chat extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.sessionId = undefined;
+    /** @type {number} */
+    this.seq = undefined;
+    /** @type {unknown} */
+    this.menuButton = undefined;
     this.busy = {};
     this.choice = {};
     this.state = api.state;

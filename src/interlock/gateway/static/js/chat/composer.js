@@ -40,6 +40,14 @@ class Composer extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.draftKey = undefined;
+    /** @type {boolean} */
+    this.running = undefined;
+    /** @type {boolean} */
+    this.stopping = undefined;
+    /** @type {() => string[]} */
+    this.past = undefined;
     this.text = '';
     this.reason = '';
     this.hint = '';
@@ -129,10 +137,10 @@ class Composer extends View {
   }
 
   #telling() {
-    const { text, problem } = this.told;
-    if (!problem) return html`<p class="composer-note told" id="composer-note">${text}</p>`;
+    const { text, problem: [key, values] = [] } = this.told;
+    if (!key) return html`<p class="composer-note told" id="composer-note">${text}</p>`;
     return html`<p class="composer-note why" id="composer-note" role="alert">
-      ${t(...problem)} <button type="button" class="link-btn" @click=${() => this.#send(this.text.trim())}>${t('slash.send_anyway')}</button>
+      ${t(key, values)} <button type="button" class="link-btn" @click=${() => this.#send(this.text.trim())}>${t('slash.send_anyway')}</button>
     </p>`;
   }
 

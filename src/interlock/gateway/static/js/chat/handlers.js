@@ -269,8 +269,8 @@ function message(state, data, seq) {
   if (said?.role !== 'user') return state;
   // A message that no task has taken up yet gets its task's name with task.queued.
   const id = data.task_id ?? `m${seq}`;
-  const message = { seq, content: said.content, timeUs: data.time_us };
-  return withTask(state, id, (task) => ({ ...task, message }));
+  const shown = { seq, content: said.content, timeUs: data.time_us };
+  return withTask(state, id, (task) => ({ ...task, message: shown }));
 }
 
 function queued(state, { payload, time_us: timeUs }) {

@@ -72,7 +72,7 @@ async function rename(chat) {
   const title = await openDialog(t('sessions.rename'), (close) => {
     const submit = (event) => {
       event.preventDefault();
-      close(new FormData(event.target).get('title').trim());
+      close(String(new FormData(event.target).get('title')).trim());
     };
     return html`<form @submit=${submit}>
       <div class="dialog-body field">

@@ -29,6 +29,12 @@ class Question extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.callId = undefined;
+    /** @type {string} */
+    this.mode = undefined;
+    /** @type {boolean} */
+    this.ended = undefined;
     this.errors = {};
     this.name = `q${++number}`;
   }
@@ -85,7 +91,7 @@ class Question extends View {
 
   #fault() {
     if (!this.errors['']) return nothing;
-    return html`<div class="notice error" role="alert">${icon('error')}<p>${t(...this.errors[''])}</p></div>`;
+    return html`<div class="notice error" role="alert">${icon('error')}<p>${t(this.errors[''][0], this.errors[''][1])}</p></div>`;
   }
 
   #closed() {
@@ -135,7 +141,7 @@ class Question extends View {
     return {
       invalid: error ? 'true' : nothing,
       describedBy: error ? id : nothing,
-      message: error ? html`<p class="field-error" id=${id} role="alert">${icon('error')}<span>${t(...error)}</span></p>` : nothing,
+      message: error ? html`<p class="field-error" id=${id} role="alert">${icon('error')}<span>${t(error[0], error[1])}</span></p>` : nothing,
     };
   }
 
@@ -170,7 +176,8 @@ class Question extends View {
 
   async #showFault() {
     await this.updateComplete;
-    this.querySelector('[aria-invalid="true"]')?.focus();
+    const wrong = /** @type {HTMLElement} */ (this.querySelector('[aria-invalid="true"]'));
+    wrong?.focus();
   }
 }
 

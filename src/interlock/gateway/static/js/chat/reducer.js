@@ -4,8 +4,8 @@
  *
  * @typedef {{type: 'text', key: string, text: string, open: boolean}} TextBlock
  * @typedef {{type: 'call', key: string, callId: string, tool: string, arguments: any, status: CallStatus,
- *   startedUs: number|null, latencyMs: number|null, result: object|null, denial: object|null, question: object|null,
- *   sandbox: string}} CallBlock
+ *   startedUs: number|null, latencyMs: number|null, result: any, denial: any, question: any,
+ *   sandbox: string, calledAs?: string}} CallBlock
  * @typedef {'asked'|'running'|'ok'|'failed'|'denied'|'interrupted'} CallStatus
  * @typedef {{type: 'note', key: string, kind: string, payload: object}} NoteBlock
  * @typedef {{type: 'task', id: string, message: {seq: number, content: string, timeUs: number}|null,
@@ -148,7 +148,7 @@ export const isBehind = (state) => state.seenSeq > state.lastSeq;
 /** @param {TaskEntry} task */
 export const hasEnded = (task) => ENDS.has(task.status);
 
-/** @param {State} state @returns {TaskEntry[]} */
+/** @param {{entries: State['entries']}} state @returns {TaskEntry[]} */
 export const tasksOf = (state) => state.entries.filter((entry) => entry.type === 'task');
 
 /** The task that is worked on, or waits for an answer. @param {State} state @returns {TaskEntry|null} */
@@ -190,7 +190,8 @@ export function saidBy(state, who) {
 /** The last text of a task: its answer. @param {TaskEntry} task */
 export function answerOf(task) {
   for (let at = task.blocks.length - 1; at >= 0; at--) {
-    if (task.blocks[at].type === 'text') return task.blocks[at].text;
+    const block = task.blocks[at];
+    if (block.type === 'text') return block.text;
   }
   return '';
 }

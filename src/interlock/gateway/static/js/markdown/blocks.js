@@ -121,6 +121,7 @@ function block(lines, at, depth, inParagraph) {
   return null;
 }
 
+/** @param {string[]} lines @param {number} at @param {string[]} fence */
 function fenced(lines, at, [, indent, mark, info]) {
   const close = new RegExp(`^ {0,3}${mark[0] === '`' ? '`' : '~'}{${mark.length},}[ \\t]*$`);
   let end = at + 1;

@@ -50,6 +50,7 @@ function waysOf(edges) {
   return [...ways.values()].map((same) => ({ from: same[0].from, to: same[0].to, edges: same }));
 }
 
+/** @param {import('./layout.js').Edge} way */
 const wayWords = ({ edges }) => edges.map(edgeWords).filter(Boolean).join(' / ');
 
 function edgeView({ edge, path, head, isBack }, isTaken) {
@@ -104,7 +105,10 @@ function shapeOf(kind, width, height) {
 
 // -- in words ------------------------------------------------------------------------------------------------
 
-/** The same nodes, with where they lead and what their briefs say. */
+/**
+ * The same nodes, with where they lead and what their briefs say.
+ * @param {any} graph @param {{states?: any, times?: any}} [standing]
+ */
 export function nodeList(graph, { states, times } = {}) {
   return html`<details class="g-words">
     <summary>${t('runs.as_list')}</summary>

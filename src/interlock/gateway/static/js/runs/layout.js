@@ -2,7 +2,7 @@
  * A graph in layers, from top to bottom. Pure: nodes and edges in, places and paths out.
  *
  * @typedef {{name: string, kind: string}} Node
- * @typedef {{from: string, to: string}} Edge
+ * @typedef {{from: string, to: string, edges?: any[]}} Edge
  * @typedef {{node: Node|null, layer: number, x: number, width: number, height: number, up: Item[], down: Item[]}} Item
  * @typedef {{node: Node, x: number, y: number, width: number, height: number}} Placed where its middle is
  * @typedef {{edge: Edge, path: string, head: string, isBack: boolean, words: string, at: {x: number, y: number, anchor: string}}} Drawn
@@ -43,6 +43,7 @@ export function layoutOf(graph, words) {
   return framed(placed, drawn, items.get(graph.start), top(rows.length) - BETWEEN);
 }
 
+/** @param {Node|null} node @param {number} layer @param {number[]} size */
 function item(node, layer, [width, height]) {
   return { node, layer, x: 0, width, height, up: [], down: [] };
 }

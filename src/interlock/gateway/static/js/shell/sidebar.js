@@ -11,9 +11,11 @@ import { leave } from './login.js';
 import { sessionItems, titleOf } from './session-actions.js';
 import '../menu.js';
 
+/** @type {import('../icons.js').IconName[]} */
 const NAV = ['chat', 'workflows', 'authority', 'activity', 'servers', 'settings'];
 /** A run is found under its workflow. @param {string} name of a route */
 export const entryOf = (name) => (name === 'runs' ? 'workflows' : name);
+/** @type {Record<string, import('../icons.js').IconName>} */
 const THEME_ICONS = { auto: 'auto', light: 'sun', dark: 'moon' };
 const TYPING_MS = 250;
 
@@ -22,7 +24,7 @@ class Sidebar extends View {
     route: { attribute: false },
     state: {},
     query: { state: true },
-    matches: { state: true },
+    hits: { state: true },
     renaming: { state: true },
     unfolded: { state: true },
   };
@@ -31,8 +33,13 @@ class Sidebar extends View {
 
   constructor() {
     super();
+    /** @type {{name: string, parts: string[]}} */
+    this.route = undefined;
+    /** @type {import('../api.js').State} */
+    this.state = undefined;
     this.query = '';
-    this.matches = null;
+    /** What was found, or why nothing could be; null while it is looked for. @type {any} */
+    this.hits = null;
     this.renaming = '';
     /** Which folded lists are open. @type {Set<string>} */
     this.unfolded = new Set();
@@ -157,7 +164,7 @@ class Sidebar extends View {
   async #rename(id) {
     this.renaming = id;
     await this.updateComplete;
-    const field = this.querySelector('.rename');
+    const field = /** @type {HTMLInputElement} */ (this.querySelector('.rename'));
     field?.focus();
     field?.select();
   }
@@ -168,30 +175,30 @@ class Sidebar extends View {
     this.query = event.target.value;
     clearTimeout(this.#timer);
     const query = this.query.trim();
-    if (!query) this.matches = null;
+    if (!query) this.hits = null;
     else this.#timer = setTimeout(() => this.#search(query), TYPING_MS);
   }
 
   #clear() {
     this.query = '';
-    this.matches = null;
+    this.hits = null;
   }
 
   async #search(query) {
     try {
       const { matches } = await api.request('session.search', { query: query.slice(0, 200), limit: 100 });
-      if (query === this.query.trim()) this.matches = onePerSession(matches);
+      if (query === this.query.trim()) this.hits = onePerSession(matches);
     } catch (error) {
-      this.matches = { error };
+      this.hits = { error };
     }
   }
 
   #found() {
-    if (this.matches === null) return html`<p class="side-empty" role="status">${t('sessions.searching')}</p>`;
-    if (this.matches.error) return html`<p class="side-empty" role="alert">${t('common.error', { message: this.matches.error.message })}</p>`;
-    if (!this.matches.length) return html`<p class="side-empty" role="status">${t('sessions.not_found', { query: this.query.trim() })}</p>`;
-    return html`<p class="sr-only" role="status">${t('sessions.found', { n: this.matches.length })}</p>
-      <ul>${this.matches.map((match) => this.#session(match.session, match))}</ul>`;
+    if (this.hits === null) return html`<p class="side-empty" role="status">${t('sessions.searching')}</p>`;
+    if (this.hits.error) return html`<p class="side-empty" role="alert">${t('common.error', { message: this.hits.error.message })}</p>`;
+    if (!this.hits.length) return html`<p class="side-empty" role="status">${t('sessions.not_found', { query: this.query.trim() })}</p>`;
+    return html`<p class="sr-only" role="status">${t('sessions.found', { n: this.hits.length })}</p>
+      <ul>${this.hits.map((match) => this.#session(match.session, match))}</ul>`;
   }
 
   // -- the foot --
@@ -199,7 +206,7 @@ class Sidebar extends View {
   #foot() {
     const shown = this.state === 'open' ? 'open' : 'closed';
     const next = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
-    const other = Object.keys(LANGUAGES).find((code) => code !== language());
+    const other = language() === 'zh' ? 'en' : 'zh';
     return html`<div class="side-foot">
       <span class="connection ${shown}" title=${api.info ? `${api.info.who} · Interlock ${api.info.version}` : ''}>
         <span class="lamp" aria-hidden="true"></span>

@@ -17,6 +17,10 @@ class EventDetails extends View {
 
   constructor() {
     super();
+    /** @type {import('./spans.js').Row} */
+    this.row = undefined;
+    /** @type {string} */
+    this.sessionId = undefined;
     this.hashes = new Map();
   }
 

@@ -26,6 +26,12 @@ class Explain extends View {
 
   constructor() {
     super();
+    /** @type {any} */
+    this.matrix = undefined;
+    /** @type {any} */
+    this.asked = undefined;
+    /** @type {string} */
+    this.sessionId = undefined;
     this.tool = 'read_file';
     this.mode = 'chat_safe';
     this.text = this.#given = likelyArguments(this.tool);
@@ -57,11 +63,11 @@ class Explain extends View {
     if (judged) {
       try {
         params.arguments = JSON.parse(text);
-        if (params.arguments === null || typeof params.arguments !== 'object' || Array.isArray(params.arguments)) throw 0;
+        if (params.arguments === null || typeof params.arguments !== 'object' || Array.isArray(params.arguments)) throw new Error('');
       } catch (error) {
         this.wrong = t('explain.not_json', { message: error?.message ?? '' });
         await this.updateComplete;
-        this.querySelector('#explain-arguments').focus();
+        /** @type {HTMLElement} */ (this.querySelector('#explain-arguments')).focus();
         return;
       }
     }

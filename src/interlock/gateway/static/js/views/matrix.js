@@ -20,6 +20,12 @@ class Matrix extends View {
 
   constructor() {
     super();
+    /** @type {any} */
+    this.matrix = undefined;
+    /** @type {string} */
+    this.marked = undefined;
+    /** @type {string} */
+    this.mode = undefined;
     this.at = [0, 0];
   }
 
@@ -59,7 +65,8 @@ class Matrix extends View {
     event.preventDefault();
     const clamp = (n, most) => Math.max(0, Math.min(n, most));
     this.at = [clamp(step[0], last[0]), clamp(step[1], last[1])];
-    this.querySelector(`[data-at="${this.at}"]`)?.focus();
+    const cell = /** @type {HTMLElement} */ (this.querySelector(`[data-at="${this.at}"]`));
+    cell?.focus();
   }
 
   updated(changed) {
@@ -76,7 +83,7 @@ class Matrix extends View {
   }
 
   #place() {
-    const tip = this.querySelector('.v-tip');
+    const tip = /** @type {HTMLElement} */ (this.querySelector('.v-tip'));
     if (!tip) return;
     const { left, right, top, bottom } = this.shown.button.getBoundingClientRect();
     const box = this.querySelector('.v-matrix-box').getBoundingClientRect();

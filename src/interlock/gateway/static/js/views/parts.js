@@ -14,7 +14,7 @@ const SHAPES = {
 
 /** The page's drawings, and a few of the views' own. @param {string} name */
 export function icon(name) {
-  if (!(name in SHAPES)) return drawing(name);
+  if (!(name in SHAPES)) return drawing(/** @type {import('../icons.js').IconName} */ (name));
   return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${SHAPES[name]} /></svg>`;
 }
 
@@ -22,7 +22,7 @@ export function loading(text = t('common.loading')) {
   return html`<p class="v-loading" role="status"><span class="spinner" aria-hidden="true"></span>${text}</p>`;
 }
 
-/** What went wrong, in words that help, and a way to try again. @param {Error & {code?: string}} error */
+/** What went wrong, in words that help, and a way to try again. @param {Error & {code?: string}} error @param {() => void} [retry] */
 export function problem(error, retry) {
   const key = `v.error.${error?.code}`;
   const text = hasText(key) ? t(key) : t('v.error', { message: error?.message || String(error) });
@@ -33,11 +33,12 @@ export function problem(error, retry) {
   </div>`;
 }
 
+/** @param {string} title @param {string} text @param {unknown} [action] */
 export function empty(title, text, action = nothing) {
   return html`<div class="empty stack"><h3>${title}</h3><p>${text}</p>${action}</div>`;
 }
 
-/** "a, b and c" in the language of the page. @param {string[]} words */
+/** "a, b and c" in the language of the page. @param {string[]} words @param {Intl.ListFormatType} [type] */
 export function joined(words, type = 'conjunction') {
   if (language() !== 'zh') return new Intl.ListFormat('en-GB', { type }).format(words);
   const text = new Intl.ListFormat('zh-CN', { type }).format(words);
@@ -54,7 +55,7 @@ export function time(us) {
   return html`<time datetime=${new Date(us / 1000).toISOString()} title=${formatMoment(us)}>${formatTime(us)}</time>`;
 }
 
-/** A long id or hash: its beginning, the whole in a tooltip, and a button that copies it. */
+/** A long id or hash: its beginning, the whole in a tooltip, and a button that copies it. @param {string} value @param {{label?: string, length?: number}} [how] */
 export function hash(value, { label, length = 12 } = {}) {
   if (!value) return nothing;
   const name = label ?? value.slice(0, length);

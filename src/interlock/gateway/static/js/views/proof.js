@@ -13,6 +13,12 @@ class Proof extends View {
     busy: { state: true },
   };
 
+  constructor() {
+    super();
+    /** @type {string} */
+    this.sessionId = undefined;
+  }
+
   async #verify() {
     this.busy = true;
     this.failed = this.report = null;

@@ -16,6 +16,12 @@ class Recent extends View {
     failed: { state: true },
   };
 
+  constructor() {
+    super();
+    /** @type {any[]} */
+    this.sessions = undefined;
+  }
+
   #refresh = debounced(() => this.#load(), 1000);
 
   connectedCallback() {

@@ -1,6 +1,6 @@
 /** The fields of Settings → Tools: what stands in them, what it means, and the patch that stores it. */
 
-/** @typedef {{path: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'|'servers', within?: string}} Field */
+/** @typedef {{path: string, id: string, type: 'switch'|'bytes'|'seconds'|'ports'|'tools'|'servers', within?: string}} Field */
 
 const field = (path, type) => ({ path: `tools.${path}`, type, id: `setting-${path.replaceAll(/[._]/g, '-')}` });
 

@@ -4,12 +4,13 @@
  * @typedef {object} Row
  * @property {string} id  the id of its first event
  * @property {string} category  what the filter calls it
- * @property {object[]} events  the events it stands for, the first one first
+ * @property {any[]} events  the events it stands for, the first one first
  * @property {number} start @property {number} end  microseconds
  * @property {[number, number]|null} core  the part of a turn in which the model worked
  * @property {boolean} isPoint @property {boolean} isOpen  nothing has ended it yet
  * @property {''|'ok'|'denied'|'failed'|'limit'|'waiting'|'expired'|'unknown'} state
  * @property {{input: number, output: number}|null} tokens @property {Cost|null} cost
+ * @property {number|null} duration  milliseconds
  * @property {number} level @property {Row[]} children
  */
 
@@ -47,11 +48,11 @@ export function categoryOf(kind) {
 /**
  * What is known of a cost, and whether that is all of it.
  * @typedef {{known: number, isWhole: boolean}} Cost
- * @param {{cost: number|null, cost_at_least: number}} counted a node of `events.tree`, or a day of `stats.get`
+ * @param {{cost: number|null, cost_at_least: number}} node a node of `events.tree`, or a day of `stats.get`
  * @returns {Cost}
  */
-export function costOf(counted) {
-  return { known: counted.cost_at_least, isWhole: counted.cost !== null };
+export function costOf(node) {
+  return { known: node.cost_at_least, isWhole: node.cost !== null };
 }
 
 /** @param {Cost[]} costs @returns {Cost} */
@@ -66,6 +67,7 @@ export function rowsOf(roots, isRunning, now) {
 
 function row(node, level, state) {
   const { own, below } = parted(node);
+  /** @type {any} */
   const made = {
     id: node.event_id,
     category: categoryOf(node.kind),
@@ -143,7 +145,7 @@ function measure(made, node, ended, { isRunning, now }) {
   }
   if (made.children.length) made.start = Math.min(made.start, ...made.children.map(({ start }) => start));
   if (made.category === 'question' && made.isOpen) made.end = Math.max(now, made.end);
-  made.duration = made.isPoint ? null : duration(made, node, ended);
+  made.duration = made.isPoint ? null : duration(made, node);
 }
 
 /** A task, agent or turn that was left because a question waits for its answer. */
@@ -151,7 +153,7 @@ function parked(made) {
   return made.children.some((child) => (child.category === 'question' && child.state === 'waiting') || parked(child));
 }
 
-function duration(made, node, ended) {
+function duration(made, node) {
   if (made.isOpen) return (made.end - made.start) / 1000;
   if (node.kind === 'turn.started') return (made.end - made.start) / 1000;
   return node.duration_ms ?? (made.end - made.start) / 1000;

@@ -23,6 +23,8 @@ class SystemList extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.chosen = undefined;
     this.hiddenKinds = new Set();
     this.text = '';
   }
@@ -72,7 +74,8 @@ class SystemList extends View {
 
   /** Gives the focus back to an entry. @param {string} id */
   focusRow(id) {
-    this.querySelector(`[data-row="${id}"]`)?.focus();
+    const row = /** @type {HTMLElement} */ (this.querySelector(`[data-row="${id}"]`));
+    row?.focus();
   }
 
   render() {

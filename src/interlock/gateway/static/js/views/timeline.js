@@ -29,6 +29,8 @@ class Timeline extends View {
 
   constructor() {
     super();
+    /** @type {string} */
+    this.chosen = undefined;
     this.rows = [];
     this.said = new Map();
     this.hiddenKinds = HIDDEN_FIRST;
@@ -73,7 +75,7 @@ class Timeline extends View {
   /** Gives the focus back to a row. @param {string} id */
   focusRow(id) {
     this.at = id;
-    this.updateComplete.then(() => this.querySelector(`[data-row="${id}"]`)?.focus());
+    this.updateComplete.then(() => /** @type {HTMLElement} */ (this.querySelector(`[data-row="${id}"]`))?.focus());
   }
 
   #key(event, shown) {
