@@ -12,7 +12,6 @@ import itertools
 import json
 import re
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ from interlock.tools.mcp.launch import Grounds
 from interlock.tools.mcp.origins import Written, _not_run
 from interlock.tools.mcp.tool import McpTool
 from interlock.wiring import build_registry, foreign, situation
-from tests.harness.browser import in_browser
+from tests.harness.node import in_node
 from tests.unit.gates.test_foreign_tools import Foreign
 
 SOURCES = Path(interlock.__file__).parent
@@ -66,11 +65,15 @@ TYPED = re.compile(
 POLICY_CODES = {code.value for code in ErrorCode if code.error_class is ErrorClass.policy}
 
 
-def _remaining(page, sentences, names=()):
+def _in_chinese(sentences):
+    return in_node("texts-sentences.js", "given.map(m.inChinese)", sentences)
+
+
+def _remaining(sentences, names=()):
     """The sentences of which a reader of Chinese still sees English, with what they see."""
     told = sorted(set(filter(None, sentences)))
     assert told
-    seen = page.evaluate(in_browser("sentences"), told)
+    seen = _in_chinese(told)
     left = {}
     for english, shown in zip(told, seen, strict=True):
         plain = TYPED.sub("", shown)
@@ -154,13 +157,13 @@ def _verdicts(registry, machines):
                 yield from (verdict.message, verdict.next_action)
 
 
-def test_every_verdict_has_its_chinese(page, registry, machines):
+def test_every_verdict_has_its_chinese(registry, machines):
     sentences = set(_verdicts(registry, machines))
     assert len(sentences) > 100
-    assert _remaining(page, sentences) == {}
+    assert _remaining(sentences) == {}
 
 
-def test_every_refusal_by_the_gate_has_its_chinese(page, registry):
+def test_every_refusal_by_the_gate_has_its_chinese(registry):
     coding = Situation(
         mode=ToolMode.coding,
         open_modes=ALL_MODES,
@@ -182,13 +185,11 @@ def test_every_refusal_by_the_gate_has_its_chinese(page, registry):
     async def collected():
         return [text async for pair in refusals() for text in pair]
 
-    # This thread has Playwright's loop.
-    with ThreadPoolExecutor(1) as thread:
-        sentences = thread.submit(lambda: asyncio.run(collected())).result()
-    assert _remaining(page, sentences) == {}
+    sentences = asyncio.run(collected())
+    assert _remaining(sentences) == {}
 
 
-def test_every_answer_to_a_call_without_a_result_has_its_chinese(page):
+def test_every_answer_to_a_call_without_a_result_has_its_chinese():
     answers = [
         *(not_run("bash", "coding", reason) for reason in (ENDED_BEFORE, REFUSED_OFTEN)),
         stopped("bash", "coding"),
@@ -198,19 +199,19 @@ def test_every_answer_to_a_call_without_a_result_has_its_chinese(page):
     authority = compile_authority(build_registry(), Situation(mode=ToolMode.coding))
     refusal = cancelled_meanwhile(ToolCall("c", "bash", {}), "bash", authority)
     sentences += [refusal.failure.message, refusal.failure.next_action, NO_WORDS]
-    assert _remaining(page, sentences) == {}
+    assert _remaining(sentences) == {}
 
 
-def test_every_description_of_a_tool_has_its_chinese(page):
+def test_every_description_of_a_tool_has_its_chinese():
     descriptions = [entry.tool.description for entry in build_registry()]
     assert len(descriptions) == 18
-    assert _remaining(page, descriptions) == {}
+    assert _remaining(descriptions) == {}
 
 
 # -- what tools refuse -------------------------------------------------------------------------------
 
 
-def test_every_refused_command_has_its_chinese(page):
+def test_every_refused_command_has_its_chinese():
     judging = CommandJudge(("curl -k", "git push"), PROTECTED_NAMES, "/home/ann")
     commands = [example for rule in RULES for example in rule.refused]
     commands += ["curl -k https://example.org", "git push", "echo x > .git/hooks/pre-commit"]
@@ -218,7 +219,7 @@ def test_every_refused_command_has_its_chinese(page):
     assert None not in refused
     names = [name for each in refused for name in (each.subcommand, each.rule)]
     sentences = {text for each in refused for text in (each.message, each.next_action)}
-    assert _remaining(page, sentences, sorted(names, key=len, reverse=True)) == {}
+    assert _remaining(sentences, sorted(names, key=len, reverse=True)) == {}
 
 
 class Sampled(Exception):
@@ -259,7 +260,7 @@ def _only_fields(text):
     return re.fullmatch(r"(?:(?:cursor|path|pattern): )?(?:x1[ :]*)+", text) is not None
 
 
-def test_every_refusal_and_failure_of_a_tool_has_its_chinese(page):
+def test_every_refusal_and_failure_of_a_tool_has_its_chinese():
     sentences = [inspect.signature(refuse_too_much).parameters["next_action"].default, edit_file._TOO_LARGE]
     sentences += [text.format(shown="x1") for text in base._SENTENCES.values()]
     sentences += base._NEXT_STEPS.values()
@@ -274,7 +275,7 @@ def test_every_refusal_and_failure_of_a_tool_has_its_chinese(page):
     # Those of commands have a test of their own; the next step is the parameter of refuse_too_much.
     assert made_elsewhere == {"verdict.message", "verdict.next_action", "next_action"}
     assert len(sentences) > 120
-    assert _remaining(page, itertools.filterfalse(_only_fields, sentences)) == {}
+    assert _remaining(itertools.filterfalse(_only_fields, sentences)) == {}
 
 
 # -- why something cannot be used --------------------------------------------------------------------
@@ -308,27 +309,26 @@ def _given(path):
             yield _sampled(text.args[0] if isinstance(text, ast.Call) else text, None)
 
 
-def test_every_reason_why_something_cannot_be_used_has_its_chinese(page):
+def test_every_reason_why_something_cannot_be_used_has_its_chinese():
     sentences = [text for function in GIVES_REASONS for text in _returned(function)]
     sentences += [text for path in SOURCES.rglob("*.py") for text in _given(path)]
     sentences += [_not_run(f"{what} names /r/x", Path("/r")) for what in ("its command", "PATH")]
     sentences.append(NAME_CLASH)
-    with ThreadPoolExecutor(1) as thread:
-        choice = thread.submit(lambda: asyncio.run(choose_backend("none", opened=()))).result()
+    choice = asyncio.run(choose_backend("none", opened=()))
     sentences.append(choice.reason)
     assert len(sentences) > 25
-    assert _remaining(page, sentences) == {}
+    assert _remaining(sentences) == {}
 
 
-def test_every_reason_why_work_was_cancelled_has_its_chinese(page):
+def test_every_reason_why_work_was_cancelled_has_its_chinese():
     sentences = [*REASONS.values(), why_dismissed(501)]
-    assert _remaining(page, sentences, names=("telegram:501",)) == {}
+    assert _remaining(sentences, names=("telegram:501",)) == {}
 
 
 # -- what is not ours --------------------------------------------------------------------------------
 
 
-def test_what_is_not_a_sentence_of_ours_stays_as_it_is(page):
+def test_what_is_not_a_sentence_of_ours_stays_as_it_is():
     others = [
         "Nothing like this.",
         "",
@@ -337,10 +337,10 @@ def test_what_is_not_a_sentence_of_ours_stays_as_it_is(page):
         "{tool} {why}",
         "it is on the list",
     ]
-    assert page.evaluate(in_browser("sentences"), others) == others
+    assert _in_chinese(others) == others
 
 
-def test_what_is_filled_in_stays_as_it_is(page):
+def test_what_is_filled_in_stays_as_it_is():
     hostile = "{rule} is protected ({path}): x is outside the folders that were opened"
-    [shown] = page.evaluate(in_browser("sentences"), [f"{hostile} is outside the folders that were opened"])
+    [shown] = _in_chinese([f"{hostile} is outside the folders that were opened"])
     assert shown == f"{hostile} 在开放的文件夹之外"

@@ -2,7 +2,6 @@
 async ([name, ...given]) => {
   const { render } = await import('lit');
   const { markdown } = await import('/static/js/markdown.js');
-  const { cutMarkdown, parseMarkdown } = await import('/static/js/markdown/blocks.js');
   const box = document.createElement('div');
 
   const isBad = ({ name: attribute, value }) =>
@@ -32,14 +31,6 @@ async ([name, ...given]) => {
         }
       }
       return [...found];
-    },
-
-    /** Seconds for so much of one piece after another, and how large the result is. */
-    hostile(piece, size) {
-      const text = piece.repeat(Math.ceil(size / piece.length));
-      const began = performance.now();
-      const parsed = cutMarkdown(text).map(parseMarkdown);
-      return [(performance.now() - began) / 1000, JSON.stringify(parsed).length];
     },
   };
   return checks[name](...given);

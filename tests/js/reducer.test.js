@@ -1,0 +1,141 @@
+/** A session told again, cut off and overtaken: nothing is doubled, nothing is lost. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { emptyState, isBehind, reduce, reduceAll, resume } from '../../src/interlock/gateway/static/js/chat/reducer.js';
+
+const WORDS = ['One, ', '汉字 ', '🎈🎉 ', 'and e\u0301.'];
+const ALL = WORDS.join('');
+
+const frameOf = (type, data, seq = null) => ({ type, id: null, session_id: 's', seq, data });
+const chunk = (offset, content, seq = null) => frameOf('stream_chunk', { task_id: 't', offset, content, done: false }, seq);
+const call = (id, seq = null) =>
+  frameOf('tool_call', { task_id: 't', call_id: id, tool_name: 'current_time', arguments: {} }, seq);
+const answer = (id, seq) =>
+  frameOf('tool_result', { task_id: 't', call_id: id, tool_name: 'current_time', result: { ok: true } }, seq);
+const event = (kind, task, payload, more = {}) => frameOf('event', { kind, task_id: task, time_us: 1, payload, ...more });
+const numbered = (frames, before = 0) => frames.map((frame, at) => ({ ...frame, seq: before + at + 1 }));
+
+/** Four answers as they come live, and as they are told later: text and calls, calls alone, text alone. */
+function stories() {
+  const [first, second, ...rest] = WORDS;
+  const after = ALL.slice(first.length);
+  const at = (n) => [...WORDS.slice(0, n).join('')].length;
+  const started = frameOf('event', { kind: 'task.started', task_id: 't', time_us: 1, payload: { mode: 'chat' } }, 1);
+  const renamed = frameOf('event', { kind: 'session.renamed', task_id: null, time_us: 2, payload: {} }, 4);
+  const live = [
+    [started],
+    [chunk(0, first), chunk(at(1), second), chunk(at(2), rest.join('')), call('a'), call('b', 2)],
+    [answer('a', 3)],
+    [chunk(0, first), renamed],
+    [chunk(at(1), after), call('c', 5)],
+    [call('d'), call('e', 6)],
+    [chunk(0, first), chunk(at(1), after, 7)],
+  ];
+  const stored = [
+    [started],
+    [chunk(0, ALL), call('a'), call('b', 2)],
+    [answer('a', 3)],
+    [renamed],
+    [chunk(0, ALL), call('c', 5)],
+    [call('d'), call('e', 6)],
+    [chunk(0, ALL, 7)],
+  ];
+  return { live, stored };
+}
+
+test('a message with text and calls, told again in every way a server may', () => {
+  const { live, stored } = stories();
+  const frames = live.flat();
+  const past = stored.flat();
+  const whole = reduceAll(emptyState('s'), frames);
+  const wrong = [];
+  const same = (name, state) => {
+    if (JSON.stringify(state) !== JSON.stringify(whole)) wrong.push(name);
+  };
+  same('stored', reduceAll(emptyState('s'), past));
+  same('all of it twice', reduceAll(whole, frames));
+  same('all of it, and then the past', reduceAll(whole, past));
+  same('each frame twice', reduceAll(emptyState('s'), frames.flatMap((frame) => [frame, frame])));
+  for (let cut = 0; cut <= frames.length; cut++) {
+    const before = reduceAll(emptyState('s'), frames.slice(0, cut));
+    const after = (seq) => stored.slice(seq).flat();
+    for (let from = 0; from <= before.lastSeq; from++) {
+      same(`cut at ${cut}, again after ${from}`, reduceAll(before, after(from)));
+      same(`cut at ${cut}, resumed after ${from}`, reduceAll(resume(before), after(from)));
+    }
+  }
+  assert.deepEqual(wrong, []);
+  const blocks = whole.entries[0].blocks.map((block) => block.text ?? block.callId);
+  assert.deepEqual(blocks, [ALL, 'a', 'b', ALL, 'c', 'd', 'e', ALL]);
+});
+
+test('something new overtakes the past: it waits for its turn, and it is known that something is missing', () => {
+  const { live, stored } = stories();
+  const whole = JSON.stringify(reduceAll(emptyState('s'), live.flat()));
+  const wrong = [];
+  for (let known = 0; known < live.length; known++) {
+    for (let early = known + 1; early < live.length; early++) {
+      const state = reduceAll(emptyState('s'), [...stored.slice(0, known), ...live.slice(early)].flat());
+      if (!isBehind(state) || state.lastSeq !== known) wrong.push(`${early} after ${known} is not missed`);
+      if (JSON.stringify(reduceAll(state, stored.slice(known).flat())) !== whole) wrong.push(`${early} after ${known}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test('any split of a text gives the same, each piece told twice and its end once more', () => {
+  const text = 'Words, 汉字, 🎈🎉 and e\u0301 to the end.';
+  const letters = [...text];
+  const textOf = ({ entries }) => entries[0].blocks.map((block) => block.text).join('|');
+  const found = new Set();
+  for (let size = 1; size <= letters.length; size++) {
+    let state = emptyState('s');
+    for (let at = 0; at < letters.length; at += size) {
+      const piece = chunk(at, letters.slice(at, at + size).join(''));
+      state = reduce(reduce(state, piece), piece);
+    }
+    found.add(textOf(state));
+    found.add(textOf(reduce(state, chunk(size, letters.slice(size).join('')))));
+  }
+  assert.deepEqual([...found], [text]);
+});
+
+test('a task whose message was not read comes before those with one', () => {
+  const queued = event('message.appended', 'b', {}, { message: { role: 'user', content: 'second' } });
+  const frames = [queued, event('task.started', 'a', {}), event('task.finished', 'a', {}), event('task.started', 'b', {})];
+  const state = reduceAll(emptyState('s', 10), numbered(frames, 10));
+  assert.deepEqual(state.entries.map(({ id }) => id), ['a', 'b']);
+});
+
+test('a task that runs is shown in the strictest mode since it began', () => {
+  for (const [switches, shown] of [
+    [['plan'], ['coding', 'plan']],
+    [['chat_safe', 'coding'], ['coding', 'chat_safe']],
+  ]) {
+    const begun = ['a', 'b'].map((task) => event('task.started', task, { mode: 'coding' }));
+    const changes = switches.map((mode) => event('session.mode_changed', null, { to_mode: mode }));
+    const frames = [...begun, event('task.finished', 'a', {}), ...changes];
+    const told = frames.map((frame) => ({ ...frame, data: { ...frame.data, event_id: frame.data.kind } }));
+    const state = reduceAll(emptyState('s'), numbered(told));
+    assert.deepEqual(state.entries.filter(({ type }) => type === 'task').map(({ mode }) => mode), shown);
+  }
+});
+
+test('a refusal is never marked as done, in whatever order it is told of', () => {
+  const about = { call_id: 'c', tool_name: 'read_file', mode: 'chat_safe', message: 'no', next_action: 'ask' };
+  const of = { call_id: 'c', task_id: 't', tool_name: 'read_file' };
+  const told = (kind) => event(kind, 't', { call_id: 'c' });
+  const all = {
+    call: frameOf('tool_call', { ...of, arguments: {} }),
+    denied: frameOf('tool_denied', { ...about, error_code: 'MODE_DENIED' }),
+    result: frameOf('tool_result', { ...of, result: { ok: true, stdout: 'secret' } }),
+    completed: told('tool_call.completed'),
+    started: told('tool_call.started'),
+    failed: told('tool_call.failed'),
+  };
+  const rest = ['result', 'completed', 'started', 'failed'];
+  for (const first of [['call', 'denied'], ['call', 'started', 'denied'], ['call', 'failed', 'denied']]) {
+    const state = reduceAll(emptyState('s'), numbered([...first, ...rest].map((each) => all[each])));
+    assert.deepEqual(state.entries[0].blocks.map(({ status }) => status), ['denied'], first.join());
+  }
+});
