@@ -1,12 +1,28 @@
 """A browser's windows, watched: what no test of the page may ever see, and what a person does in them."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+from tests.harness.server_process import ServerProcess
+from tests.harness.services import chromium_flags
+
+PATIENCE_MS = 20_000
 
 # What the page does not tell by itself: that its own content policy held something off.
 TELL_VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
@@ -54,6 +70,74 @@ class PageMonitor:
     def _at_home(self, url: str, origin: str) -> None:
         if urlsplit(url).scheme not in {"data", "blob"} and urlsplit(url).netloc != urlsplit(origin).netloc:
             self._found(f"a request that leaves the server: {url}")
+
+
+class Windows:
+    """The windows of one test, watched. Each context is a browser of somebody who was never here."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._opened: list[BrowserContext] = []
+        self.monitor = PageMonitor()
+
+    def new_context(self, server: ServerProcess, **options: Any) -> BrowserContext:
+        """No cookie, no draft, nothing kept. Nothing moves by itself, so nothing is waited for to rest."""
+        usual = {"locale": "en-GB", "reduced_motion": "reduce"}
+        context = self._browser.new_context(**(usual | options))
+        context.set_default_timeout(PATIENCE_MS)
+        self.monitor.look_at(context, server.origin)
+        self._opened.append(context)
+        return context
+
+    def enter(self, server: ServerProcess, address: str = "", **options: Any) -> Page:
+        """A window in which somebody is logged in: the first by the printed link, others by its cookie."""
+        context = self.new_context(server, **options)
+        context.add_cookies(server.cookies)
+        page = context.new_page()
+        page.goto(f"{server.origin}/{address}" if server.cookies else server.link)
+        # In whatever language, and also where the side bar is folded away.
+        expect(page.locator(".connection.open")).to_be_attached()
+        server.cookies = context.cookies()
+        return page
+
+    def close(self) -> None:
+        for context in self._opened:
+            context.close()
+        self._opened.clear()
+
+
+class BrowserHarness:
+    """One browser for all tests of a process.
+
+    Playwright keeps a loop in the thread that started it, and marks it as the running one whenever it
+    returns. Asleep, that mark is off, and other tests of this process can run loops of their own.
+    """
+
+    def __init__(self, program: str) -> None:
+        expect.set_options(timeout=PATIENCE_MS)
+        self._playwright = sync_playwright().start()
+        self._loop = asyncio.get_running_loop()
+        self.browser = self._playwright.chromium.launch(executable_path=program, args=chromium_flags())
+
+    def wake(self) -> None:
+        asyncio._set_running_loop(self._loop)
+
+    def sleep(self) -> None:
+        asyncio._set_running_loop(None)
+
+    @contextmanager
+    def windows(self) -> Iterator[Windows]:
+        opened = Windows(self.browser)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+    def close(self) -> None:
+        self.wake()
+        self.browser.close()
+        self._playwright.stop()
+        self.sleep()
 
 
 def in_browser(name: str) -> str:

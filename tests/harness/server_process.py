@@ -125,7 +125,8 @@ class ServerProcess:
         finally:
             connection.close()
 
-    def events(self, kind: str) -> list[Any]:
-        """The payloads of all events of one kind, oldest first."""
-        found = self.rows("SELECT facts, content FROM events WHERE kind = ? ORDER BY stream, seq", kind)
+    def events(self, kind: str, session: str | None = None) -> list[Any]:
+        """The payloads of all events of one kind, oldest first; of one session or of all."""
+        sql = "SELECT facts, content FROM events WHERE kind = ? AND stream = coalesce(?, stream)"
+        found = self.rows(f"{sql} ORDER BY stream, seq", kind, session)
         return [merged(*row) for row in found]

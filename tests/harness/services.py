@@ -23,7 +23,7 @@ from interlock.store.database import StoreConfig
 from interlock.store.upgrade import upgrade
 
 POSTGRES_TEMPLATE = "interlock_template"
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 class PostgresServer:

@@ -1,47 +1,75 @@
-"""A real server, a real browser, and a watch on everything that must never happen in the page."""
+"""A real browser, real servers, and a watch on everything that must never happen in the page.
+
+One browser, one model and one server for all files of a process. Tests on the shared server look for what
+they made themselves; whoever changes settings, kills a server or needs another one starts one with `serve`.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.e2e.page.furniture import furnish
-from tests.harness.browser import PageMonitor
+from tests.harness.browser import BrowserHarness, PageMonitor, Windows
 from tests.harness.model_thread import ScriptedModel
 from tests.harness.server_process import ServerProcess
-from tests.harness.services import chromium, chromium_flags
+from tests.harness.services import chromium
 
-PATIENCE_MS = 20_000
 EVERY_MODE = "chat,plan,coding"
+_HARNESS = pytest.StashKey[BrowserHarness]()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """One a file: while Playwright's own loop is there, no other can run in this thread."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Playwright's loop is this thread's while a test of the page runs, and not one test longer."""
+    before = item.config.stash.get(_HARNESS, None)
+    if before is not None and item.path.is_relative_to(Path(__file__).parent):
+        before.wake()
+    try:
+        return (yield)
+    finally:
+        after = item.config.stash.get(_HARNESS, None)
+        if after is not None:
+            after.sleep()
+
+
+@pytest.fixture(scope="session")
+def harness(request: pytest.FixtureRequest) -> Iterator[BrowserHarness]:
     path = chromium()
     if path is None:
         pytest.skip("no chromium on PATH: the page is tested in a real browser")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=chromium_flags())
-        yield launched
-        launched.close()
+    started = request.config.stash[_HARNESS] = BrowserHarness(path)
+    yield started
+    del request.config.stash[_HARNESS]
+    started.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def browser(harness: BrowserHarness) -> Browser:
+    return harness.browser
+
+
+@pytest.fixture(scope="session")
 def model() -> Iterator[ScriptedModel]:
     with ScriptedModel() as playing:
         yield playing
-        assert playing.server.faults == []
 
 
-@pytest.fixture(scope="module")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
-    """Starts servers; they end with the file."""
+@pytest.fixture(autouse=True)
+def _nothing_unwritten(model: ScriptedModel) -> Iterator[None]:
+    """The model was asked nothing that this test did not write down."""
+    yield
+    faults = list(model.server.faults)
+    model.server.faults.clear()
+    assert faults == []
+
+
+def _starter(folders: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
     started: list[ServerProcess] = []
 
     def start(open_modes: str = EVERY_MODE, home: Path | None = None, **variables: str) -> ServerProcess:
-        server = ServerProcess(home or tmp_path_factory.mktemp("home"), open_modes, **variables)
+        server = ServerProcess(home or folders.mktemp("home"), open_modes, **variables)
         started.append(server)
         return server.start()
 
@@ -51,65 +79,54 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
 
 @pytest.fixture(scope="module")
-def server(serve: Callable[..., ServerProcess], model: ScriptedModel) -> ServerProcess:
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
+    """Starts servers; they end with the file."""
+    yield from _starter(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, model: ScriptedModel) -> Iterator[ServerProcess]:
     """With every mode open, and a model that says what a test wrote down."""
-    return serve(**model.variables)
-
-
-@pytest.fixture
-def watch() -> Iterator[PageMonitor]:
-    watching = PageMonitor()
-    yield watching
-    assert watching.faults == []
-
-
-@pytest.fixture
-def new_context(browser: Browser, watch: PageMonitor) -> Iterator[Callable[..., BrowserContext]]:
-    """A browser of somebody who was never here: no cookie, no draft, nothing kept."""
-    expect.set_options(timeout=PATIENCE_MS)
-    opened: list[BrowserContext] = []
-
-    def open_context(server: ServerProcess, **options: object) -> BrowserContext:
-        context = browser.new_context(**{"locale": "en-GB", **options})
-        context.set_default_timeout(PATIENCE_MS)
-        watch.look_at(context, server.origin)
-        opened.append(context)
-        return context
-
-    yield open_context
-    for context in opened:
-        context.close()
-
-
-@pytest.fixture
-def enter(new_context: Callable[..., BrowserContext]) -> Callable[..., Page]:
-    """A window in which somebody is logged in: the first by the printed link, others by its cookie."""
-
-    def open_window(server: ServerProcess, address: str = "", **options: object) -> Page:
-        context = new_context(server, **options)
-        context.add_cookies(server.cookies)
-        page = context.new_page()
-        page.goto(f"{server.origin}/{address}" if server.cookies else server.link)
-        # In whatever language, and also where the side bar is folded away.
-        expect(page.locator(".connection.open")).to_be_attached()
-        server.cookies = context.cookies()
-        return page
-
-    return open_window
-
-
-@pytest.fixture
-def page(server: ServerProcess, enter: Callable[..., Page]) -> Page:
-    return enter(server)
+    starting = _starter(tmp_path_factory)
+    yield next(starting)(**model.variables)
+    next(starting, None)
 
 
 @pytest.fixture(scope="module")
-def lived_in(server: ServerProcess, model: ScriptedModel, browser: Browser) -> str:
-    """A session of a furnished house, once for all tests of a file."""
-    context = browser.new_context(locale="en-GB")
-    page = context.new_page()
-    page.goto(server.link)
-    session = furnish(page, server, model)
-    server.cookies = context.cookies()
-    context.close()
-    return session
+def server(shared: ServerProcess) -> ServerProcess:
+    """The shared one, unless a file has its own."""
+    return shared
+
+
+@pytest.fixture
+def windows(harness: BrowserHarness) -> Iterator[Windows]:
+    with harness.windows() as opened:
+        yield opened
+    assert opened.monitor.faults == []
+
+
+@pytest.fixture
+def watch(windows: Windows) -> PageMonitor:
+    return windows.monitor
+
+
+@pytest.fixture
+def new_context(windows: Windows) -> Callable[..., BrowserContext]:
+    return windows.new_context
+
+
+@pytest.fixture
+def enter(windows: Windows) -> Callable[..., Page]:
+    return windows.enter
+
+
+@pytest.fixture
+def page(server: ServerProcess, windows: Windows) -> Page:
+    return windows.enter(server)
+
+
+@pytest.fixture(scope="session")
+def lived_in(shared: ServerProcess, model: ScriptedModel, harness: BrowserHarness) -> str:
+    """A session of a furnished house, once for all tests of a process."""
+    with harness.windows() as opened:
+        return furnish(opened.enter(shared), shared, model)

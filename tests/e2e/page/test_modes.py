@@ -61,8 +61,10 @@ def test_a_refused_call_turns_its_own_card_and_the_answer_still_comes(server, pa
     _refusal_is_whole(card)
     is_done(task)
     assert task.aria_snapshot() == before
-    assert [each["error_code"] for each in server.events("tool_call.denied")] == ["MODE_DENIED"]
-    assert server.events("tool_call.started") == []
+    assert [each["error_code"] for each in server.events("tool_call.denied", session_id(page))] == [
+        "MODE_DENIED"
+    ]
+    assert server.events("tool_call.started", session_id(page)) == []
 
 
 def test_switching_to_coding_shows_what_changes_and_undo_takes_it_back(server, page, model):

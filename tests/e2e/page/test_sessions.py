@@ -30,7 +30,8 @@ def test_a_first_message_makes_a_session_and_gives_it_its_title(server, page, mo
     is_done(begin(page, model.plays("Count the windmills", said("There are four."))))
     expect(page.get_by_role("heading", level=1, name="Count the windmills")).to_be_visible()
     expect(_link(page, "Count the windmills")).to_have_attribute("aria-current", "page")
-    expect(page).to_have_title("Count the windmills · Interlock")
+    # Before it stands how many sessions wait for an answer.
+    expect(page).to_have_title(re.compile(r"^(\(\d+\) )?Count the windmills · Interlock$"))
     expect(page.get_by_title("Model: openai")).to_have_text("double-1")
     stored = server.rows("SELECT title, kind FROM sessions WHERE id = ?", session_id(page))
     assert [title for title, _ in stored] == ["Count the windmills"]
@@ -83,7 +84,7 @@ def test_search_finds_titles_and_what_was_said(page, model):
 def test_what_single_commands_made_is_folded_away_from_the_chats(server, page, model):
     is_done(begin(page, model.plays("A real chat", said("Yes."))))
     server.interlock("tool", "call", "current_time")
-    toggle = _sidebar(page).get_by_role("button", name="From the command line (1)")
+    toggle = _sidebar(page).get_by_role("button", name=re.compile("^From the command line"))
     page.reload()
     expect(_link(page, "A real chat")).to_be_visible()
     expect(_link(page, "tool call current_time")).to_have_count(0)
@@ -124,7 +125,7 @@ def test_delete_asks_first_and_erases(server, page, enter, model):
     assert server.rows("SELECT count(*) FROM messages WHERE session_id = ? AND content <> ''", gone) == [
         (2,)
     ]
-    (deleted,) = server.events("session.deleted")
+    (deleted,) = server.events("session.deleted", gone)
     assert list(deleted) == ["who"]
 
 

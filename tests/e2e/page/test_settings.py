@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.harness.browser import SERVER_AWAY, begin, go, is_done, say, switch_mode, task
+from tests.harness.browser import SERVER_AWAY, begin, composer, go, is_done, say, switch_mode, task
 from tests.harness.model_thread import called, said
 from tests.unit.questions.widget_cases import CASES
 
@@ -17,9 +17,12 @@ USUAL_BYTES = 524288
 NUMBERS = itertools.count(4)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def long_file(server):
-    (server.root / "long.txt").write_text(LONG)
+@pytest.fixture(scope="module")
+def server(serve, model):
+    """Of its own: its settings are changed, and it is started anew."""
+    started = serve(**model.variables)
+    (started.root / "long.txt").write_text(LONG)
+    return started
 
 
 def _effect(page):
@@ -85,12 +88,13 @@ def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, mode
     go(page, "Settings")
     limit = page.get_by_role("textbox", name="Max read bytes")
     expect(limit).to_have_value(str(USUAL_BYTES))
+    before = server.events("settings.changed")
     limit.fill("1 KiB")
     changed = _effect(page).get_by_role("listitem").filter(has_text="Max read bytes")
     expect(changed).to_contain_text("524,288 (512 KiB)")
     expect(changed).to_contain_text("1,024 (1 KiB)")
     expect(_effect(page).get_by_text("No tool is gained or lost in any mode.")).to_be_visible()
-    assert server.events("settings.changed") == []
+    assert server.events("settings.changed") == before
     _save(page)
     assert _stored(server)["tools"]["fs"]["max_read_bytes"] == 1024
 
@@ -173,3 +177,21 @@ def test_two_people_do_not_overwrite_each_other_unseen(server, enter):
     assert _stored(server)["tools"]["memory"]["enabled"] is False
     mine.get_by_role("button", name="Reset all to defaults").click()
     _save(mine, "Save 2 changes")
+
+
+def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, model):
+    refused = called(("read_file", {"path": "x"}))
+    server.interlock("settings", "set", "tools.fs.enabled", "false")
+    try:
+        is_done(begin(page, model.plays("Read x, once more", refused, said("I may not."))))
+        expect(page.get_by_text("in the stored settings (tools.fs.enabled)").first).to_be_attached()
+        expect(page.get_by_role("button", name="Switch the mode")).to_have_count(0)
+    finally:
+        server.interlock("settings", "set", "tools.fs.enabled", "true")
+    # What could be done then is in the log; what can be done now is told.
+    composer(page).fill("/why")
+    composer(page).press("Enter")
+    dialog = page.get_by_role("dialog", name="The last refusal")
+    expect(dialog).to_contain_text("Only a person can switch it (/mode chat).")
+    dialog.get_by_role("button", name="Switch the mode").click()
+    expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()

@@ -10,7 +10,6 @@ from tests.harness.browser import (
     begin,
     chip,
     composer,
-    in_browser,
     is_done,
     new_chat,
     say,
@@ -30,12 +29,6 @@ def write(page, text):
 
 def options(page):
     return page.get_by_role("listbox", name="Commands").get_by_role("option")
-
-
-def test_the_page_has_the_words_of_the_table(page):
-    words = page.evaluate(in_browser("texts"))
-    table = known_in(Place.page)
-    assert {f"slash.{name}": each.about for name, each in table.items()}.items() <= words["en"].items()
 
 
 def test_a_slash_lists_the_commands_and_keys_choose_among_them(page):
@@ -136,23 +129,6 @@ def test_why_and_tools_tell_what_was_refused_and_what_can_be_used(page, model):
     assert serious(page) == []
     page.keyboard.press("Escape")
     expect(composer(page)).to_be_focused()
-
-
-def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, model):
-    refused = called(("read_file", {"path": "x"}))
-    server.interlock("settings", "set", "tools.fs.enabled", "false")
-    try:
-        is_done(begin(page, model.plays("Read x, once more", refused, said("I may not."))))
-        expect(page.get_by_text("in the stored settings (tools.fs.enabled)").first).to_be_attached()
-        expect(page.get_by_role("button", name="Switch the mode")).to_have_count(0)
-    finally:
-        server.interlock("settings", "set", "tools.fs.enabled", "true")
-    # What could be done then is in the log; what can be done now is told.
-    write(page, "/why")
-    dialog = page.get_by_role("dialog", name="The last refusal")
-    expect(dialog).to_contain_text("Only a person can switch it (/mode chat).")
-    dialog.get_by_role("button", name="Switch the mode").click()
-    expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()
 
 
 def test_undo_takes_back_the_newest_changes_and_then_those_before(server, page, model):
