@@ -23,6 +23,8 @@ from interlock.store.database import StoreConfig
 from interlock.store.upgrade import upgrade
 
 POSTGRES_TEMPLATE = "interlock_template"
+# As if the name server of another site led its name to this machine.
+REBOUND = "rebound.example"
 CHROMIUM_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
@@ -191,6 +193,6 @@ def chromium() -> str | None:
 
 
 def chromium_flags() -> list[str]:
-    """No address but this machine's can be reached, whatever the page tries."""
-    alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    """No address but this machine's can be reached, whatever the page tries; it has another name, too."""
+    alone = f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     return [alone, "--disable-gpu", *(["--no-sandbox"] if os.geteuid() == 0 else [])]

@@ -26,11 +26,20 @@ WIDER = """() => {
 }"""
 
 
-def serious(page: Page) -> list[Any]:
+# Of the same page in its other colours, where nothing else differs.
+RUN_COLOURS = RUN.replace("resultTypes", "runOnly: ['color-contrast'], resultTypes")
+
+
+def serious(page: Page, run: str = RUN) -> list[Any]:
     """Evaluated, not added to the page: its content policy would rightly hold a script off."""
     page.evaluate(AXE)
-    found = page.evaluate(RUN)
+    found = page.evaluate(run)
     return [each for each in found if each["impact"] in {"serious", "critical"}]
+
+
+def serious_colours(page: Page) -> list[Any]:
+    """Only what cannot be read."""
+    return serious(page, RUN_COLOURS)
 
 
 def sticks_out(page: Page) -> list[Any]:

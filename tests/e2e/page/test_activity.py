@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 from playwright.sync_api import expect
 
-from tests.harness.browser import begin, go, is_done, session_id, switch_mode
+from tests.harness.browser import begin, go, is_done, say, session_id, switch_mode, task
 from tests.harness.model_thread import called, said
 
 WHOLE = "Look around and tell me"
@@ -21,17 +21,18 @@ def server(serve, model):
     return started
 
 
-@pytest.fixture
-def looked(page, model):
+@pytest.fixture(scope="module")
+def looked(server, model, harness):
     """A session with a task that had one call that worked, one refused, and two more turns."""
     calls = called(("list_files", {}), ("write_file", {"path": "b.txt", "content": "x"}))
     message = model.plays(WHOLE, calls, called(("read_file", {"path": "a.txt"})), said("I saw a.txt."))
-    is_done(begin(page, model.plays("First say hello", said("Hello."))))
-    switch_mode(page, "chat_safe", "chat")
-    page.get_by_role("textbox", name="Your message").fill(message)
-    page.get_by_role("textbox", name="Your message").press("Enter")
-    is_done(page.get_by_label("A task", exact=True).filter(has_text="I saw a.txt."))
-    return session_id(page)
+    with harness.windows() as windows:
+        page = windows.enter(server)
+        is_done(begin(page, model.plays("First say hello", said("Hello."))))
+        switch_mode(page, "chat_safe", "chat")
+        say(page, message)
+        is_done(task(page, "I saw a.txt."))
+        return session_id(page)
 
 
 def test_the_matrix_says_who_decided(page):
@@ -77,6 +78,8 @@ def test_one_call_is_explained_layer_by_layer(server, page):
 
 
 def test_the_timeline_of_a_task(page, looked):
+    page.evaluate(f"() => (location.hash = '#/chat/{looked}')")
+    is_done(task(page, "I saw a.txt."))
     page.get_by_role("link", name="Timeline").last.click()
     grid = page.get_by_role("treegrid", name="Timeline of events")
     for row in (r"Turn 1\b", r"Turn 2\b", r"Turn 3\b", r"list_files", r"read_file"):
@@ -111,10 +114,7 @@ def test_the_timeline_is_live(server, page, enter, model):
     watching = enter(server, f"#/activity/{session_id(page)}/all")
     rows = watching.get_by_role("treegrid").get_by_role("row")
     expect(rows.filter(has_text="Turn 1").first).to_be_visible()
-    page.get_by_role("textbox", name="Your message").fill(
-        model.plays("Go on", called(("current_time", {})), said("Gone on."))
-    )
-    page.get_by_role("textbox", name="Your message").press("Enter")
+    say(page, model.plays("Go on", called(("current_time", {})), said("Gone on.")))
     expect(rows.filter(has_text="current_time")).to_be_visible()
 
 

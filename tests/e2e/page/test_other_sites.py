@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.harness.services import chromium, chromium_flags
+from tests.harness.services import REBOUND
 
 BLANK = b"<!doctype html><title>another site</title><body></body>"
 
@@ -126,10 +126,9 @@ def test_an_opened_window_is_out_of_reach(visitor, server, other_site):
 
 def test_under_another_name_the_browser_gets_nothing(browser, server):
     """A name server that leads another site's name to this machine."""
-    rules = "--host-resolver-rules=MAP rebound.example 127.0.0.1"
-    rebound = browser.browser_type.launch(executable_path=chromium(), args=[*chromium_flags(), rules])
-    page = rebound.new_page()
-    address = f"http://rebound.example:{urlsplit(server.origin).port}"
+    context = browser.new_context()
+    page = context.new_page()
+    address = f"http://{REBOUND}:{urlsplit(server.origin).port}"
     assert page.goto(f"{address}/whoami").status == 403
     assert page.goto(f"{address}/").status == 403
-    rebound.close()
+    context.close()

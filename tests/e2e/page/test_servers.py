@@ -157,7 +157,7 @@ def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):
 
 
 def test_what_the_policy_does_not_list_is_said_with_the_way_out(served, enter):
-    phone = enter(served, "#/servers", **PHONE, color_scheme="dark", reduced_motion="reduce")
+    phone = enter(served, "#/servers", **PHONE, color_scheme="dark")
     card = phone.get_by_role("listitem").filter(has_text="unlisted").first
     expect(card).to_contain_text("the stored settings do not list unlisted")
     expect(card).to_contain_text("interlock settings set tools.mcp.allowed_servers")

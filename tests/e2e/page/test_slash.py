@@ -134,10 +134,10 @@ def test_why_and_tools_tell_what_was_refused_and_what_can_be_used(page, model):
 def test_undo_takes_back_the_newest_changes_and_then_those_before(server, page, model):
     new_chat(page)
     switch_mode(page, "chat_safe", "coding")
-    for name in ("one.txt", "two.txt"):
+    for name in ("first.txt", "second.txt"):
         writes = called(("write_file", {"path": name, "content": "new\n"}))
         is_done(say(page, model.plays(f"Write {name}", writes, said("Written."))))
-    for name in ("two.txt", "one.txt"):
+    for name in ("second.txt", "first.txt"):
         assert (server.root / name).exists()
         write(page, "/undo")
         page.get_by_role("dialog").get_by_role("button", name="Undo file changes").click()

@@ -242,12 +242,12 @@ def test_where_there_are_none_it_says_how_to_get_one(serve, enter, model):
     assert serious(page) == []
 
 
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("colours", ["light", pytest.param("dark", marks=pytest.mark.full)])
 def test_a_run_shuts_nobody_out(server, enter, model, colours):
     name = f"seen_{colours}"
     put_workflow(server, name)
     _goes_well(model, name, review=(said("Well…"),))
-    page = enter(server, color_scheme=colours, reduced_motion="reduce")
+    page = enter(server, color_scheme=colours)
     _start(page, name)
     _stands(page, "paused")
     page.get_by_text("The same as a list").click()
