@@ -8,7 +8,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 
-.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools run pictures reference schema rules test test-full mutations lint format bench soak lock clean
+.PHONY: help setup setup-dev bubblewrap chromium mcp-servers js-tools proxies run pictures reference schema rules test test-full mutations lint format bench soak lock clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -91,11 +91,18 @@ js-tools:
 # of them, in the order of the folders: the long ones come first.
 SIDE_BY_SIDE := --numprocesses $(shell echo $$(($$(nproc) + 1))) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-test: setup-dev bubblewrap chromium mcp-servers ## the whole test suite
+test: setup-dev bubblewrap chromium mcp-servers ## the daily tests: every behaviour once
 	@$(BIN)/python -m pytest -m "not full" $(SIDE_BY_SIDE)
 
-test-full: setup-dev bubblewrap chromium mcp-servers ## the whole test suite, the long matrix and the mutations
-	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest
+# The proxies of docs/deploy.md, tried by the long run. Their services are not started.
+proxies:
+	@for name in nginx caddy; do command -v $$name >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$name || \
+	    { apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$name; }; } >/dev/null 2>&1; } || \
+	  echo "$$name is missing and could not be installed: its tests are skipped"; done
+
+test-full: setup-dev bubblewrap chromium mcp-servers proxies ## also the long matrices, long fuzzing and the mutations
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	@$(BIN)/python -m tests.mutations
 
 mutations: setup-dev ## break the code in one place at a time; the tests named in tests/EVIDENCE.md must notice

@@ -72,6 +72,6 @@ export function tellError(error) {
 /** @param {Error & {code?: string}} error */
 export function errorText(error) {
   if (error.code === 'DISCONNECTED') return t('common.disconnected');
-  if (error.code === 'STORE_FULL') return t('v.error.STORE_FULL');
+  if (error.code === 'STORE_FULL' || error.code === 'REVOKED') return t(`v.error.${error.code}`);
   return error.message || String(error);
 }

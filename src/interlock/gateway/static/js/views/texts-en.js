@@ -6,6 +6,7 @@ export const VIEWS_EN = {
   'v.error.TASK_NOT_FOUND': 'There is no such task.',
   'v.error.RATE_LIMITED': 'Too many requests at once. Wait a moment and try again.',
   'v.error.STORE_FULL': "The disk of Interlock's store is full, so nothing was saved. Free space on it, then try again.",
+  'v.error.REVOKED': 'Your access was revoked. Ask the operator for a new link to log in.',
   'v.error.INTERNAL_ERROR': "A fault of Interlock's own. Its log has the details.",
   'v.copy_what': 'Copy: {what}',
   'v.layer.declaration': "the tool's own declaration",

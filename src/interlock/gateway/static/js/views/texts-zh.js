@@ -6,6 +6,7 @@ export const VIEWS_ZH = {
   'v.error.TASK_NOT_FOUND': '没有这个任务。',
   'v.error.RATE_LIMITED': '请求太多，请稍等片刻再试。',
   'v.error.STORE_FULL': 'Interlock 存储所在的磁盘已满，内容未保存。请先释放磁盘空间，再重试。',
+  'v.error.REVOKED': '你的访问权限已被撤销。请向管理员索取新的登录链接。',
   'v.error.INTERNAL_ERROR': 'Interlock 自身出错，详情见其日志。',
   'v.copy_what': '复制：{what}',
   'v.layer.declaration': '工具自身的声明',
