@@ -10,6 +10,7 @@ import sys
 import pytest
 from websockets.asyncio.client import connect
 
+from tests.harness.forked import fork_server
 from tests.harness.gateway import GatewayClient
 from tests.harness.tasks import until
 
@@ -18,6 +19,7 @@ SCRIPT = json.dumps(["sleep:150", "call:current_time {}", "sleep:150", "msg:Here
 
 class Serving:
     def __init__(self, folder, *options, script=SCRIPT, lease_seconds=2):
+        self.folder = folder
         self.environment = dict(os.environ) | {
             "INTERLOCK_STATE_DIR": str(folder / "state"),
             "WORKSPACE_DIR": str(folder / "workspace"),
@@ -30,14 +32,9 @@ class Serving:
         self.link = self.process.stdout.readline().strip()
 
     def interlock(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "interlock", *words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-        )
+        done = fork_server().run(*words, environment=self.environment, folder=self.folder)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout.decode()
 
     def events(self, kind):
         lines = self.interlock("events", "tail", "system", "--json", "--limit", "1000").splitlines()
