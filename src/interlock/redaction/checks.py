@@ -48,7 +48,6 @@ from interlock.redaction.harmless import (
     SIGN_INSIDE,
     SPACED_NAME,
     SPEAKS_OF_ONE,
-    STATUS,
     SWITCHED_OFF,
     TEMPLATE,
     TIGHT,
@@ -89,10 +88,10 @@ def quoted_value(candidate: Candidate) -> bool:
 def given_value(candidate: Candidate) -> bool:
     """What is given a secret's name: anything but a placeholder, a label or a path."""
     candidate = _behind_scheme(candidate)
-    value = candidate.value.strip(b"` \t\r\n\f\v")
-    if words.is_short(value, candidate.context) or is_placeholder(value) or is_path(value):
+    value, context = candidate.value.strip(b"` \t\r\n\f\v"), candidate.context
+    if words.is_short(value, context) or is_placeholder(value) or is_path(value):
         return False
-    if has_safe_name(candidate.context):
+    if has_safe_name(context):
         return False
     if (
         TEMPLATE.fullmatch(value)
@@ -107,8 +106,8 @@ def given_value(candidate: Candidate) -> bool:
     if b" " in value or b"\t" in value:
         return words.are_passphrase(value)
     if value.isdigit():
-        return len(value) >= 6 or PASSWORD_NAME.search(candidate.context) is not None
-    return not WORDS.fullmatch(value) or words.are_secret(value, candidate.context)
+        return len(value) >= 6 or PASSWORD_NAME.search(context) is not None
+    return not WORDS.fullmatch(value) or words.are_secret(value, context)
 
 
 def _behind_scheme(candidate: Candidate) -> Candidate:
@@ -191,7 +190,7 @@ def line_value(candidate: Candidate) -> bool:
         return False
     if URL.fullmatch(value) or CALL.fullmatch(value) or SCHEME.match(value):
         return False
-    is_alone = ALONE.search(context) is not None and PROGRAM.search(candidate.before) is None
+    is_alone = value.isalpha() and ALONE.search(context) is not None and not _is_in_code(candidate)
     if has_safe_name(context) or not words.is_named(value, context, is_alone=is_alone):
         return False
     is_variable = ENV_NAME.search(context) is not None
@@ -211,9 +210,8 @@ def _is_literal(value: bytes, context: bytes, *, is_alone: bool) -> bool:
     """A word that is no variable, constant or type; a password in a file of settings is none of them."""
     if WORD.fullmatch(value) is None or (OBJECT_NAME.fullmatch(value) and OBJECT.search(context)):
         return False
-    is_upper = UPPER_NAME.search(context) is not None and PASSWORD_NAME.search(context) is not None
-    if CAPITALISED.fullmatch(value) and (is_alone or is_upper):
-        return True
+    if CAPITALISED.fullmatch(value):
+        return is_alone or (UPPER_NAME.search(context) and PASSWORD_NAME.search(context)) is not None
     return not words.is_reference(value)
 
 
@@ -224,11 +222,15 @@ def _is_setting(candidate: Candidate) -> bool:
         return False
     if context.rstrip().endswith(b":") or TIGHT.search(context) or UPPER_NAME.search(context):
         return True
-    before = candidate.before
-    if SECTION.search(before):
+    if SECTION.search(candidate.before):
         return True
-    is_plain = words.is_word(candidate.value) and ASSIGNED.search(context) is not None
-    return is_plain and len(candidate.value) > 3 and PROGRAM.search(before) is None
+    is_plain = len(candidate.value) > 3 and words.is_word(candidate.value)
+    return is_plain and ASSIGNED.search(context) is not None and not _is_in_code(candidate)
+
+
+def _is_in_code(candidate: Candidate) -> bool:
+    """By the lines before it."""
+    return PROGRAM.search(candidate.before) is not None
 
 
 def flag_value(candidate: Candidate) -> bool:
@@ -257,7 +259,7 @@ def header_value(candidate: Candidate) -> bool:
     if NAME_OF_ONE.fullmatch(value) or CONSTANT.fullmatch(value):
         return False
     if AFTER_SCHEME.search(candidate.said) and candidate.follower in b"\r\n\\\"'`":
-        return digits or not (STATUS.fullmatch(value) or value.endswith(b"="))
+        return digits or not (words.is_status(value) or value.endswith(b"="))
     if len(value) < 8:
         return False
     if IDENTIFIER.fullmatch(value) and not (digits or upper):

@@ -53,27 +53,26 @@ PLACEHOLDER = compiled(
     | \$[0-9][0-9.,]*(?:/\w+)?\.?
     )"""
 )
-# What a program or a file of settings says of a secret in one word.
-STATUS = compiled(
-    r"""(?i:
-    read | write | always | never | prompt | maybe | set | (?:in)?valid | incorrect | mismatch | wrong
-    | bad | weak | strong | hash | plain | plaintext | authentication | header | query | values?
-    | (?:accept|add|allow|block|cach|chang|clear|configur|creat|decod|decrypt|delet|deni|deprecat|encod
-      |encrypt|expir|generat|hash|ignor|invalidat|issu|leak|lock|manag|mask|match|need|obfuscat|omitt
-      |protect|provid|receiv|redact|refresh|refus|reject|remov|requir|revok|rotat|salt|sanitiz|sav|share|sign
-      |specifi|stor|suppli|unchang|unlock|(?:not[_\-]?|un)?us|updat|validat|verifi)e?d
-    | (?:files|compat|db|nis|sss|systemd)(?:\x20(?:files|compat|db|nis|sss|systemd))*
-    | passwort | kennwort | wachtwoord | senha | parola | hemmelighed
-    )"""
+# What a program, a file of settings or a form says of a secret.
+STATUS = frozenset(
+    b"""
+    read write always never prompt maybe set valid invalid incorrect mismatch wrong bad weak strong hash
+    plain plaintext authentication header query value values accepted added allowed blocked cached changed
+    cleared configured created decoded decrypted deleted denied deprecated encoded encrypted expired
+    generated hashed ignored invalidated issued leaked locked managed masked matched needed notused
+    obfuscated omitted protected provided received redacted refreshed refused rejected removed required
+    revoked rotated salted sanitized saved shared signed specified stored supplied unchanged unlocked
+    unused updated used validated verified files compat db nis sss systemd passwort kennwort wachtwoord
+    senha parola hemmelighed other
+    """.split()
 )
 # What a variable is called where a program has one, or a part of a form.
-NOT_A_VALUE = compiled(
-    r"""(?i:
-    unexpected | expected | actual | candidate | other | latest
-    | results? | data | config | settings | options | args? | line | input | output
-    | label | title | field | error | message | form | hint | e-?mail
-    | forgot | reset | hover | focus | active
-    )"""
+NOT_A_VALUE = frozenset(
+    b"""
+    unexpected expected actual candidate latest result results data config settings options arg args
+    line input output label title field error message form hint email e-mail forgot reset hover focus
+    active
+    """.split()
 )
 LABEL_WORDS = compiled(
     r"""(?i:\b(?:the|your|a|an|is|are|must|of|to|be|for|and|or|not|with|enter|please|at|least|in|on|this|that
@@ -212,9 +211,10 @@ ASSIGNED = compiled(r"^[a-z0-9]+(?:[_\-][a-z0-9]+)+[\x20\t]+=[\x20\t]+$")
 # Lines of a program: a call, a block, a statement, a type behind a name.
 PROGRAM = compiled(
     r"""(?m:^[^\#\n]*(?:[A-Za-z0-9_]\(|[;{(\[,]\r?$|=>|\b[A-Za-z]+\[)
-    |^[\x20\t]*(?:@?(?:import|from|def|class|return|if|elif|else|for|while|try|with|let|const|var|val|func|function|fn
-      |use|package|local|module|type|interface|struct|enum|public|private|protected|static|async|data)\b|[)\]}])
-    |:[\x20\t]*(?:str|int|bool|bytes|float|string|number|boolean|String|Int|Integer|Boolean|Incomplete|Any|None)\b)"""
+    |^[\x20\t]*(?:(?:else|try|finally):|[)\]}]
+      |(?:import|from|def|class|return|if|elif|for|while|with|let|const|var|val|func|function|fn|use|package
+        |local|module|type|interface|struct|enum|public|private|protected|static|async)\x20)
+    |:[\x20\t]*(?:str|int|bool|bytes|float|string|number|boolean|String|Int|Integer|Boolean|Incomplete|Any)\b)"""
 )
 # As the objects of a cluster are called.
 KEBAB_NAME = compiled(
@@ -222,7 +222,7 @@ KEBAB_NAME = compiled(
 )
 # What refers to such an object, or holds a secret.
 OBJECT = compiled(r"(?:^|[^\w.\-])secret:[\x20\t]+$")
-OBJECT_NAME = compiled(r"[a-z0-9]+(?:-[a-z0-9]+)+|[a-z0-9]+secrets?")
+OBJECT_NAME = compiled(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)+|[a-z0-9]+secrets?")
 LOWER_CAMEL = compiled(r"[a-z]+(?:[A-Z][a-z]+)+")
 # A name of several words, which a sentence may be as well.
 SPACED_NAME = compiled(r"[A-Za-z0-9]\x20[A-Za-z0-9_.\-]*[=:][\x20\t]*$")

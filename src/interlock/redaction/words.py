@@ -79,10 +79,15 @@ def is_named(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
 
 def _is_said(value: bytes, context: bytes, *, is_alone: bool = False) -> bool:
     """A word about a secret or for a variable that holds one, where the form leaves room for it."""
-    is_literal = is_alone or context.endswith(_QUOTES)
-    if not STATUS.fullmatch(value) and (is_literal or not NOT_A_VALUE.fullmatch(value)):
-        return False
+    if not is_status(value):
+        is_literal = is_alone or context.endswith(_QUOTES)
+        if is_literal or value.lower() not in NOT_A_VALUE:
+            return False
     return VARIABLE.search(context) is None
+
+
+def is_status(value: bytes) -> bool:
+    return all(word in STATUS for word in value.lower().split())
 
 
 def is_short(value: bytes, context: bytes) -> bool:
