@@ -69,6 +69,6 @@ async def test_what_a_server_says_when_it_cannot_start_is_masked_before_it_is_cu
     await mcp.add_hostile("dies-at-hello", environment=("KEY=env:SOME_WORDS",))
     with pytest.raises(ServerUnreachable) as failed:
         await mcp.inspect("bad")
-    (event,) = await mcp.events("mcp.server_failed")
+    (event,) = await mcp.flushed("mcp.server_failed")
     assert "cannot find my settings" in str(failed.value)
     assert not re.search("correct|xxx", str(failed.value) + event["reason"])

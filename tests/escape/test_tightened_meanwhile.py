@@ -88,7 +88,7 @@ async def test_a_parked_task_is_taken_up_in_what_the_other_process_opened(tmp_pa
     runtime = open_runtime(Settings())
     office = open_office(runtime)
     try:
-        assert await answered(RuntimeHarness(office), session, question) == "MODE_DENIED"
+        assert await answered(RuntimeHarness(office, tmp_path / "root"), session, question) == "MODE_DENIED"
     finally:
         await office.close()
         await runtime.close()

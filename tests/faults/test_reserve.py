@@ -391,9 +391,9 @@ async def test_commands_cancel_and_delete_on_a_full_disk_that_nothing_else_uses(
     harness.root.mkdir()
     shutil.copytree(new_state, harness.state, dirs_exist_ok=True)
     store = open_store(config_at(disk, sqlite_template))
-    harness = TaskHarness(store)
-    session, other = await harness.session(), await harness.session()
-    task = await harness.put(session)
+    tasks = TaskHarness(store)
+    session, other = await tasks.session(), await tasks.session()
+    task = await tasks.put(session)
     store.close()
     disk.fill()
     assert (await harness.run("doctor", expect=1)).stdout.count("is full") == 1
@@ -416,7 +416,7 @@ async def test_a_chat_is_told_that_its_message_waits_and_it_is_taken_in_afterwar
         async with open_telegram_harness(
             tmp_path, monkeypatch, telegram, {"MODEL": script("msg:Hello.")}
         ) as harness:
-            await harness.talk("/help", "/cancel")
+            await harness.chat("/help", "/cancel")
             while is_whole(disk):
                 # The bot may be writing just now, and allocate it again.
                 harness.office.runtime.database.reserve.release()

@@ -222,6 +222,7 @@ def test_what_is_wrong_with_a_workflow_is_said_with_its_place(page, server):
     expect(card).to_contain_text("workflow.toml:10")
     expect(card).to_contain_text("the step build has no file build.md")
     card.get_by_role("link", name="faulty").click()
+    page.wait_for_url(re.compile("#/workflows/faulty"))
     expect(page.get_by_text("It cannot be run until its files are corrected.")).to_be_visible()
     expect(page.get_by_role("button", name="Start the run")).to_have_count(0)
 

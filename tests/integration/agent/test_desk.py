@@ -65,7 +65,7 @@ async def test_a_refusal_suggests_what_works_where_it_is_read(
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(roots[0]))
     runtime = open_runtime(load_settings(), opened=list(ToolMode))
     office = open_office(runtime, way=way)
-    ada = RuntimeHarness(office)
+    ada = RuntimeHarness(office, roots[0])
     session = await ada.session(ToolMode.chat_safe)
     await ada.say(session, "read x")
     (denied,) = ada.payloads(session, "tool_call.denied")

@@ -32,7 +32,7 @@ async def test_the_one_that_waits_takes_over_when_the_first_is_gone(tmp_path, mo
     listening = []
     given = {"MODEL": script("msg:one", "msg:two"), "SESSION_LEASE_SECONDS": "1"}
     async with open_telegram_harness(tmp_path, monkeypatch, telegram, given) as first:
-        await first.talk("a", "one")
+        await first.chat("a", "one")
         await first.delivered()
         second = open_telegram_harness(
             tmp_path, monkeypatch, telegram, given, works=False, announce=listening.append
@@ -44,7 +44,7 @@ async def test_the_one_that_waits_takes_over_when_the_first_is_gone(tmp_path, mo
             await asyncio.wait({first.speaking})
             await first.front.close()
             await telegram.until(lambda: listening)
-            await other.talk("b", "two")
+            await other.chat("b", "two")
             await other.delivered(2)
             assert telegram.texts(ADA) == ["one", "two"]
 

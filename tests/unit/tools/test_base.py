@@ -55,7 +55,7 @@ def test_the_tools_for_tests_declare_their_modes():
     """Whatever leaves them unsaid is closed, and a test with it would show nothing."""
     classes = classes_of_tools()
     assert len(classes) > 2
-    assert [name for name, says_so in classes.items() if not says_so] == ["__init__.py: UndeclaredTool"]
+    assert [name for name, says_so in classes.items() if not says_so] == ["tools.py: UndeclaredTool"]
     assert DeclaredTool().allowed_modes == modes.ALL_MODES
 
 
