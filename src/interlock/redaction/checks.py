@@ -73,6 +73,8 @@ from interlock.redaction.randomness import (
 
 # The pattern for a line catches one word more, of a line that goes on.
 _MAX_WORDS = 6
+# A shorter value is one only where its name can have no other.
+_SHORT = 4
 
 
 def quoted_value(candidate: Candidate) -> bool:
@@ -88,9 +90,11 @@ def quoted_value(candidate: Candidate) -> bool:
 def given_value(candidate: Candidate) -> bool:
     """What is given a secret's name: anything but a placeholder, a label or a path."""
     candidate = _behind_scheme(candidate)
-    value, context = candidate.value.strip(b"` \t\r\n\f\v"), candidate.context
-    if words.is_short(value, context) or is_placeholder(value) or is_path(value):
+    value = candidate.value.strip(b"` \t\r\n\f\v")
+    is_short = len(value) < _SHORT and words.is_short(value, candidate.context)
+    if is_short or is_placeholder(value) or is_path(value):
         return False
+    context = candidate.context
     if has_safe_name(context):
         return False
     if (
@@ -123,9 +127,10 @@ def bare_value(candidate: Candidate) -> bool:
     value = candidate.value
     if candidate.text[candidate.end - 1 : candidate.end] in b".:!?" and len(value) < 10:
         value = value.rstrip(b".:!?")
-    context = candidate.context
-    if _is_short(value, context) or is_placeholder(value) or is_path(value):
+    is_short = len(value) < _SHORT and _is_short(value, candidate.context)
+    if is_short or is_placeholder(value) or is_path(value) or DOTTED.fullmatch(value):
         return False
+    context = candidate.context
     if has_safe_name(context) or context.rstrip().endswith(b"==") or _is_no_value(value, context):
         return False
     if value.isdigit():
@@ -145,9 +150,7 @@ def bare_value(candidate: Candidate) -> bool:
 
 
 def _is_short(value: bytes, context: bytes) -> bool:
-    """In code, a word of three letters is a variable."""
-    if len(value) > 3:
-        return False
+    """Without quotes, where the same in a program would be a variable."""
     return not (TIGHT.search(context) and VARIABLE.search(context)) or words.is_short(value, context)
 
 
@@ -162,8 +165,8 @@ def _is_motley(value: bytes) -> bool:
 
 
 def _is_no_value(value: bytes, context: bytes) -> bool:
-    """A number, what a shell says of a variable that is not set, a field of a log: `auth: user=alice`."""
-    if DOTTED.fullmatch(value) or (value[:1] in b"?+" and EXPANSION.search(context)):
+    """What a shell says where a variable is not set, or the next field of a log: `auth: user=alice`."""
+    if value[:1] in b"?+" and EXPANSION.search(context):
         return True
     return FIELD.fullmatch(value) is not None and not looks_random(value.partition(b"=")[2], 12)
 

@@ -32,7 +32,6 @@ _QUOTES = (b'"', b"'", b"`")
 # A shorter word under the name `token` may be a word of a language that a program reads.
 _MIN_TOKEN = 8
 _MIN_TOKEN_ALONE = 6
-_MIN_LENGTH = 4
 # One sign is a switch or a variable.
 _MIN_NAMED, _MIN_DIGITS = 2, 3
 # How far before a value a sign of comparison may be.
@@ -91,9 +90,7 @@ def is_status(value: bytes) -> bool:
 
 
 def is_short(value: bytes, context: bytes) -> bool:
-    """Too short for a secret, unless the name before it can have no other value."""
-    if len(value) >= _MIN_LENGTH:
-        return False
+    """Of a value of two or three signs: whether it is none, since its name may have others."""
     least = _MIN_DIGITS if value.isdigit() else _MIN_NAMED
     if not value.isalnum() or len(value) < least or b"==" in context[-_COMPARED:]:
         return True
