@@ -408,8 +408,11 @@ async def test_no_call_of_a_task_is_begun_after_it_was_cancelled(tmp_path, monke
         session = await ada.session(ToolMode.coding)
         assert (await ada.say(session)).status == "cancelled"
         assert ran(tmp_path) == "1\n"
+        # The loop may notice it before it comes to the last call, which then has no event.
         failed = ada.payloads(session, "tool_call.failed")
-        assert [each["error_code"] for each in failed] == ["CANCELLED", "CANCELLED"]
+        assert {each["error_code"] for each in failed} == {"CANCELLED"}
+        assert len(failed) in {1, 2}
+        assert not ada.payloads(session, "tool_call.started")[2:]
         assert "content" not in str([message.content for message in await ada.transcript(session)])
 
 

@@ -4,6 +4,8 @@ One browser, one model and one server for all files of a process. Tests on the s
 they made themselves; whoever changes settings, kills a server or needs another one starts one with `serve`.
 """
 
+import gc
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,8 +23,12 @@ _HARNESS = pytest.StashKey[BrowserHarness]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Playwright's loop is this thread's while a test of the page runs, and not one test longer."""
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Playwright's loop is this thread's while a test of the page runs, and not one test longer.
+
+    What a file leaves to the garbage collector is collected at its end: a socket or a task of Playwright's
+    that is found later would fail whichever test runs then.
+    """
     before = item.config.stash.get(_HARNESS, None)
     if before is not None and item.path.is_relative_to(Path(__file__).parent):
         before.wake()
@@ -32,6 +38,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         after = item.config.stash.get(_HARNESS, None)
         if after is not None:
             after.sleep()
+            if nextitem is None or nextitem.path != item.path:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    gc.collect()
 
 
 @pytest.fixture(scope="session")
