@@ -27,6 +27,12 @@ PATIENCE_MS = 20_000
 # What the page does not tell by itself: that its own content policy held something off.
 TELL_VIOLATIONS = """addEventListener('securitypolicyviolation', (event) =>
   console.error(`content policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));"""
+HOLD_REQUESTS = """window.heldRequests = [];
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (text) {
+    if (JSON.parse(text).method === '%s') heldRequests.push(() => send.call(this, text));
+    else send.call(this, text);
+  };"""
 # What a browser writes by itself when a server is away, or refuses something.
 SERVER_AWAY = r"ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET|WebSocket connection"
 NOT_LET_IN = r"status of 401"
@@ -96,7 +102,7 @@ class Windows:
         page = context.new_page()
         page.goto(f"{server.origin}/{address}" if server.cookies else server.link)
         # In whatever language, and also where the side bar is folded away.
-        expect(page.locator(".connection.open")).to_be_attached()
+        is_connected(page)
         server.cookies = context.cookies()
         return page
 
@@ -175,8 +181,14 @@ def begin(page: Page, text: str) -> Locator:
 
 
 def new_chat(page: Page) -> None:
+    is_connected(page)
     page.get_by_role("link", name="New chat").click()
     expect(page.get_by_role("heading", name="New chat")).to_be_visible()
+
+
+def is_connected(page: Page) -> None:
+    """Until then Enter sends nothing: the text stays in its field."""
+    expect(page.locator(".connection.open")).to_be_attached()
 
 
 def go(page: Page, name: str) -> None:
@@ -206,3 +218,18 @@ def session_id(page: Page) -> str:
 
 def texts(locator: Locator) -> list[str]:
     return [text.strip() for text in locator.all_inner_texts()]
+
+
+class HeldRequests:
+    """Requests of one method, held in the page's socket until the test lets them go."""
+
+    def __init__(self, page: Page, method: str) -> None:
+        self._page = page
+        page.add_init_script(HOLD_REQUESTS % method)
+        page.reload()
+        is_connected(page)
+
+    def release(self) -> int:
+        """How many there were."""
+        self._page.wait_for_function("() => heldRequests.length")
+        return int(self._page.evaluate("() => heldRequests.splice(0).map((send) => send()).length"))

@@ -4,8 +4,17 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.page.test_modes import _holding_back
-from tests.harness.browser import begin, chip, composer, is_done, new_chat, say, session_id, task
+from tests.harness.browser import (
+    HeldRequests,
+    begin,
+    chip,
+    composer,
+    is_done,
+    new_chat,
+    say,
+    session_id,
+    task,
+)
 from tests.harness.model_thread import Gate, held, said
 
 
@@ -40,16 +49,13 @@ def test_a_mode_that_is_typed_opens_its_dialog_and_a_running_task_keeps_its_own(
 
 
 def test_a_second_message_waits_for_the_session_that_the_first_one_makes(server, page, model):
-    held_back = []
-    page.route_web_socket("**/ws", lambda socket: _holding_back(socket, "session.create", held_back))
-    page.reload()
+    creating = HeldRequests(page, "session.create")
     one, two = model.plays("First words here", said("One.")), model.plays("Second words here", said("Two."))
     new_chat(page)
     for text in (one, two):
         composer(page).fill(text)
         composer(page).press("Enter")
-    assert len(held_back) == 1, "one session is made, however much is written meanwhile"
-    held_back.pop()()
+    assert creating.release() == 1, "one session is made, however much is written meanwhile"
     is_done(task(page, one))
     is_done(task(page, two))
     expect(task(page, one)).to_contain_text("One.")

@@ -1,13 +1,13 @@
 """What a mode refuses, and how a person opens more: the card, the chip, the dialog, and the way back."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.judges import serious
 from tests.harness.browser import (
+    HeldRequests,
     begin,
     chip,
     composer,
@@ -178,9 +178,7 @@ def test_the_mode_is_the_servers_truth_in_every_window(server, page, enter, mode
 
 
 def test_a_mode_chosen_while_the_session_begins_is_not_lost(server, page, model):
-    held = []
-    page.route_web_socket("**/ws", lambda socket: _holding_back(socket, "session.create", held))
-    page.reload()
+    creating = HeldRequests(page, "session.create")
     message = model.plays("Begin slowly", said("Begun."))
     new_chat(page)
     composer(page).fill(message)
@@ -188,33 +186,11 @@ def test_a_mode_chosen_while_the_session_begins_is_not_lost(server, page, model)
     chip(page, "chat_safe").click()
     dialog = page.get_by_role("dialog", name="Mode of this session")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
-    # The route's handler runs on a loop of its own, so the request may arrive a moment after the click.
-    _wait_until(page, lambda: held)
-    held.pop()()
+    creating.release()
     is_done(task(page, message))
     dialog.get_by_role("button", name="Switch to coding").click()
     expect(chip(page, "coding")).to_be_visible()
     assert server.rows("SELECT mode FROM sessions WHERE id = ?", session_id(page)) == [("coding",)]
-
-
-def _wait_until(page, condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "the request did not arrive"
-        page.wait_for_timeout(20)
-
-
-def _holding_back(socket, method, held):
-    """Requests of one kind wait until the test lets them go."""
-    upstream = socket.connect_to_server()
-
-    def pass_on(message):
-        if f'"{method}"' in message:
-            held.append(lambda: upstream.send(message))
-        else:
-            upstream.send(message)
-
-    socket.on_message(pass_on)
 
 
 def test_without_open_modes_the_chip_explains_and_offers_no_switch(closed, enter, model):

@@ -5,7 +5,17 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.harness.browser import SERVER_AWAY, begin, composer, is_done, say, session_id, task, texts
+from tests.harness.browser import (
+    SERVER_AWAY,
+    begin,
+    composer,
+    is_connected,
+    is_done,
+    say,
+    session_id,
+    task,
+    texts,
+)
 from tests.harness.model_thread import Gate, called, held, said
 
 # So that a new process does not wait long for what a dead one held.
@@ -182,7 +192,7 @@ def test_a_network_that_swallows_everything_for_a_while_is_tried_again(server, e
     assert taken
     expect(page.locator(".connection.open")).to_have_count(0)
     page.clock.fast_forward(20_000)
-    expect(page.locator(".connection.open")).to_be_attached()
+    is_connected(page)
 
 
 def open_to(socket):
