@@ -24,6 +24,7 @@ def chosen(database: Database) -> Chosen:
         return Chosen(*connection.query(statement, (LONG_SESSION,))[0])
 
 
+@pytest.mark.full
 def test_what_was_made_is_sound(sqlite_config):
     database = filled(sqlite_config, SMALL)
     with database.reading() as connection:
@@ -51,7 +52,8 @@ def steps(database: Database, look) -> int:
     return taken
 
 
-@pytest.mark.parametrize("events", [LARGE, pytest.param(1_000_000, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("events", [LARGE, 1_000_000])
 def test_on_sqlite_nothing_takes_more_steps_because_the_log_is_longer(sqlite_config, tmp_path, events):
     small = filled(sqlite_config, SMALL)
     large = filled(StoreConfig(f"sqlite:///{tmp_path}/large/interlock.db", synchronous="normal"), events)
@@ -74,6 +76,7 @@ SELECT coalesce(sum(seq_tup_read), 0) + coalesce(sum(idx_tup_fetch), 0) FROM pg_
 ON_POSTGRESQL = 30_000
 
 
+@pytest.mark.full
 def test_on_postgresql_no_look_reads_the_rows_of_a_whole_session(postgres):
     """Tables as small as these it may well read whole; the events of a session it must not."""
     database = filled(postgres, ON_POSTGRESQL)

@@ -226,7 +226,7 @@ def _is_request(text: bytes) -> bool:
     return True
 
 
-EXAMPLES, STEPS = (4, 12) if settings.default.max_examples <= 100 else (150, 30)
+EXAMPLES, STEPS = (2, 12) if settings.default.max_examples <= 100 else (150, 30)
 MANY = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,

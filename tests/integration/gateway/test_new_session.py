@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from interlock.gateway.connection import MAX_SUBSCRIPTIONS
 from interlock.gateway.methods.chat import MAX_CONTENT_CHARS
 from interlock.infra.errors import SessionBusy
 from interlock.worker.tasks import TaskDesk
@@ -73,16 +72,17 @@ async def test_a_message_beyond_the_rate_makes_no_session(open_harness):
     assert len(rows) == len(answers) - len(refused)
 
 
-async def test_a_socket_that_follows_as_many_as_it_may_makes_no_session(open_harness):
+async def test_a_socket_that_follows_as_many_as_it_may_makes_no_session(open_harness, monkeypatch):
+    monkeypatch.setattr("interlock.gateway.methods.chat.MAX_SUBSCRIPTIONS", 8)
     harness = await open_harness(MODEL=f"scripted:{SCRIPT}", GATEWAY_REQUESTS_PER_SECOND="1000")
     client = await harness.connect()
-    for _ in range(MAX_SUBSCRIPTIONS):
+    for _ in range(8):
         made = await harness.runtime.sessions.create(opened_by="test")
         await client.ask("session.subscribe", session_id=made.id)
     with pytest.raises(RequestRefused, match="follows at most"):
         await client.ask("chat.send", content="one more")
     rows = await harness.runtime.sessions.list_sessions(limit=1000)
-    assert len(rows) == MAX_SUBSCRIPTIONS
+    assert len(rows) == 8
 
 
 async def test_what_fails_after_the_session_was_made_takes_it_back(open_harness, monkeypatch):
