@@ -1,11 +1,11 @@
-"""Checks an export without Interlock: it needs Python alone, and no trust in who wrote the file.
+"""Checks an export without Interlock. It needs only Python, and no trust in the author of the file.
 
     interlock sessions export SESSION --out session.jsonl
     python examples/check_export.py session.jsonl
 
-A file of all events (interlock events export, or the page's Activity view) is checked the same way, and
-against a line of `interlock events anchor` that was kept elsewhere: --anchor LINE. How the hashes are
-computed is in docs/events.md, section "How the chain is computed".
+A file of all events (interlock events export, or the page's Activity view) is checked in the same way, and
+against an anchor that was kept elsewhere (interlock events anchor): --anchor LINE. docs/events.md, section
+"How the chain is computed", explains the hashes.
 """
 
 import argparse
@@ -23,7 +23,7 @@ HEADER = ("id", "time_us", "stream", "seq", "task", "parent", "kind")
 
 
 class Broken(Exception):
-    """The first thing in the file that cannot be as it was written."""
+    """The first inconsistency in the file."""
 
 
 def encoded(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Interlock's gates within a program of your own. Run it: .venv/bin/python examples/embed.py"""
+"""Interlock's gates in your own program. Run it: .venv/bin/python examples/embed.py"""
 
 import asyncio
 from pathlib import Path

@@ -13,7 +13,7 @@ SECONDS = 4
 def main() -> int:
     port = os.environ.get("GATEWAY_PORT") or "8420"
     encrypted = bool(os.environ.get("GATEWAY_TLS_CERT"))
-    # It is asked from within: whose name the certificate has does not matter here.
+    # The request stays inside the container, so the name in the certificate does not matter.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     address = f"http{'s' if encrypted else ''}://127.0.0.1:{port}/healthz"

@@ -1,4 +1,4 @@
-"""Calls that are answered from memory: the intent and the outcome share a commit (ADR 0028)."""
+"""Calls that are answered from memory: the intent and the outcome share a commit (ADR 0006)."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,8 @@
-"""`interlock`: finds the command, runs it, and turns every known failure into one line."""
+"""`interlock`: finds the command, runs it, and turns every known failure into one line.
+
+Command groups are registered by module path and imported when chosen, and `--help` is answered from a table
+before cyclopts is loaded: importing everything would cost more than most commands do.
+"""
 
 import errno
 import os

@@ -1,6 +1,6 @@
 """Erases content: what is older than the operator wants to keep, and all of a deleted session.
 
-The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0068).
+The facts of an event and the hash of its content stay, so the chain still verifies (docs/decisions/0008).
 A task's messages go together or not at all, and so do a question's events: neither a model nor a check
 meets half of one.
 """

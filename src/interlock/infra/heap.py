@@ -1,4 +1,9 @@
-"""How much memory that nobody uses a process keeps: garbage in cycles, and what the C library has free."""
+"""Limits the unused memory of a long-running process: cyclic garbage, and free heap of the C library.
+
+Without this a warm server grew from 94 to 110 MB in an hour, although nothing leaked. Python collects old
+cycles only when they may be a quarter of all objects, and the loaded modules are 130,000 of them; glibc
+puts large blocks into its heaps, where each leaves a hole.
+"""
 
 import asyncio
 import ctypes

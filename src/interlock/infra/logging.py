@@ -2,6 +2,7 @@
 
 Lines go through the standard `logging`, under the name of their module: a program that embeds Interlock
 hears them as it hears any library. The command line has them shown on stderr, never on stdout.
+structlog is not used: it has one configuration per process, which would change an embedding program's log.
 """
 
 import logging

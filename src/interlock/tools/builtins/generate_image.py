@@ -1,4 +1,9 @@
-"""Makes an image from a description, at the configured endpoint, and saves it as a new file."""
+"""Makes an image from a description, at the configured endpoint, and saves it as a new file.
+
+The request costs money, so it is sent once and never repeated, and everything that can be refused is judged
+before it. An address in the answer is fetched without the key unless it has the endpoint's own origin, and
+only if all its addresses are public: an endpoint must not lead into the private network.
+"""
 
 import asyncio
 import os
