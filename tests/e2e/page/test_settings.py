@@ -191,7 +191,7 @@ def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, mo
     # What could be done then is in the log; what can be done now is told.
     composer(page).fill("/why")
     composer(page).press("Enter")
-    dialog = page.get_by_role("dialog", name="The last refusal")
+    dialog = page.get_by_role("dialog", name="Last denied call")
     expect(dialog).to_contain_text("Only a person can switch it (/mode chat).")
     dialog.get_by_role("button", name="Switch the mode").click()
     expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()
