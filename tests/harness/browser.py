@@ -194,7 +194,7 @@ def is_connected(page: Page) -> None:
 def go(page: Page, name: str) -> None:
     """To one of the views, by the menu."""
     page.get_by_role("navigation", name="Main menu").get_by_role("link", name=name, exact=True).click()
-    expect(page.get_by_role("heading", level=1, name=re.compile(name)).first).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=re.compile(name, re.IGNORECASE)).first).to_be_visible()
 
 
 def chip(page: Page, mode: str) -> Locator:

@@ -104,7 +104,7 @@ def _views(camera: Camera, page: Page, session: str) -> None:
     page.get_by_role("button", name=re.compile("^write_file is denied in plan")).focus()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Who was asked, in order")).to_be_visible()
+    expect(page.get_by_text("Checks, in order")).to_be_visible()
     expect(page.get_by_role("tooltip")).to_be_visible()
     camera.take(page, "authority")
     camera.open(page, f"#/activity/{session}/all")

@@ -44,7 +44,9 @@ def _a_second_use_explains(server, new_context, watch):
     other = new_context(server).new_page()
     with watch.expects(NOT_LET_IN):
         other.goto(server.link)
-        expect(other.get_by_role("alert")).to_contain_text("That link does not work any more")
+        expect(other.get_by_role("alert")).to_contain_text(
+            "This link was already used or is older than ten minutes."
+        )
         expect(other.get_by_text("interlock token link")).to_be_visible()
         assert other.url == f"{server.origin}/"
         expect(composer(other)).to_have_count(0)
@@ -61,7 +63,7 @@ def test_the_tour_goes_with_the_first_message(fresh, enter, watch):
     expect(page.get_by_role("heading", name="What should be done?")).to_be_visible()
     expect(tour).to_have_count(0)
     with watch.expects(NOT_LET_IN):
-        page.get_by_role("button", name="Log out of this browser").click()
+        page.get_by_role("button", name="Log out").click()
         expect(page.get_by_text("interlock token link")).to_be_visible()
         page.reload()
         expect(page.get_by_text("interlock token link")).to_be_visible()

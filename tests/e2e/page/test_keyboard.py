@@ -27,7 +27,7 @@ def test_from_the_start_to_an_answered_confirmation(page, model):
     hello = model.plays("Hello by keyboard", said("Hello, typist."))
     asks = model.plays("Ask me by keyboard", called(("ask_user", question)), said("Done by keyboard."))
 
-    skip = page.get_by_role("link", name="Skip to the content")
+    skip = page.get_by_role("link", name="Skip to content")
     _tab_to(page, skip)
     expect(skip).to_be_in_viewport()
     page.keyboard.press("Enter")
@@ -89,7 +89,7 @@ def test_a_menu_by_keyboard(page, model):
     composer(page).fill(model.plays("Menu by keyboard", said("Yes.")))
     composer(page).press("Enter")
     is_done(task(page, "Menu by keyboard"))
-    opener = page.get_by_role("main").get_by_role("button", name="Commands for “Menu by keyboard”")
+    opener = page.get_by_role("main").get_by_role("button", name="Actions for “Menu by keyboard”")
     opener.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()

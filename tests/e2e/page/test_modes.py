@@ -206,5 +206,5 @@ def test_without_open_modes_the_chip_explains_and_offers_no_switch(closed, enter
     expect(dialog.get_by_role("radio")).to_have_count(0)
     expect(dialog.get_by_role("button", name=re.compile("Switch"))).to_have_count(0)
     dialog.get_by_role("link", name="See every tool and mode").click()
-    expect(page.get_by_role("heading", name="Authority")).to_be_visible()
+    expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
     expect(task(page, "Read my notes")).to_have_count(0)

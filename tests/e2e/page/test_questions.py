@@ -212,10 +212,10 @@ def test_a_session_that_waits_is_seen_from_every_other(page, model):
     expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
     new_chat(page)
     listed = page.get_by_role("link", name=re.compile("^Ask from afar"))
-    expect(listed).to_contain_text("waits for you")
+    expect(listed).to_contain_text("waiting for you")
     # What is cut off where there is no room comes last.
-    expect(listed.locator(".session-about")).to_have_text(re.compile(r"^\s*waits for you · "))
+    expect(listed.locator(".session-about")).to_have_text(re.compile(r"^\s*waiting for you · "))
     expect(page).to_have_title(re.compile(r"^\(\d+\) "))
     listed.click()
     asking.get_by_role("button", name="Cancel").click()
-    expect(listed).not_to_contain_text("waits for you")
+    expect(listed).not_to_contain_text("waiting for you")

@@ -214,16 +214,16 @@ def test_the_list_of_allowed_servers_is_edited_where_mcp_is_switched_on(serve, e
     expect(files).to_have_attribute("aria-pressed", "true")
     for key in ("Tab", "Tab"):
         page.keyboard.press(key)
-    written = servers.get_by_role("textbox", name="Id of a server")
+    written = servers.get_by_role("textbox", name="Server ID")
     expect(written).to_be_focused()
     page.keyboard.type("Not An Id")
     page.keyboard.press("Enter")
-    wrong = "At most 20 lower-case letters, digits and hyphens."
+    wrong = "Use at most 20 lowercase letters, digits and hyphens."
     assert written.evaluate("(input) => input.validationMessage") == wrong
     written.fill("later")
     page.keyboard.press("Enter")
     expect(written).to_have_value("")
-    changed = page.get_by_role("complementary", name="What this changes").get_by_role("listitem")
+    changed = page.get_by_role("complementary", name="Preview").get_by_role("listitem")
     expect(changed.filter(has_text="Allowed MCP servers")).to_contain_text("files and later")
     _save(page, "Save 2 changes")
     assert _stored_servers(own) == {"enabled": True, "allowed_servers": ["files", "later"]}
@@ -235,7 +235,7 @@ def test_the_list_of_allowed_servers_is_edited_where_mcp_is_switched_on(serve, e
     assert _stored_servers(own)["allowed_servers"] == []
     page.reload()
     expect(servers.get_by_role("status")).to_have_text("The list is empty: no server is allowed.")
-    servers.get_by_role("button", name="Remove the list").click()
+    servers.get_by_role("button", name="Remove list").click()
     expect(servers.get_by_role("status")).to_have_text("No list is set: no server is allowed.")
     _save(page)
     assert _stored_servers(own)["allowed_servers"] is None
@@ -248,13 +248,13 @@ def test_the_list_is_in_both_languages_and_says_what_the_operator_allows(serve, 
     go(page, "Settings")
     page.get_by_role("checkbox", name="Enable MCP tools").check()
     servers = page.get_by_role("group", name="Allowed MCP servers")
-    expect(servers).to_contain_text("The operator allows these servers: files.")
+    expect(servers).to_contain_text("Servers allowed by the operator: files.")
     expect(servers.get_by_role("status")).to_have_text("No list is set here.")
-    servers.get_by_role("textbox", name="Id of a server").fill("other")
+    servers.get_by_role("textbox", name="Server ID").fill("other")
     servers.get_by_role("button", name="Add server").click()
     expect(servers).to_contain_text("Others have no effect.")
     chinese = enter(narrow, "#/settings", locale="zh-CN")
     chinese.get_by_role("checkbox", name="启用 MCP 工具").check()
     expect(chinese.get_by_role("group", name="允许的 MCP 服务器")).to_contain_text(
-        "管理员允许以下服务器：files。"
+        "管理员允许的服务器：files。"
     )

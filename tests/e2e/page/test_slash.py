@@ -102,7 +102,7 @@ def test_in_a_session_that_has_not_begun_every_command_answers(page):
     for name in known_in(Place.page):
         write(page, f"/{name}")
         expect(composer(page)).to_have_value("")
-        expect(page.get_by_role("dialog", name="That did not work")).to_have_count(0)
+        expect(page.get_by_role("dialog", name="Something went wrong")).to_have_count(0)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
     write(page, "/undo")

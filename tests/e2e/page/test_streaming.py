@@ -73,7 +73,7 @@ def test_a_server_that_dies_is_waited_for_and_the_answer_goes_on(server, page, m
     expect(telling.get_by_text(FIRST[:40])).to_be_visible()
     with watch.expects(SERVER_AWAY):
         server.kill()
-        lost = page.get_by_role("status").filter(has_text="The connection was lost. Reconnecting")
+        lost = page.get_by_role("status").filter(has_text="Connection lost. Reconnecting")
         expect(lost).to_be_visible()
         expect(page.get_by_text("Not connected:")).to_be_visible()
         composer(page).fill("written while it was away")
