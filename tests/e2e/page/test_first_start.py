@@ -9,9 +9,9 @@ from tests.harness.browser import NOT_LET_IN, composer, is_done, say
 
 CONNECTED = re.compile("^Connected")
 TOUR = [
-    "Write below what you want",
-    "The mode at the top decides which tools may be used",
-    "Everything is written to a log that nobody can change unnoticed",
+    "Type a task below",
+    "The mode at the top decides which tools are allowed",
+    "Every step goes into a tamper-evident log",
 ]
 
 
@@ -60,7 +60,7 @@ def test_the_tour_goes_with_the_first_message(fresh, enter, watch):
     expect(tour).to_be_visible()
     is_done(say(page, "What time is it?"))
     page.get_by_role("link", name="New chat").click()
-    expect(page.get_by_role("heading", name="What should be done?")).to_be_visible()
+    expect(page.get_by_role("heading", name="What do you want to do?")).to_be_visible()
     expect(tour).to_have_count(0)
     with watch.expects(NOT_LET_IN):
         page.get_by_role("button", name="Log out").click()

@@ -53,7 +53,7 @@ def test_from_the_start_to_an_answered_confirmation(page, model):
 def _switch(page):
     _tab_to(page, chip(page, "chat_safe"), "Shift+Tab")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     expect(dialog.get_by_role("radio", name=re.compile("^chat_safe"))).to_be_focused()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)

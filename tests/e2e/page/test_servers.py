@@ -79,7 +79,7 @@ def test_a_tool_is_denied_until_it_is_classed(served, page, model):
     switch_mode(page, "chat_safe", "chat")
     chat = page.url
     denied = say(page, _calls(model, "Add too early", "official__add", **sums))
-    card = denied.get_by_role("article", name="refused: official__add")
+    card = denied.get_by_role("article", name="denied: official__add")
     expect(card).to_contain_text("MODE_DENIED")
 
     go(page, "Servers")

@@ -121,7 +121,7 @@ def test_delete_asks_first_and_erases(server, page, enter, model):
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(_link(page, "Forget the word heliotrope")).to_have_count(0)
     expect(page.get_by_role("heading", name="New chat")).to_be_visible()
-    expect(other.get_by_role("heading", name="This session is not there")).to_be_visible()
+    expect(other.get_by_role("heading", name="Session not found")).to_be_visible()
     assert server.rows("SELECT count(*) FROM messages WHERE session_id = ? AND content <> ''", gone) == [
         (2,)
     ]
@@ -184,7 +184,7 @@ def test_a_failed_task_says_why_and_can_be_tried_again(page, model):
     failing = begin(page, model.plays("Are you at work?", answers))
     expect(failing.get_by_text("Failed.")).to_be_visible()
     expect(failing).to_contain_text("the model is on holiday")
-    expect(failing).to_contain_text("Trying again may help")
+    expect(failing).to_contain_text("Try again, or run interlock doctor")
     page.reload()
     expect(failing).to_contain_text("the model is on holiday")
     failing.get_by_role("button", name="Try again").click()
@@ -200,16 +200,16 @@ def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
     page = enter(choosing)
     choice = page.get_by_role("combobox", name="Model")
     expect(choice.get_by_role("option")).to_have_text(
-        ["usual: openai", "openai", "openai:double-2", "demo"]
+        ["Default (openai)", "openai", "openai:double-2", "demo"]
     )
     choice.select_option("openai:double-2")
     is_done(say(page, model.plays("Who are you?", said("The second."))))
     assert model.server.asked[-1].document["model"] == "double-2"
     choice.select_option("demo")
-    expect(page.get_by_text(re.compile("chose the model: demo"))).to_be_visible()
+    expect(page.get_by_text(re.compile("switched the model to demo"))).to_be_visible()
     is_done(say(page, "What time is it?"))
-    choice.select_option("usual: openai")
-    expect(page.get_by_text(re.compile("chose the model: the usual one"))).to_be_visible()
+    choice.select_option("Default (openai)")
+    expect(page.get_by_text(re.compile("switched the model to the default"))).to_be_visible()
     is_done(say(page, model.plays("And who are you now?", said("The first."))))
     assert model.server.asked[-1].document["model"] == "double-1"
     expect(composer(page)).to_be_editable()

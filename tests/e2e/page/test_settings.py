@@ -100,13 +100,13 @@ def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, mode
 
     page.goto(chat)
     limited = _reads(page, model)
-    expect(limited).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    expect(limited).to_contain_text(re.compile("1,?024|next page|truncated|larger|at most"))
     with watch.expects(SERVER_AWAY):
         server.restart()
         page.goto(f"{server.origin}/#/settings")
         expect(limit).to_have_value("1024")
     page.goto(chat)
-    expect(_reads(page, model)).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    expect(_reads(page, model)).to_contain_text(re.compile("1,?024|next page|truncated|larger|at most"))
 
     go(page, "Settings")
     limit.fill("")
@@ -148,7 +148,7 @@ def test_without_files_reading_is_refused_and_questions_stay(server, page, enter
 
     page.goto(chat)
     refused = _reads(page, model)
-    expect(refused).to_have_accessible_name("refused: read_file")
+    expect(refused).to_have_accessible_name("denied: read_file")
     expect(refused).to_contain_text("TOOL_NOT_AVAILABLE")
     asking = say(page, asked)
     asking.get_by_role("button", name="Try again").click()
@@ -185,7 +185,7 @@ def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, mo
     try:
         is_done(begin(page, model.plays("Read x, once more", refused, said("I may not."))))
         expect(page.get_by_text("in the stored settings (tools.fs.enabled)").first).to_be_attached()
-        expect(page.get_by_role("button", name="Switch the mode")).to_have_count(0)
+        expect(page.get_by_role("button", name="Switch mode")).to_have_count(0)
     finally:
         server.interlock("settings", "set", "tools.fs.enabled", "true")
     # What could be done then is in the log; what can be done now is told.
@@ -193,5 +193,5 @@ def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, mo
     composer(page).press("Enter")
     dialog = page.get_by_role("dialog", name="Last denied call")
     expect(dialog).to_contain_text("Only a person can switch it (/mode chat).")
-    dialog.get_by_role("button", name="Switch the mode").click()
-    expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()
+    dialog.get_by_role("button", name="Switch mode").click()
+    expect(page.get_by_role("dialog", name="Session mode")).to_be_visible()
