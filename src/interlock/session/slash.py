@@ -42,16 +42,16 @@ _HERE = frozenset({Place.page, Place.terminal})
 
 SLASH_COMMANDS = (
     SlashCommand("help", "Show available commands"),
-    SlashCommand("mode", "Show or switch the mode", "[MODE]"),
+    SlashCommand("mode", "Show the mode and the open modes, or switch the mode", "[MODE]"),
     SlashCommand("tools", "Show which tools this mode allows"),
-    SlashCommand("why", "Explain the last denied call"),
-    SlashCommand("model", "Show or change the model", "[NAME]", _HERE),
-    SlashCommand("history", "Show the conversation from the start", places=_HERE),
-    SlashCommand("build", "Build the latest plan, if approved, in coding mode", places=_HERE),
+    SlashCommand("why", "Explain the last denied call: the rule and what to do"),
+    SlashCommand("model", "Show the model, or choose another configured model", "[NAME]", _HERE),
+    SlashCommand("history", "Show the messages of this session", places=_HERE),
+    SlashCommand("build", "Build the newest approved plan in coding mode", places=_HERE),
     SlashCommand("undo", "Undo the last file changes; repeat to undo earlier ones"),
     SlashCommand("cancel", "Cancel unfinished tasks", places=frozenset({Place.page, Place.telegram})),
     SlashCommand("new", "Start a new conversation"),
-    SlashCommand("quit", "Quit; the session is kept (also Ctrl-D)", places=frozenset({Place.terminal})),
+    SlashCommand("quit", "Exit and keep the session (also Ctrl-D)", places=frozenset({Place.terminal})),
 )
 
 
