@@ -167,7 +167,7 @@ def say(page: Page, text: str) -> Locator:
 
 def task(page: Page, text: str) -> Locator:
     """The newest task that has these words in it."""
-    return page.get_by_label("A task", exact=True).filter(has_text=text).last
+    return page.get_by_label("Task", exact=True).filter(has_text=text).last
 
 
 def is_done(task: Locator) -> None:
@@ -194,7 +194,7 @@ def is_connected(page: Page) -> None:
 def go(page: Page, name: str) -> None:
     """To one of the views, by the menu."""
     page.get_by_role("navigation", name="Main menu").get_by_role("link", name=name, exact=True).click()
-    expect(page.get_by_role("heading", level=1, name=re.compile(name)).first).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=re.compile(name, re.IGNORECASE)).first).to_be_visible()
 
 
 def chip(page: Page, mode: str) -> Locator:
@@ -203,7 +203,7 @@ def chip(page: Page, mode: str) -> Locator:
 
 def switch_mode(page: Page, before: str, after: str) -> None:
     chip(page, before).click()
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     dialog.get_by_role("radio", name=re.compile(rf"^{after}\b")).check()
     dialog.get_by_role("button", name=f"Switch to {after}").click()
     expect(chip(page, after)).to_be_visible()

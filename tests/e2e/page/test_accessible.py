@@ -42,10 +42,10 @@ def test_dialogs_menus_and_tips(server, window, lived_in):
     chip(window, "chat").click()
     dialog = window.get_by_role("dialog")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
-    expect(dialog.get_by_role("heading", name=re.compile("tools more"))).to_be_visible()
+    expect(dialog.get_by_role("heading", name=re.compile(r"Adds \d+ tools"))).to_be_visible()
     assert serious(window) == []
     window.keyboard.press("Escape")
-    window.get_by_role("main").get_by_role("button", name=re.compile("^Commands for")).click()
+    window.get_by_role("main").get_by_role("button", name=re.compile("^Actions for")).click()
     assert serious(window) == []
     window.get_by_role("menuitem", name="Delete").click()
     expect(window.get_by_role("dialog")).to_be_visible()
@@ -57,11 +57,11 @@ def test_dialogs_menus_and_tips(server, window, lived_in):
 
 
 def test_views_in_the_middle_of_something(server, window, lived_in):
-    go(window, "Authority")
+    go(window, "Permissions")
     window.get_by_role("button", name=re.compile("^write_file is denied in chat(,|$)")).focus()
     expect(window.get_by_role("tooltip")).to_be_visible()
     window.get_by_role("button", name="Explain", exact=True).click()
-    expect(window.get_by_role("status").filter(has_text="Who was asked")).to_be_visible()
+    expect(window.get_by_role("status").filter(has_text="Checks, in order")).to_be_visible()
     assert serious(window) == []
     go(window, "Settings")
     window.get_by_role("checkbox", name="Enable filesystem tools").uncheck()
@@ -72,8 +72,8 @@ def test_views_in_the_middle_of_something(server, window, lived_in):
     visit(window, server, addresses(lived_in)["timeline"])
     window.get_by_role("treegrid").get_by_role("row").filter(has_text="denied").first.click()
     expect(window.get_by_role("button", name="Close")).to_be_visible()
-    window.get_by_role("button", name="Verify the chain").click()
-    expect(window.get_by_text("The chain is intact.")).to_be_visible()
+    window.get_by_role("button", name="Verify hash chain").click()
+    expect(window.get_by_text("The hash chain is intact.")).to_be_visible()
     assert serious(window) == []
 
 

@@ -36,7 +36,7 @@ def looked(server, model, harness):
 
 
 def test_the_matrix_says_who_decided(page):
-    go(page, "Authority")
+    go(page, "Permissions")
     grid = page.get_by_role("grid")
     modes = [re.compile(f"^{mode}") for mode in ("chat_safe", "chat", "plan", "coding")]
     for mode, state in zip(modes, ("open", "open", "closed", "open"), strict=True):
@@ -49,7 +49,7 @@ def test_the_matrix_says_who_decided(page):
     expect(tip).to_contain_text("the tool's own declaration")
     expect(tip).to_contain_text("MODE_DENIED")
     page.keyboard.press("ArrowRight")
-    expect(tip).to_contain_text("plan is closed. Only the operator opens modes")
+    expect(tip).to_contain_text("plan is closed. Only the operator can open modes")
     page.keyboard.press("ArrowRight")
     expect(tip).to_contain_text("write_file is allowed in coding")
     page.keyboard.press("Escape")
@@ -57,22 +57,24 @@ def test_the_matrix_says_who_decided(page):
 
 
 def test_one_call_is_explained_layer_by_layer(server, page):
-    go(page, "Authority")
+    go(page, "Permissions")
     page.get_by_role("combobox", name="Tool").fill("read_file")
     page.get_by_role("combobox", name="Mode").select_option("coding")
     arguments = page.get_by_role("textbox", name="Arguments (JSON)")
     before = server.events("tool_call.started")
-    answer = page.get_by_role("status").filter(has_text="Who was asked, in order")
+    answer = page.get_by_role("status").filter(has_text="Checks, in order")
     arguments.fill('{"path": "a.txt"}')
     page.get_by_role("button", name="Explain", exact=True).click()
-    expect(answer).to_contain_text("Allowed: this call of read_file in coding.")
+    expect(answer).to_contain_text("Allowed: this call of read_file in coding mode.")
     arguments.fill('{"path": "/etc/passwd"}')
     page.get_by_role("button", name="Explain", exact=True).click()
     expect(answer).to_contain_text("the rules for this call's arguments")
-    expect(answer).to_contain_text("said no")
+    expect(
+        answer.get_by_role("listitem").filter(has_text="the rules for this call's arguments")
+    ).to_contain_text("denied")
     arguments.fill("[1]")
     page.get_by_role("button", name="Explain", exact=True).click()
-    expect(page.get_by_role("alert")).to_contain_text("This is not a JSON object.")
+    expect(page.get_by_role("alert")).to_contain_text("Not a JSON object.")
     expect(arguments).to_be_focused()
     assert server.events("tool_call.started") == before
 
@@ -81,7 +83,7 @@ def test_the_timeline_of_a_task(page, looked):
     page.evaluate(f"() => (location.hash = '#/chat/{looked}')")
     is_done(task(page, "I saw a.txt."))
     page.get_by_role("link", name="Timeline").last.click()
-    grid = page.get_by_role("treegrid", name="Timeline of events")
+    grid = page.get_by_role("treegrid", name="Event timeline")
     for row in (r"Turn 1\b", r"Turn 2\b", r"Turn 3\b", r"list_files", r"read_file"):
         expect(grid.get_by_role("row", name=re.compile(row)).first).to_be_visible()
     refused = grid.get_by_role("row", name=re.compile("write_file"))
@@ -103,9 +105,9 @@ def test_the_timeline_of_a_task(page, looked):
     expect(refused).to_be_focused()
     page.get_by_role("button", name=re.compile("^Denials")).click()
     expect(grid.get_by_role("row", name=re.compile("write_file"))).to_have_count(0)
-    page.get_by_role("searchbox", name="Search in events").fill("no such thing")
-    expect(page.get_by_text("Nothing matches the filter.")).to_be_visible()
-    page.get_by_role("button", name="Show everything").click()
+    page.get_by_role("searchbox", name="Search events").fill("no such thing")
+    expect(page.get_by_text("No matching events.")).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
     expect(grid.get_by_role("row", name=re.compile("write_file"))).to_be_visible()
 
 
@@ -120,8 +122,8 @@ def test_the_timeline_is_live(server, page, enter, model):
 
 def test_verify_and_export(server, page, looked):
     go(page, "Activity")
-    page.get_by_role("button", name="Verify the chain").click()
-    expect(page.get_by_role("status").filter(has_text="The chain is intact.")).to_be_visible()
+    page.get_by_role("button", name="Verify hash chain").click()
+    expect(page.get_by_role("status").filter(has_text="The hash chain is intact.")).to_be_visible()
     with page.expect_download() as downloading:
         page.get_by_role("button", name="Export all events").click()
     lines = [json.loads(line) for line in downloading.value.path().read_text().splitlines()]
@@ -129,7 +131,7 @@ def test_verify_and_export(server, page, looked):
     assert all(kind in kinds for kind in ("tool_call.denied", "turn.started", "auth.login"))
     page.goto(f"{server.origin}/#/activity/{looked}")
     with page.expect_download() as downloading:
-        page.get_by_role("button", name="Export this session").click()
+        page.get_by_role("button", name="Export session").click()
     session = downloading.value.path().read_text()
     assert "write_file" in session
     assert "auth.login" not in session
@@ -137,7 +139,7 @@ def test_verify_and_export(server, page, looked):
 
 def test_the_dashboard_counts(page, looked):
     go(page, "Activity")
-    board = page.get_by_role("region", name="The last 7 days")
+    board = page.get_by_role("region", name="Last 7 days")
     numbers = {}
     for name in ("Turns", "Tasks", "Tool calls", "Denials"):
         fact = board.get_by_role("term").filter(has_text=re.compile(f"^{name}$")).locator("..")
@@ -150,10 +152,10 @@ def test_the_dashboard_counts(page, looked):
     paid = board.get_by_role("term").filter(has_text=re.compile("^Cost$")).locator("..")
     expect(paid.get_by_role("definition")).to_have_text("unknown")
     expect(board.get_by_role("link", name="write_file")).to_be_visible()
-    expect(board.get_by_role("img", name=re.compile("^Tokens of each of the last 7 days"))).to_be_visible()
+    expect(board.get_by_role("img", name=re.compile("^Tokens per day for the last 7 days"))).to_be_visible()
     board.get_by_role("button", name="30 days").click()
-    expect(page.get_by_role("region", name="The last 30 days")).to_be_visible()
-    recent = page.get_by_role("region", name="Newest tasks").get_by_role("link")
+    expect(page.get_by_role("region", name="Last 30 days")).to_be_visible()
+    recent = page.get_by_role("region", name="Recent tasks").get_by_role("link")
     expect(recent.first).to_contain_text("done")
 
 
@@ -172,10 +174,10 @@ def test_a_refusal_whose_session_was_deleted_is_still_counted(server, page, mode
     is_done(begin(page, model.plays("Read it", called(("read_file", {"path": "a.txt"})), said("No."))))
     server.interlock("sessions", "erase", session_id(page), "--yes")
     go(page, "Activity")
-    board = page.get_by_role("region", name="The last 7 days")
+    board = page.get_by_role("region", name="Last 7 days")
     expect(board.get_by_role("listitem").filter(has_text="read_file")).to_be_visible()
-    expect(board).not_to_contain_text("Nothing was refused")
-    expect(board).to_contain_text("Nothing failed")
+    expect(board).not_to_contain_text("No calls were denied")
+    expect(board).to_contain_text("No errors.")
 
 
 def test_a_changed_log_is_reported(serve, enter, model):
@@ -193,9 +195,9 @@ def test_a_changed_log_is_reported(serve, enter, model):
     connection.close()
     own.start()
     page = enter(own, "#/activity")
-    page.get_by_role("button", name="Verify the chain").click()
-    broken = page.get_by_role("status").filter(has_text=re.compile("The chain is broken: 1 problem"))
-    expect(broken).to_contain_text("Somebody changed the log outside Interlock")
+    page.get_by_role("button", name="Verify hash chain").click()
+    broken = page.get_by_role("status").filter(has_text=re.compile("The hash chain is broken: 1 problem"))
+    expect(broken).to_contain_text("The log was changed outside Interlock")
 
 
 def test_a_session_is_followed_for_as_long_as_its_timeline_is_shown(page, looked):

@@ -169,7 +169,7 @@ def test_html_in_titles_arguments_results_and_file_names(server, page, model):
     expect(rows.filter(has_text="list_files").first).to_be_visible()
     rows.filter(has_text="read_file").first.click()
     _nothing_came_of_it(page)
-    go(page, "Authority")
+    go(page, "Permissions")
     expect(page.get_by_role("option", name=re.compile(re.escape(TITLE))).first).to_be_attached()
     _nothing_came_of_it(page)
 

@@ -9,9 +9,9 @@ from tests.harness.browser import NOT_LET_IN, composer, is_done, say
 
 CONNECTED = re.compile("^Connected")
 TOUR = [
-    "Write below what you want",
-    "The mode at the top decides which tools may be used",
-    "Everything is written to a log that nobody can change unnoticed",
+    "Type a task below",
+    "The mode at the top decides which tools are allowed",
+    "Every step goes into a tamper-evident log",
 ]
 
 
@@ -44,7 +44,9 @@ def _a_second_use_explains(server, new_context, watch):
     other = new_context(server).new_page()
     with watch.expects(NOT_LET_IN):
         other.goto(server.link)
-        expect(other.get_by_role("alert")).to_contain_text("That link does not work any more")
+        expect(other.get_by_role("alert")).to_contain_text(
+            "This link was already used or is older than ten minutes."
+        )
         expect(other.get_by_text("interlock token link")).to_be_visible()
         assert other.url == f"{server.origin}/"
         expect(composer(other)).to_have_count(0)
@@ -58,10 +60,10 @@ def test_the_tour_goes_with_the_first_message(fresh, enter, watch):
     expect(tour).to_be_visible()
     is_done(say(page, "What time is it?"))
     page.get_by_role("link", name="New chat").click()
-    expect(page.get_by_role("heading", name="What should be done?")).to_be_visible()
+    expect(page.get_by_role("heading", name="What do you want to do?")).to_be_visible()
     expect(tour).to_have_count(0)
     with watch.expects(NOT_LET_IN):
-        page.get_by_role("button", name="Log out of this browser").click()
+        page.get_by_role("button", name="Log out").click()
         expect(page.get_by_text("interlock token link")).to_be_visible()
         page.reload()
         expect(page.get_by_text("interlock token link")).to_be_visible()

@@ -27,7 +27,7 @@ def test_from_the_start_to_an_answered_confirmation(page, model):
     hello = model.plays("Hello by keyboard", said("Hello, typist."))
     asks = model.plays("Ask me by keyboard", called(("ask_user", question)), said("Done by keyboard."))
 
-    skip = page.get_by_role("link", name="Skip to the content")
+    skip = page.get_by_role("link", name="Skip to content")
     _tab_to(page, skip)
     expect(skip).to_be_in_viewport()
     page.keyboard.press("Enter")
@@ -53,7 +53,7 @@ def test_from_the_start_to_an_answered_confirmation(page, model):
 def _switch(page):
     _tab_to(page, chip(page, "chat_safe"), "Shift+Tab")
     page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     expect(dialog.get_by_role("radio", name=re.compile("^chat_safe"))).to_be_focused()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
@@ -89,7 +89,7 @@ def test_a_menu_by_keyboard(page, model):
     composer(page).fill(model.plays("Menu by keyboard", said("Yes.")))
     composer(page).press("Enter")
     is_done(task(page, "Menu by keyboard"))
-    opener = page.get_by_role("main").get_by_role("button", name="Commands for “Menu by keyboard”")
+    opener = page.get_by_role("main").get_by_role("button", name="Actions for “Menu by keyboard”")
     opener.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("menuitem", name="Rename")).to_be_focused()

@@ -56,7 +56,7 @@ def test_the_drawer_and_the_composer_of_a_phone(server, phone, lived_in, model):
     expect(side).to_be_in_viewport()
     assert sticks_out(phone) == []
     side.get_by_role("link", name="Settings").tap()
-    expect(phone.get_by_role("heading", name="Settings: tools")).to_be_visible()
+    expect(phone.get_by_role("heading", name="Tool settings")).to_be_visible()
     expect(side).not_to_be_in_viewport()
     phone.get_by_role("button", name="Menu").tap()
     side.get_by_role("link", name="New chat").tap()

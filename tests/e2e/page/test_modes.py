@@ -30,14 +30,14 @@ def closed(serve, model):
 
 
 def _refusal_is_whole(card):
-    expect(card).to_have_accessible_name("refused: read_file")
+    expect(card).to_have_accessible_name("denied: read_file")
     expect(card).not_to_contain_text(re.compile("allowed, done|running"))
     facts = dict(zip(texts(card.get_by_role("term")), texts(card.get_by_role("definition")), strict=True))
-    assert facts["Refused"] == "read_file"
-    assert facts["In mode"] == "chat_safe"
-    assert "MODE_DENIED" in facts["Why"]
-    assert "chat_safe" in facts["Why"]
-    assert len(facts["Next"]) > 20
+    assert facts["Denied"] == "read_file"
+    assert facts["Mode"] == "chat_safe"
+    assert "MODE_DENIED" in facts["Reason"]
+    assert "chat_safe" in facts["Reason"]
+    assert len(facts["What to do"]) > 20
 
 
 def test_a_refused_call_turns_its_own_card_and_the_answer_still_comes(server, page, model):
@@ -55,7 +55,7 @@ def test_a_refused_call_turns_its_own_card_and_the_answer_still_comes(server, pa
     is_done(task)
     assert card.evaluate("(card) => card === window.theCard")
     expect(task.get_by_role("article")).to_have_count(1)
-    expect(task.get_by_text("1 refused")).to_be_visible()
+    expect(task.get_by_text("1 denied")).to_be_visible()
     before = task.aria_snapshot()
     page.reload()
     _refusal_is_whole(card)
@@ -74,18 +74,18 @@ def test_switching_to_coding_shows_what_changes_and_undo_takes_it_back(server, p
     turns = called(looked), called(wanted), said("The plan is new.")
     refused = begin(page, model.plays("Renew the plan", *turns))
     is_done(refused)
-    expect(refused.get_by_role("article", name="refused: write_file")).to_be_visible()
+    expect(refused.get_by_role("article", name="denied: write_file")).to_be_visible()
     assert (server.root / "plan.txt").read_text() == "old\n"
 
-    refused.get_by_role("button", name="Switch the mode…").first.click()
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    refused.get_by_role("button", name="Switch mode…").first.click()
+    dialog = page.get_by_role("dialog", name="Session mode")
     expect(dialog.get_by_role("radio", name=re.compile("^chat_safe"))).to_be_checked()
     expect(dialog.get_by_role("button", name="Switch", exact=True)).to_be_disabled()
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
-    gained = dialog.get_by_role("heading", name=re.compile("tools more")).locator("..")
+    gained = dialog.get_by_role("heading", name=re.compile(r"Adds \d+ tools")).locator("..")
     for tool in ("read_file", "write_file", "bash"):
         expect(gained.get_by_text(tool, exact=True)).to_be_visible()
-    expect(dialog).to_contain_text("the agent may change files and run commands")
+    expect(dialog).to_contain_text("the agent can change files and run commands")
     dialog.get_by_role("button", name="Switch to coding").click()
     expect(chip(page, "coding")).to_be_visible()
     expect(page.get_by_text(re.compile("switched the mode from chat_safe to coding"))).to_be_visible()
@@ -100,14 +100,14 @@ def test_switching_to_coding_shows_what_changes_and_undo_takes_it_back(server, p
     # The button that began it is gone; whoever has only a keyboard is somewhere still.
     expect(composer(page)).to_be_focused()
     assert (server.root / "plan.txt").read_text() == "old\n"
-    expect(done.get_by_text("taken back", exact=True)).to_be_visible()
+    expect(done.get_by_text("undone", exact=True)).to_be_visible()
 
 
 def _undo(page, done):
     """The report of an undo."""
     done.get_by_role("button", name="Undo file changes").click()
     page.get_by_role("dialog").get_by_role("button", name="Undo file changes").click()
-    report = page.get_by_role("dialog").filter(has_text="1 file taken back")
+    report = page.get_by_role("dialog").filter(has_text="1 file restored")
     expect(report.get_by_role("listitem")).to_contain_text("plan.txt")
     return report
 
@@ -129,12 +129,14 @@ def test_an_undo_can_be_redone_and_undone_again(server, page, model):
     report = _undo(page, done)
     assert (server.root / "plan.txt").read_text() == "old\n"
     report.get_by_role("button", name="Redo").press("Enter")
-    report = page.get_by_role("dialog", name="Redo file changes").filter(has_text="1 file changed again")
+    report = page.get_by_role("dialog", name="Redo file changes").filter(
+        has_text="Changes to 1 file redone"
+    )
     expect(report.get_by_role("listitem")).to_contain_text("plan.txt")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert (server.root / "plan.txt").read_text() == "newest\n"
-    expect(page.get_by_text("What was done to 1 file was done again.")).to_be_visible()
+    expect(page.get_by_text("Redid changes to 1 file.")).to_be_visible()
     expect(redo).to_have_count(0)
 
     _undo(page, done)
@@ -145,7 +147,7 @@ def test_an_undo_can_be_redone_and_undone_again(server, page, model):
     assert serious(page) == []
     redo.focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog")).to_contain_text("1 file changed again")
+    expect(page.get_by_role("dialog")).to_contain_text("Changes to 1 file redone")
     page.keyboard.press("Escape")
     assert (server.root / "plan.txt").read_text() == "newest\n"
     expect(undo).to_be_visible()
@@ -156,9 +158,9 @@ def test_what_is_lost_is_shown_before_it_is_lost(server, page, model):
     is_done(begin(page, model.plays("Hello there", said("Good day."))))
     switch_mode(page, "chat_safe", "coding")
     chip(page, "coding").click()
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     dialog.get_by_role("radio", name=re.compile("^plan")).check()
-    lost = dialog.get_by_role("heading", name=re.compile("tools less")).locator("..")
+    lost = dialog.get_by_role("heading", name=re.compile(r"Removes \d+ tools?")).locator("..")
     expect(lost.get_by_text("write_file", exact=True)).to_be_visible()
     dialog.get_by_role("button", name="Cancel").click()
     expect(chip(page, "coding")).to_be_visible()
@@ -184,7 +186,7 @@ def test_a_mode_chosen_while_the_session_begins_is_not_lost(server, page, model)
     composer(page).fill(message)
     composer(page).press("Enter")
     chip(page, "chat_safe").click()
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     dialog.get_by_role("radio", name=re.compile("^coding")).check()
     creating.release()
     is_done(task(page, message))
@@ -197,14 +199,14 @@ def test_without_open_modes_the_chip_explains_and_offers_no_switch(closed, enter
     page = enter(closed)
     refused = begin(page, model.plays("Read my notes", called(READ), said("I may not.")))
     is_done(refused)
-    expect(refused.get_by_role("article", name="refused: read_file")).to_be_visible()
+    expect(refused.get_by_role("article", name="denied: read_file")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("Switch"))).to_have_count(0)
     chip(page, "chat_safe").click()
-    dialog = page.get_by_role("dialog", name="Mode of this session")
-    expect(dialog).to_contain_text("The operator has not opened other modes")
+    dialog = page.get_by_role("dialog", name="Session mode")
+    expect(dialog).to_contain_text("The operator has not opened any other mode")
     expect(dialog).to_contain_text("interlock serve --open")
     expect(dialog.get_by_role("radio")).to_have_count(0)
     expect(dialog.get_by_role("button", name=re.compile("Switch"))).to_have_count(0)
-    dialog.get_by_role("link", name="See every tool and mode").click()
-    expect(page.get_by_role("heading", name="Authority")).to_be_visible()
+    dialog.get_by_role("link", name="View all tools and modes").click()
+    expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
     expect(task(page, "Read my notes")).to_have_count(0)

@@ -8,7 +8,7 @@ from tests.harness.browser import begin, chip, is_done, new_chat, say, switch_mo
 from tests.harness.model_thread import called, said
 
 MESSAGE = "Build what was planned here; the plan was approved.\n\nWrite {name}."
-TITLE = "Please review the plan"
+TITLE = "Review the plan"
 START = "Approve and start building"
 
 

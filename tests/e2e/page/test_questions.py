@@ -11,24 +11,24 @@ from tests.unit.questions.widget_cases import CASES
 
 TITLES = {
     "form": "Release",
-    "selection": "Please choose",
-    "confirmation": "Yes or no?",
-    "plan_review": "Please review the plan",
-    "feedback": "What do you think?",
-    "action_selection": "What next?",
+    "selection": "Make a selection",
+    "confirmation": "Please confirm",
+    "plan_review": "Review the plan",
+    "feedback": "Your feedback",
+    "action_selection": "Choose an action",
 }
 
 
 def _form(question):
     question.get_by_role("button", name="Submit").click()
     version = question.get_by_role("textbox", name=re.compile("^Version"))
-    expect(version).to_have_accessible_description("This is required.")
+    expect(version).to_have_accessible_description("This field is required.")
     expect(version).to_be_focused()
     version.fill("1.2")
     retries = question.get_by_role("spinbutton", name="retries")
     retries.fill("9")
     question.get_by_role("button", name="Submit").click()
-    expect(retries).to_have_accessible_description("At most 5.")
+    expect(retries).to_have_accessible_description("Must be at most 5.")
     retries.fill("3")
     question.get_by_label("day").fill("2026-12-31")
     question.get_by_role("combobox", name="channel").select_option("beta")
@@ -36,26 +36,26 @@ def _form(question):
     question.get_by_role("button", name="Submit").click()
     given = {"version": "1.2", "retries": 3, "day": "2026-12-31", "channel": "beta"}
     rest = {"notes": None, "share": 0.5, "public": True, "systems": ["linux"]}
-    return {"values": given | rest}, ["1.2", "3", "2026-12-31", "beta", "Yes", "Linux", "left empty"]
+    return {"values": given | rest}, ["1.2", "3", "2026-12-31", "beta", "Yes", "Linux", "not provided"]
 
 
 def _selection(question):
-    question.get_by_role("button", name="Send the answer").click()
+    question.get_by_role("button", name="Send answer").click()
     expect(question.get_by_role("alert")).to_have_text("Choose 1 to 3.")
     question.get_by_role("checkbox", name="First").check()
-    question.get_by_role("checkbox", name="Something else").check()
-    question.get_by_role("button", name="Send the answer").click()
-    expect(question.get_by_role("alert")).to_have_text("Say what.")
-    question.get_by_role("textbox", name="Something else").fill("something else")
-    question.get_by_role("button", name="Send the answer").click()
+    question.get_by_role("checkbox", name="Other").check()
+    question.get_by_role("button", name="Send answer").click()
+    expect(question.get_by_role("alert")).to_have_text("Enter a value.")
+    question.get_by_role("textbox", name="Other").fill("something else")
+    question.get_by_role("button", name="Send answer").click()
     return {"choices": ["a"], "other": "something else"}, ["First", "something else"]
 
 
 def _confirmation(question):
     """A dangerous one needs a tick before it takes a yes."""
     question.get_by_role("button", name="Delete").click()
-    expect(question.get_by_role("alert")).to_have_text("Tick the box above first.")
-    question.get_by_role("checkbox", name="I have read this and mean it").check()
+    expect(question.get_by_role("alert")).to_have_text("Select the checkbox above first.")
+    question.get_by_role("checkbox", name="I have read this and want to proceed").check()
     question.get_by_role("button", name="Delete").click()
     return {"confirmed": True}, ["Delete"]
 
@@ -63,21 +63,21 @@ def _confirmation(question):
 def _plan_review(question):
     expect(question.get_by_role("heading", name="Plan", exact=True)).to_be_visible()
     expect(question.get_by_role("listitem")).to_have_text(["one", "two"])
-    question.get_by_role("button", name="Ask for changes").click()
+    question.get_by_role("button", name="Request changes").click()
     comment = question.get_by_role("textbox", name=re.compile("^Comment"))
-    expect(comment).to_have_accessible_description("Say it in words.")
+    expect(comment).to_have_accessible_description("Enter a comment.")
     comment.fill("smaller steps")
-    question.get_by_role("button", name="Ask for changes").click()
-    return {"decision": "revise", "comment": "smaller steps"}, ["Changes asked for", "smaller steps"]
+    question.get_by_role("button", name="Request changes").click()
+    return {"decision": "revise", "comment": "smaller steps"}, ["Changes requested", "smaller steps"]
 
 
 def _feedback(question):
-    question.get_by_role("button", name="Send the answer").click()
-    expect(question.get_by_role("alert")).to_have_text("Choose a number.")
+    question.get_by_role("button", name="Send answer").click()
+    expect(question.get_by_role("alert")).to_have_text("Choose a rating.")
     expect(question.get_by_role("group", name="Rating, 1 to 5").get_by_role("radio")).to_have_count(5)
     question.get_by_role("radio", name="4").check(force=True)
     question.get_by_role("textbox", name=re.compile("^Comment")).fill("good")
-    question.get_by_role("button", name="Send the answer").click()
+    question.get_by_role("button", name="Send answer").click()
     return {"rating": 4, "comment": "good"}, ["4 / 5", "good"]
 
 
@@ -156,7 +156,7 @@ def test_a_new_message_closes_a_question_unanswered(page, model):
     second = model.plays("Never mind", said("All right."))
     asking = begin(page, first)
     expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
-    expect(page.get_by_text("A message now closes it unanswered and comes next.")).to_be_visible()
+    expect(page.get_by_text("Sending a message closes it without an answer.")).to_be_visible()
     is_done(say(page, second))
     closed = task(page, first).get_by_role("article", name=TITLES["confirmation"])
     expect(closed.get_by_text("closed", exact=True)).to_be_visible()
@@ -197,7 +197,7 @@ def test_what_was_filled_in_is_there_after_a_look_elsewhere(page, model):
 def test_that_something_dangerous_is_meant_is_said_anew(page, model):
     question, _ = CASES["confirmation"]
     asking = begin(page, model.plays("Ask for trouble", called(("ask_user", question)), said("Thank you.")))
-    tick = asking.get_by_role("checkbox", name="I have read this and mean it")
+    tick = asking.get_by_role("checkbox", name="I have read this and want to proceed")
     tick.check()
     page.reload()
     expect(tick).not_to_be_checked()
@@ -212,10 +212,10 @@ def test_a_session_that_waits_is_seen_from_every_other(page, model):
     expect(asking.get_by_text("Waiting for your answer")).to_be_visible()
     new_chat(page)
     listed = page.get_by_role("link", name=re.compile("^Ask from afar"))
-    expect(listed).to_contain_text("waits for you")
+    expect(listed).to_contain_text("waiting for you")
     # What is cut off where there is no room comes last.
-    expect(listed.locator(".session-about")).to_have_text(re.compile(r"^\s*waits for you · "))
+    expect(listed.locator(".session-about")).to_have_text(re.compile(r"^\s*waiting for you · "))
     expect(page).to_have_title(re.compile(r"^\(\d+\) "))
     listed.click()
     asking.get_by_role("button", name="Cancel").click()
-    expect(listed).not_to_contain_text("waits for you")
+    expect(listed).not_to_contain_text("waiting for you")

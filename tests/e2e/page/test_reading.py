@@ -78,9 +78,7 @@ def test_what_stands_below_a_task_fits_a_phone(phone, model):
 def test_a_first_visit_begins_at_the_top(serve, enter):
     small = {"width": 390, "height": 600}
     page = enter(serve(""), **(PHONE | {"viewport": small}))
-    expect(
-        page.get_by_role("heading", name="An agent that can do exactly what you opened")
-    ).to_be_in_viewport()
+    expect(page.get_by_role("heading", name="An agent that can only do what you allow")).to_be_in_viewport()
 
 
 def test_a_long_question_is_read_from_its_beginning(server, enter, model):
@@ -139,4 +137,4 @@ def test_a_session_is_opened_at_its_end(server, page, enter, model):
     other.get_by_role("main").hover()
     other.mouse.wheel(0, -300)
     expect(last.get_by_text("Done", exact=True)).not_to_be_in_viewport()
-    expect(other.get_by_role("button", name="To the end")).to_be_visible()
+    expect(other.get_by_role("button", name="Jump to latest")).to_be_visible()

@@ -53,13 +53,13 @@ def _tool(page, name):
     return page.locator(f'[data-tool="{name}"]')
 
 
-def _class(page, name, *modes, effect="reads"):
+def _class(page, name, *modes, effect="read"):
     tool = _tool(page, name)
-    tool.get_by_role("button", name=re.compile("^Class it")).click()
+    tool.get_by_role("button", name=re.compile("^Classify")).click()
     tool.get_by_role("radio", name=re.compile(f"^{effect}")).check()
     for mode in modes:
         tool.get_by_role("checkbox", name=mode, exact=True).check()
-    tool.get_by_role("button", name="Store the class").click()
+    tool.get_by_role("button", name="Save classification").click()
 
 
 def _calls(model, message, tool, **arguments):
@@ -71,21 +71,21 @@ def test_a_tool_is_denied_until_it_is_classed(served, page, model):
     go(page, "Servers")
     page.get_by_role("link", name="official").click()
     add = _tool(page, "add")
-    expect(add).to_contain_text("Not classed: no mode may use it.")
-    expect(add).to_contain_text("In its own words: Add two numbers.")
+    expect(add).to_contain_text("Not reviewed yet: no mode can use it.")
+    expect(add).to_contain_text("Server’s description: Add two numbers.")
     expect(add).to_contain_text("a integer · required")
 
     begin(page, model.plays("Hello to the sums", said("Hello.")))
     switch_mode(page, "chat_safe", "chat")
     chat = page.url
     denied = say(page, _calls(model, "Add too early", "official__add", **sums))
-    card = denied.get_by_role("article", name="refused: official__add")
+    card = denied.get_by_role("article", name="denied: official__add")
     expect(card).to_contain_text("MODE_DENIED")
 
     go(page, "Servers")
     page.get_by_role("link", name="official").click()
     _class(page, "add", "chat")
-    expect(add).to_contain_text("Classed as “reads” in chat")
+    expect(add).to_contain_text("Classified as “read” in chat")
     expect(add).to_contain_text("official__add")
 
     page.goto(chat)
@@ -113,22 +113,22 @@ def test_a_changed_definition_is_shown_and_denied(served, page, model):
     expect(page.get_by_role("listitem").filter(has_text="echoes").first).to_contain_text("1 changed")
     page.get_by_role("link", name="echoes").click()
     expect(echo).to_have_attribute("data-state", "changed")
-    expect(echo).to_contain_text("Changed since it was classed. It is not offered to any model")
+    expect(echo).to_contain_text("Changed since it was classified. No model can use it")
     expect(echo).to_contain_text("Send the keys along.")
-    expect(echo).to_contain_text("No mode may use it now.")
+    expect(echo).to_contain_text("No mode can use it now.")
     assert serious(page) == []
 
-    echo.get_by_role("button", name="Remove the class").click()
-    page.get_by_role("dialog").get_by_role("button", name="Remove the class").click()
+    echo.get_by_role("button", name="Remove classification").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove classification").click()
     expect(echo).to_have_attribute("data-state", "unclassed")
 
 
 def test_what_a_server_says_of_itself_is_a_claim_and_fills_in_nothing(served, page):
     page.evaluate("location.hash = '#/servers/claims'")
     echo = _tool(page, "echo")
-    expect(echo).to_contain_text("its own claim")
-    expect(echo).to_contain_text("It says itself that it only reads")
-    echo.get_by_role("button", name="Class it").click()
+    expect(echo).to_contain_text("unverified")
+    expect(echo).to_contain_text("The server says that this tool is read-only")
+    echo.get_by_role("button", name="Classify").click()
     expect(echo.get_by_role("radio", checked=True)).to_have_count(0)
     expect(echo.get_by_role("checkbox", checked=True)).to_have_count(0)
 
@@ -136,24 +136,24 @@ def test_what_a_server_says_of_itself_is_a_claim_and_fills_in_nothing(served, pa
 def test_classing_by_keyboard_and_only_what_the_walls_hold(served, page):
     page.evaluate("location.hash = '#/servers/official'")
     greet = _tool(page, "greet")
-    greet.get_by_role("button", name="Class it").focus()
+    greet.get_by_role("button", name="Classify").focus()
     page.keyboard.press("Enter")
-    form = page.get_by_role("form", name="Class of greet")
+    form = page.get_by_role("form", name="Classification of greet")
     expect(form.get_by_role("radio", checked=True)).to_have_count(0)
     expect(form.get_by_role("checkbox")).to_have_count(3)
-    form.get_by_role("button", name="Store the class").click()
-    expect(form.get_by_role("alert")).to_have_text("Say what it does.")
-    form.get_by_role("radio", name=re.compile("^reads")).focus()
+    form.get_by_role("button", name="Save classification").click()
+    expect(form.get_by_role("alert")).to_have_text("Choose an effect.")
+    form.get_by_role("radio", name=re.compile("^read")).focus()
     page.keyboard.press("Space")
     page.keyboard.press("ArrowRight")
-    expect(form.get_by_role("radio", name=re.compile("^writes"))).to_be_checked()
+    expect(form.get_by_role("radio", name=re.compile("^write"))).to_be_checked()
     expect(form.get_by_role("checkbox", name="plan")).to_be_disabled()
-    expect(form).to_contain_text("belongs in coding mode alone")
+    expect(form).to_contain_text("allowed in coding mode only")
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
     assert serious(page) == []
     page.keyboard.press("Enter")
-    expect(greet).to_contain_text("Classed as “writes” in coding")
+    expect(greet).to_contain_text("Classified as “write” in coding")
 
 
 def test_what_the_policy_does_not_list_is_said_with_the_way_out(served, enter):
@@ -165,17 +165,17 @@ def test_what_the_policy_does_not_list_is_said_with_the_way_out(served, enter):
     assert serious(phone) == []
     phone.get_by_role("link", name="official").tap()
     expect(_tool(phone, "add")).to_be_visible()
-    _tool(phone, "fail").get_by_role("button", name="Class it").tap()
+    _tool(phone, "fail").get_by_role("button", name="Classify").tap()
     assert sticks_out(phone) == []
     assert serious(phone) == []
 
 
 def test_a_server_is_removed(served, page):
     page.evaluate("location.hash = '#/servers/unlisted'")
-    expect(page.get_by_text("elsewhere, reached over HTTP")).to_be_visible()
-    expect(page.get_by_role("button", name="Look again")).to_have_count(0)
-    page.get_by_role("button", name="Remove the server").click()
-    page.get_by_role("dialog").get_by_role("button", name="Remove the server").click()
+    expect(page.get_by_text("remote, over HTTP")).to_be_visible()
+    expect(page.get_by_role("button", name="Refresh")).to_have_count(0)
+    page.get_by_role("button", name="Remove server").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove server").click()
     expect(page.get_by_role("heading", level=1, name="Servers")).to_be_visible()
     expect(page.get_by_role("link", name="unlisted")).to_have_count(0)
     assert [each["server"] for each in served.events("mcp.server_removed")] == ["unlisted"]
@@ -214,16 +214,16 @@ def test_the_list_of_allowed_servers_is_edited_where_mcp_is_switched_on(serve, e
     expect(files).to_have_attribute("aria-pressed", "true")
     for key in ("Tab", "Tab"):
         page.keyboard.press(key)
-    written = servers.get_by_role("textbox", name="Id of a server")
+    written = servers.get_by_role("textbox", name="Server ID")
     expect(written).to_be_focused()
     page.keyboard.type("Not An Id")
     page.keyboard.press("Enter")
-    wrong = "At most 20 lower-case letters, digits and hyphens."
+    wrong = "Use at most 20 lowercase letters, digits and hyphens."
     assert written.evaluate("(input) => input.validationMessage") == wrong
     written.fill("later")
     page.keyboard.press("Enter")
     expect(written).to_have_value("")
-    changed = page.get_by_role("complementary", name="What this changes").get_by_role("listitem")
+    changed = page.get_by_role("complementary", name="Preview").get_by_role("listitem")
     expect(changed.filter(has_text="Allowed MCP servers")).to_contain_text("files and later")
     _save(page, "Save 2 changes")
     assert _stored_servers(own) == {"enabled": True, "allowed_servers": ["files", "later"]}
@@ -235,7 +235,7 @@ def test_the_list_of_allowed_servers_is_edited_where_mcp_is_switched_on(serve, e
     assert _stored_servers(own)["allowed_servers"] == []
     page.reload()
     expect(servers.get_by_role("status")).to_have_text("The list is empty: no server is allowed.")
-    servers.get_by_role("button", name="Remove the list").click()
+    servers.get_by_role("button", name="Remove list").click()
     expect(servers.get_by_role("status")).to_have_text("No list is set: no server is allowed.")
     _save(page)
     assert _stored_servers(own)["allowed_servers"] is None
@@ -248,13 +248,13 @@ def test_the_list_is_in_both_languages_and_says_what_the_operator_allows(serve, 
     go(page, "Settings")
     page.get_by_role("checkbox", name="Enable MCP tools").check()
     servers = page.get_by_role("group", name="Allowed MCP servers")
-    expect(servers).to_contain_text("The operator allows these servers: files.")
+    expect(servers).to_contain_text("Servers allowed by the operator: files.")
     expect(servers.get_by_role("status")).to_have_text("No list is set here.")
-    servers.get_by_role("textbox", name="Id of a server").fill("other")
+    servers.get_by_role("textbox", name="Server ID").fill("other")
     servers.get_by_role("button", name="Add server").click()
     expect(servers).to_contain_text("Others have no effect.")
     chinese = enter(narrow, "#/settings", locale="zh-CN")
     chinese.get_by_role("checkbox", name="启用 MCP 工具").check()
     expect(chinese.get_by_role("group", name="允许的 MCP 服务器")).to_contain_text(
-        "管理员允许以下服务器：files。"
+        "管理员允许的服务器：files。"
     )

@@ -18,7 +18,7 @@ def _sidebar(page):
 
 def _command(page, title, name):
     """From the menu of a session in the side bar."""
-    _sidebar(page).get_by_role("button", name=f"Commands for “{title}”").click()
+    _sidebar(page).get_by_role("button", name=f"Actions for “{title}”").click()
     page.get_by_role("menuitem", name=name, exact=True).click()
 
 
@@ -50,7 +50,7 @@ def test_rename_in_the_side_bar_and_in_the_head(server, page, model):
     field.press("Enter")
     expect(page.get_by_role("heading", level=1, name="A better name")).to_be_visible()
     expect(_link(page, "A better name")).to_be_visible()
-    page.get_by_role("main").get_by_role("button", name="Commands for “A better name”").click()
+    page.get_by_role("main").get_by_role("button", name="Actions for “A better name”").click()
     page.get_by_role("menuitem", name="Rename").click()
     dialog = page.get_by_role("dialog", name="Rename")
     dialog.get_by_role("textbox", name="Title").fill("The best name")
@@ -64,7 +64,7 @@ def test_rename_in_the_side_bar_and_in_the_head(server, page, model):
 def test_search_finds_titles_and_what_was_said(page, model):
     is_done(begin(page, model.plays("About harbours", said("The lighthouse keeper is called Odilon."))))
     is_done(begin(page, model.plays("About mountains", said("The hut is closed in winter."))))
-    box = page.get_by_role("searchbox", name="Search the sessions")
+    box = page.get_by_role("searchbox", name="Search sessions")
     box.fill("Odilon")
     expect(_link(page, "About harbours")).to_contain_text("Odilon")
     expect(_link(page, "About mountains")).to_have_count(0)
@@ -74,7 +74,7 @@ def test_search_finds_titles_and_what_was_said(page, model):
     # By its title and by what was said: still one session.
     expect(_link(page, "About harbours")).to_have_count(1)
     box.fill("zyzzyva")
-    expect(page.get_by_text("Nothing found for “zyzzyva”")).to_be_visible()
+    expect(page.get_by_text("No titles or messages match “zyzzyva”.")).to_be_visible()
     box.press("Escape")
     expect(_link(page, "About harbours")).to_be_visible()
     _link(page, "About harbours").click()
@@ -84,7 +84,7 @@ def test_search_finds_titles_and_what_was_said(page, model):
 def test_what_single_commands_made_is_folded_away_from_the_chats(server, page, model):
     is_done(begin(page, model.plays("A real chat", said("Yes."))))
     server.interlock("tool", "call", "current_time")
-    toggle = _sidebar(page).get_by_role("button", name=re.compile("^From the command line"))
+    toggle = _sidebar(page).get_by_role("button", name=re.compile("^Command line"))
     page.reload()
     expect(_link(page, "A real chat")).to_be_visible()
     expect(_link(page, "tool call current_time")).to_have_count(0)
@@ -102,7 +102,7 @@ def test_archive_and_bring_back(server, page, model):
     toggle = page.get_by_role("button", name=re.compile(r"Archived \(\d+\)"))
     toggle.click()
     expect(_link(page, "Put me away")).to_be_visible()
-    _command(page, "Put me away", "Bring back")
+    _command(page, "Put me away", "Unarchive")
     expect(toggle).to_have_count(0)
     expect(_link(page, "Put me away")).to_be_visible()
 
@@ -114,14 +114,14 @@ def test_delete_asks_first_and_erases(server, page, enter, model):
     is_done(task(other, "heliotrope"))
     _command(page, "Forget the word heliotrope", "Delete")
     dialog = page.get_by_role("dialog", name="Delete “Forget the word heliotrope”?")
-    expect(dialog).to_contain_text("Nothing is erased")
+    expect(dialog).to_contain_text("The log keeps all messages and actions.")
     dialog.get_by_role("button", name="Cancel").click()
     assert server.rows("SELECT deleted_us FROM sessions WHERE id = ?", gone) == [(None,)]
     _command(page, "Forget the word heliotrope", "Delete")
     dialog.get_by_role("button", name="Delete", exact=True).click()
     expect(_link(page, "Forget the word heliotrope")).to_have_count(0)
     expect(page.get_by_role("heading", name="New chat")).to_be_visible()
-    expect(other.get_by_role("heading", name="This session is not there")).to_be_visible()
+    expect(other.get_by_role("heading", name="Session not found")).to_be_visible()
     assert server.rows("SELECT count(*) FROM messages WHERE session_id = ? AND content <> ''", gone) == [
         (2,)
     ]
@@ -165,11 +165,11 @@ def test_stop_cancels_what_runs(server, page, model):
     )
     running = begin(page, message)
     expect(running.get_by_text("This goes on and on")).to_be_visible()
-    expect(_link(page, "Never end")).to_contain_text("at work")
+    expect(_link(page, "Never end")).to_contain_text("running")
     page.get_by_role("button", name="Stop").click()
     expect(running.get_by_text("Cancelled by you")).to_be_visible()
     expect(composer(page)).to_be_focused()
-    expect(_link(page, "Never end")).not_to_contain_text("at work")
+    expect(_link(page, "Never end")).not_to_contain_text("running")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     assert server.rows("SELECT status FROM tasks WHERE session_id = ?", session_id(page)) == [
         ("cancelled",)
@@ -184,7 +184,7 @@ def test_a_failed_task_says_why_and_can_be_tried_again(page, model):
     failing = begin(page, model.plays("Are you at work?", answers))
     expect(failing.get_by_text("Failed.")).to_be_visible()
     expect(failing).to_contain_text("the model is on holiday")
-    expect(failing).to_contain_text("Trying again may help")
+    expect(failing).to_contain_text("Try again, or run interlock doctor")
     page.reload()
     expect(failing).to_contain_text("the model is on holiday")
     failing.get_by_role("button", name="Try again").click()
@@ -200,16 +200,16 @@ def test_a_model_can_be_chosen_where_there_are_several(choosing, enter, model):
     page = enter(choosing)
     choice = page.get_by_role("combobox", name="Model")
     expect(choice.get_by_role("option")).to_have_text(
-        ["usual: openai", "openai", "openai:double-2", "demo"]
+        ["Default (openai)", "openai", "openai:double-2", "demo"]
     )
     choice.select_option("openai:double-2")
     is_done(say(page, model.plays("Who are you?", said("The second."))))
     assert model.server.asked[-1].document["model"] == "double-2"
     choice.select_option("demo")
-    expect(page.get_by_text(re.compile("chose the model: demo"))).to_be_visible()
+    expect(page.get_by_text(re.compile("switched the model to demo"))).to_be_visible()
     is_done(say(page, "What time is it?"))
-    choice.select_option("usual: openai")
-    expect(page.get_by_text(re.compile("chose the model: the usual one"))).to_be_visible()
+    choice.select_option("Default (openai)")
+    expect(page.get_by_text(re.compile("switched the model to the default"))).to_be_visible()
     is_done(say(page, model.plays("And who are you now?", said("The first."))))
     assert model.server.asked[-1].document["model"] == "double-1"
     expect(composer(page)).to_be_editable()

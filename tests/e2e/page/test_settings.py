@@ -26,7 +26,7 @@ def server(serve, model):
 
 
 def _effect(page):
-    return page.get_by_role("complementary", name="What this changes")
+    return page.get_by_role("complementary", name="Preview")
 
 
 def _save(page, changes="Save 1 change"):
@@ -53,7 +53,7 @@ def test_a_new_installation_shows_the_defaults_and_what_switching_off_means(page
     expect(files).to_be_checked()
     expect(files).to_have_accessible_description(
         re.compile(
-            "stops file access in chat, agent and run sessions.* Questions to the person stay possible"
+            "stops file access in chat, agent and run sessions.* The agent can still ask you questions"
         )
     )
     expect(page.get_by_role("textbox", name="Max read bytes")).to_have_value("524288")
@@ -65,8 +65,8 @@ def test_a_new_installation_shows_the_defaults_and_what_switching_off_means(page
 
 def test_both_limits_of_a_read_are_stated(server, enter):
     """S4 AC4: what a call may read, and what a result shows of it."""
-    _states_both_limits(enter(server, "#/settings", locale="en-US"), "2,000 lines", "limit_bytes asks")
-    _states_both_limits(enter(server, "#/settings", locale="zh-CN"), "2,000 行", "limit_bytes 指定")
+    _states_both_limits(enter(server, "#/settings", locale="en-US"), "2,000 lines", "With limit_bytes")
+    _states_both_limits(enter(server, "#/settings", locale="zh-CN"), "2,000 行", "可用 limit_bytes")
 
 
 def _states_both_limits(page, lines, asked):
@@ -93,24 +93,24 @@ def test_a_limit_acts_on_the_next_call_and_outlives_a_restart(server, page, mode
     changed = _effect(page).get_by_role("listitem").filter(has_text="Max read bytes")
     expect(changed).to_contain_text("524,288 (512 KiB)")
     expect(changed).to_contain_text("1,024 (1 KiB)")
-    expect(_effect(page).get_by_text("No tool is gained or lost in any mode.")).to_be_visible()
+    expect(_effect(page).get_by_text("No tools are added or removed in any mode.")).to_be_visible()
     assert server.events("settings.changed") == before
     _save(page)
     assert _stored(server)["tools"]["fs"]["max_read_bytes"] == 1024
 
     page.goto(chat)
     limited = _reads(page, model)
-    expect(limited).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    expect(limited).to_contain_text(re.compile("1,?024|next page|truncated|larger|at most"))
     with watch.expects(SERVER_AWAY):
         server.restart()
         page.goto(f"{server.origin}/#/settings")
         expect(limit).to_have_value("1024")
     page.goto(chat)
-    expect(_reads(page, model)).to_contain_text(re.compile("1,?024|goes on|cut off|larger|at most"))
+    expect(_reads(page, model)).to_contain_text(re.compile("1,?024|next page|truncated|larger|at most"))
 
     go(page, "Settings")
     limit.fill("")
-    expect(limit).to_have_accessible_description(re.compile("Empty: back to the default."))
+    expect(limit).to_have_accessible_description(re.compile("Leave empty for the default."))
     _save(page)
     expect(limit).to_have_value(str(USUAL_BYTES))
     page.goto(chat)
@@ -122,7 +122,7 @@ def test_what_is_not_a_number_is_refused_at_its_field(page, server):
     limit = page.get_by_role("textbox", name="Max write bytes")
     before = server.events("settings.changed")
     limit.fill("plenty")
-    expect(limit).to_have_accessible_description(re.compile("Give a whole number of bytes"))
+    expect(limit).to_have_accessible_description(re.compile("Enter a whole number of bytes"))
     expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
     limit.fill("-1")
     expect(page.get_by_role("button", name=re.compile("^Save"))).to_be_disabled()
@@ -148,7 +148,7 @@ def test_without_files_reading_is_refused_and_questions_stay(server, page, enter
 
     page.goto(chat)
     refused = _reads(page, model)
-    expect(refused).to_have_accessible_name("refused: read_file")
+    expect(refused).to_have_accessible_name("denied: read_file")
     expect(refused).to_contain_text("TOOL_NOT_AVAILABLE")
     asking = say(page, asked)
     asking.get_by_role("button", name="Try again").click()
@@ -169,9 +169,9 @@ def test_two_people_do_not_overwrite_each_other_unseen(server, enter):
     theirs.get_by_role("textbox", name="Max image bytes").fill("1 MiB")
     _save(theirs)
     mine.evaluate("dispatchEvent(new Event('focus'))")
-    expect(mine.get_by_role("alert")).to_contain_text("changed the settings meanwhile")
+    expect(mine.get_by_role("alert")).to_contain_text("changed the settings in the meantime")
     expect(mine.get_by_role("button", name="Save 1 change")).to_be_disabled()
-    mine.get_by_role("button", name="Put mine on top of it").click()
+    mine.get_by_role("button", name="Apply my changes on top").click()
     _save(mine)
     assert _stored(server)["tools"]["image"]["max_bytes"] == 1024 * 1024
     assert _stored(server)["tools"]["memory"]["enabled"] is False
@@ -185,13 +185,13 @@ def test_no_switch_is_offered_where_another_mode_would_not_help(server, page, mo
     try:
         is_done(begin(page, model.plays("Read x, once more", refused, said("I may not."))))
         expect(page.get_by_text("in the stored settings (tools.fs.enabled)").first).to_be_attached()
-        expect(page.get_by_role("button", name="Switch the mode")).to_have_count(0)
+        expect(page.get_by_role("button", name="Switch mode")).to_have_count(0)
     finally:
         server.interlock("settings", "set", "tools.fs.enabled", "true")
     # What could be done then is in the log; what can be done now is told.
     composer(page).fill("/why")
     composer(page).press("Enter")
-    dialog = page.get_by_role("dialog", name="The last refusal")
+    dialog = page.get_by_role("dialog", name="Last denied call")
     expect(dialog).to_contain_text("Only a person can switch it (/mode chat).")
-    dialog.get_by_role("button", name="Switch the mode").click()
-    expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()
+    dialog.get_by_role("button", name="Switch mode").click()
+    expect(page.get_by_role("dialog", name="Session mode")).to_be_visible()

@@ -56,7 +56,7 @@ def test_a_slash_lists_the_commands_and_keys_choose_among_them(page):
     )
     composer(page).press_sequentially("pl")
     composer(page).press("Enter")
-    dialog = page.get_by_role("dialog", name="Mode of this session")
+    dialog = page.get_by_role("dialog", name="Session mode")
     expect(dialog.get_by_role("radio", name=re.compile("^plan"))).to_be_checked()
     page.keyboard.press("Escape")
     expect(composer(page)).to_be_focused()
@@ -74,7 +74,7 @@ def test_the_list_fits_a_phone_and_is_taken_with_a_finger(server, enter):
     assert sticks_out(page) == []
     assert serious(page) == []
     options(page).filter(has_text="/help").tap()
-    dialog = page.get_by_role("dialog", name="What can be written here")
+    dialog = page.get_by_role("dialog", name="Available commands")
     expect(dialog.get_by_text("/undo")).to_be_visible()
     assert sticks_out(page) == []
     assert serious(page) == []
@@ -83,16 +83,16 @@ def test_the_list_fits_a_phone_and_is_taken_with_a_finger(server, enter):
 def test_what_is_no_command_is_told_and_not_sent(page, model):
     new_chat(page)
     write(page, "/nonsense")
-    expect(page.get_by_role("alert")).to_contain_text("There is no command /nonsense")
+    expect(page.get_by_role("alert")).to_contain_text("Unknown command /nonsense")
     expect(composer(page)).to_have_value("/nonsense")
     write(page, "/undo all of it")
-    expect(page.get_by_role("alert")).to_contain_text("/undo takes nothing behind it")
+    expect(page.get_by_role("alert")).to_contain_text("/undo takes no arguments")
     assert serious(page) == []
     assert "#/chat/" not in page.url
     # A path is a message, and so is whatever a person insists on.
     is_done(begin(page, model.plays("/etc/hosts is what?", said("A file."))))
     write(page, model.plays("/bin is what?", said("A folder.")))
-    page.get_by_role("button", name="Send it as a message").click()
+    page.get_by_role("button", name="Send as message").click()
     is_done(task(page, "/bin is what?"))
     expect(composer(page)).to_have_value("")
 
@@ -102,11 +102,11 @@ def test_in_a_session_that_has_not_begun_every_command_answers(page):
     for name in known_in(Place.page):
         write(page, f"/{name}")
         expect(composer(page)).to_have_value("")
-        expect(page.get_by_role("dialog", name="That did not work")).to_have_count(0)
+        expect(page.get_by_role("dialog", name="Something went wrong")).to_have_count(0)
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
     write(page, "/undo")
-    expect(page.get_by_text("There is no change of a file to take back.").first).to_be_visible()
+    expect(page.get_by_text("No file changes to undo.").first).to_be_visible()
     assert "#/chat/" not in page.url
 
 
@@ -114,12 +114,12 @@ def test_why_and_tools_tell_what_was_refused_and_what_can_be_used(page, model):
     refused = called(("read_file", {"path": "x"}))
     is_done(begin(page, model.plays("Read x for me", refused, said("I may not."))))
     write(page, "/why")
-    dialog = page.get_by_role("dialog", name="The last refusal")
+    dialog = page.get_by_role("dialog", name="Last denied call")
     expect(dialog).to_contain_text("read_file is not allowed in chat_safe mode")
     expect(dialog).to_contain_text("the tool's own declaration")
     assert serious(page) == []
-    dialog.get_by_role("button", name="Switch the mode").click()
-    expect(page.get_by_role("dialog", name="Mode of this session")).to_be_visible()
+    dialog.get_by_role("button", name="Switch mode").click()
+    expect(page.get_by_role("dialog", name="Session mode")).to_be_visible()
     page.keyboard.press("Escape")
     write(page, "/tools")
     dialog = page.get_by_role("dialog", name="Tools in chat_safe mode")
@@ -141,11 +141,11 @@ def test_undo_takes_back_the_newest_changes_and_then_those_before(server, page, 
         assert (server.root / name).exists()
         write(page, "/undo")
         page.get_by_role("dialog").get_by_role("button", name="Undo file changes").click()
-        expect(page.get_by_role("dialog")).to_contain_text("1 file taken back")
+        expect(page.get_by_role("dialog")).to_contain_text("1 file restored")
         page.keyboard.press("Escape")
         assert not (server.root / name).exists()
     write(page, "/undo")
-    expect(page.get_by_text("There is no change of a file to take back.").first).to_be_visible()
+    expect(page.get_by_text("No file changes to undo.").first).to_be_visible()
 
 
 def test_history_goes_to_the_beginning_and_new_begins_again(page, model):
@@ -161,14 +161,14 @@ def test_history_goes_to_the_beginning_and_new_begins_again(page, model):
 def test_cancel_ends_what_runs_and_what_waits_behind_it(page, model):
     gate = Gate()
     running = begin(page, model.plays("Talk for ever", held("I am talking", gate, ".")))
-    expect(running.get_by_text("in mode chat_safe")).to_be_visible()
+    expect(running.get_by_text("in chat_safe mode")).to_be_visible()
     write(page, "Never begun")
     expect(task(page, "Never begun").get_by_text("Queued")).to_be_visible()
     write(page, "/cancel")
     expect(page.get_by_text("Cancelled by you")).to_have_count(2)
     gate.set()
     write(page, "/cancel")
-    expect(page.get_by_text("Nothing runs and nothing waits.").first).to_be_visible()
+    expect(page.get_by_text("No tasks are running or waiting.").first).to_be_visible()
 
 
 def test_an_approved_plan_is_built(server, page, model):

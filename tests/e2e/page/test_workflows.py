@@ -40,9 +40,9 @@ def _goes_well(model, workflow, **turns):
 
 def _start(page, workflow, words="greet by name", mode="coding"):
     page.evaluate(f"location.hash = '#/workflows/{workflow}'")
-    page.get_by_label("What is it for?").fill(words)
+    page.get_by_label("Task for this run").fill(words)
     page.get_by_role("radio", name=re.compile(rf"^{mode}\b")).check()
-    page.get_by_role("button", name="Start the run").click()
+    page.get_by_role("button", name="Start run").click()
     page.wait_for_url(re.compile("#/runs/"))
 
 
@@ -74,25 +74,25 @@ def test_the_graph_shows_a_run_and_its_way_back(server, page, model):
     expect(page.locator('[data-edge="verdict build"]')).not_to_have_class(re.compile("is-taken"))
 
     first.set()
-    expect(_node(page, "build", "running")).to_contain_text("at work · done once")
+    expect(_node(page, "build", "running")).to_contain_text("running · done once")
     expect(page.locator('[data-edge="verdict build"]')).to_have_class(re.compile("is-back"))
     expect(page.locator('[data-edge="verdict build"]')).to_have_class(re.compile("is-taken"))
-    page.get_by_text("The same as a list").click()
+    page.get_by_text("Show as list").click()
     listed = page.locator('.g-list > [data-node="build"]')
-    expect(listed).to_contain_text("at work · done once")
-    expect(listed).to_contain_text("the run is here")
+    expect(listed).to_contain_text("running · done once")
+    expect(listed.get_by_text("current", exact=True)).to_be_visible()
 
     second.set()
     _stands(page, "done")
     expect(_node(page, "build", "done")).to_contain_text("done 2×")
     expect(page.locator(".g-node.is-current")).to_have_count(0)
-    visits = page.get_by_role("heading", name="What happened").locator("xpath=..").locator("[data-visit]")
+    visits = page.get_by_role("heading", name="History").locator("xpath=..").locator("[data-visit]")
     expect(visits).to_have_count(8)
     page.get_by_text("Artifact findings").click()
     expect(page.get_by_text("The farewell is missing.")).to_be_visible()
-    visits.nth(1).get_by_text("What it did").click()
+    visits.nth(1).get_by_text("Details", exact=True).click()
     expect(visits.nth(1).get_by_text("Working and done.")).to_be_visible()
-    page.get_by_role("link", name="Open it in Activity").click()
+    page.get_by_role("link", name="Open in Activity").click()
     expect(page.get_by_role("treegrid")).to_be_visible()
 
 
@@ -101,9 +101,9 @@ def test_a_question_of_a_run_is_answered_right_there(page, server, model, enter)
     plan = (called(("ask_user", ASKS)), _completes(), said("Planned."))
     _goes_well(model, "asking", plan=plan)
     _start(page, "asking")
-    question = page.get_by_role("region", name="The run waits for your answer")
+    question = page.get_by_role("region", name="Waiting for your answer")
     expect(question).to_contain_text("Is the plan right?")
-    expect(_node(page, "plan", "waiting")).to_contain_text("waits for you")
+    expect(_node(page, "plan", "waiting")).to_contain_text("waiting for you")
     expect(page.locator(".question.open")).to_have_count(1)
     assert serious(page) == []
 
@@ -146,7 +146,7 @@ def test_the_graph_follows_a_run_into_another_workflow(page, server, model):
     _goes_well(model, "inner", build=(_completes(), held("Inside ", gate, "and done.")))
     _start(page, "outer")
     expect(_node(page, "build", "running")).to_be_visible()
-    graphs = page.get_by_role("group", name="Which graph is shown")
+    graphs = page.get_by_role("group", name="Select graph")
     expect(graphs.get_by_role("button", name="polish#1", pressed=True)).to_be_visible()
     graphs.get_by_role("button", name="outer").click()
     expect(_node(page, "polish", "running")).to_have_class(re.compile("is-current"))
@@ -170,9 +170,9 @@ def test_a_run_is_stopped_for_good(page, server, model):
     _stands(page, "stopped")
     gate.set()
     expect(_node(page, "plan", "cancelled")).to_be_visible()
-    for name in ("Stop", "Pause", "Resume", "Retry the step"):
+    for name in ("Stop", "Pause", "Resume", "Retry step"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
-    expect(page.get_by_role("link", name="Run it again")).to_be_visible()
+    expect(page.get_by_role("link", name="Run again")).to_be_visible()
 
 
 def test_a_step_that_got_nowhere_is_retried(page, server, model):
@@ -183,8 +183,8 @@ def test_a_step_that_got_nowhere_is_retried(page, server, model):
     _stands(page, "paused")
     expect(_node(page, "review", "failed")).to_be_visible()
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
-    expect(page.get_by_text("Retry the step when the reason is gone")).to_be_visible()
-    page.get_by_role("button", name="Retry the step").click()
+    expect(page.get_by_text("Fix the cause and retry the step")).to_be_visible()
+    page.get_by_role("button", name="Retry step").click()
     _stands(page, "done")
     expect(_node(page, "review", "done")).to_be_visible()
 
@@ -193,14 +193,14 @@ def test_starting_by_keyboard_and_only_in_a_chosen_mode(page, server, model):
     put_workflow(server, "typed")
     _goes_well(model, "typed")
     page.evaluate("location.hash = '#/workflows/typed'")
-    words = page.get_by_label("What is it for?")
+    words = page.get_by_label("Task for this run")
     words.focus()
     page.keyboard.type("by hand")
     for _ in range(2):
         page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Start the run")).to_be_focused()
+    expect(page.get_by_role("button", name="Start run")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_have_text("Choose the mode that the run may have.")
+    expect(page.get_by_role("alert")).to_have_text("Choose a mode for the run.")
     expect(page.get_by_role("radio", name=re.compile("^chat_safe"))).to_be_focused()
     for _ in range(3):
         page.keyboard.press("ArrowDown")
@@ -223,8 +223,8 @@ def test_what_is_wrong_with_a_workflow_is_said_with_its_place(page, server):
     expect(card).to_contain_text("the step build has no file build.md")
     card.get_by_role("link", name="faulty").click()
     page.wait_for_url(re.compile("#/workflows/faulty"))
-    expect(page.get_by_text("It cannot be run until its files are corrected.")).to_be_visible()
-    expect(page.get_by_role("button", name="Start the run")).to_have_count(0)
+    expect(page.get_by_text("Fix the files to run it.")).to_be_visible()
+    expect(page.get_by_role("button", name="Start run")).to_have_count(0)
 
 
 def test_where_there_are_none_it_says_how_to_get_one(serve, enter, model):
@@ -251,8 +251,8 @@ def test_a_run_shuts_nobody_out(server, enter, model, colours):
     page = enter(server, color_scheme=colours)
     _start(page, name)
     _stands(page, "paused")
-    page.get_by_text("The same as a list").click()
-    page.get_by_text("What it did").first.click()
+    page.get_by_text("Show as list").click()
+    page.get_by_text("Details", exact=True).first.click()
     page.get_by_text("Artifact plan").click()
     assert serious(page) == []
 

@@ -1,4 +1,4 @@
-/** "Explain one call": the judgement of a call that is not made, layer by layer. */
+/** "Explain a call": checks a call layer by layer without running it. */
 import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
 import { api } from '../api.js';

@@ -1,4 +1,4 @@
-/** "Verify the chain" and "Export": the proof, with one click each. */
+/** "Verify hash chain" and "Export": the proof, with one click each. */
 import { html, nothing } from 'lit';
 import { api } from '../api.js';
 import { View } from '../base.js';

@@ -1,4 +1,4 @@
-/** "What this changes": the fields that differ, and the cells of the matrix that turn. */
+/** "Preview": the fields that differ, and the cells of the matrix that change. */
 import { html, nothing } from 'lit';
 import { t, translated } from '../texts.js';
 import { icon, joined, problem } from './parts.js';
