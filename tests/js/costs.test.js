@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sumOfCosts } from '../../src/interlock/gateway/static/js/views/spans.js';
+import { sumOfCosts } from '../../src/interlock/gateway/static/js/views/timeline-rows.js';
 import { cost } from '../../src/interlock/gateway/static/js/views/timeline.js';
 
 test('a cost with unknown parts is a lower bound', () => {

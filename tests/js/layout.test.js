@@ -1,7 +1,7 @@
 /** Graphs of workflows as they would be drawn, in numbers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { layoutOf } from '../../src/interlock/gateway/static/js/runs/layout.js';
+import { layoutGraph } from '../../src/interlock/gateway/static/js/runs/graph-layout.js';
 
 const KINDS = ['step', 'decision', 'merge', 'end', 'subworkflow'];
 const MILLISECONDS_AT_MOST = 5_000;
@@ -10,7 +10,7 @@ const MILLISECONDS_AT_MOST = 5_000;
 function drawn(count, pairs) {
   const named = Array.from({ length: count }, (_, n) => ({ name: `n${n}`, kind: KINDS[n % KINDS.length] }));
   const lines = pairs.map(([a, b]) => ({ from: `n${a}`, to: `n${b}`, label: `${a} to ${b}` }));
-  const found = layoutOf({ nodes: named, edges: lines, start: 'n0' }, (edge) => edge.label ?? '');
+  const found = layoutGraph({ nodes: named, edges: lines, start: 'n0' }, (edge) => edge.label ?? '');
   const { left, width, height, nodes, edges } = found;
   assert.equal(nodes.length, count);
   assert.equal(edges.length, pairs.length);

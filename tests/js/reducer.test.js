@@ -1,7 +1,7 @@
 /** A session told again, cut off and overtaken: nothing is doubled, nothing is lost. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyState, isBehind, reduce, reduceAll, resume } from '../../src/interlock/gateway/static/js/chat/reducer.js';
+import { emptyState, hasGap, reduce, reduceAll, resume } from '../../src/interlock/gateway/static/js/chat/reducer.js';
 
 const WORDS = ['One, ', '汉字 ', '🎈🎉 ', 'and e\u0301.'];
 const ALL = WORDS.join('');
@@ -76,7 +76,7 @@ test('something new overtakes the past: it waits for its turn, and it is known t
   for (let known = 0; known < live.length; known++) {
     for (let early = known + 1; early < live.length; early++) {
       const state = reduceAll(emptyState('s'), [...stored.slice(0, known), ...live.slice(early)].flat());
-      if (!isBehind(state) || state.lastSeq !== known) wrong.push(`${early} after ${known} is not missed`);
+      if (!hasGap(state) || state.lastSeq !== known) wrong.push(`${early} after ${known} is not missed`);
       if (JSON.stringify(reduceAll(state, stored.slice(known).flat())) !== whole) wrong.push(`${early} after ${known}`);
     }
   }

@@ -1,6 +1,6 @@
 """Every refusal and every tool description that the server writes in English has its Chinese on the page.
 
-The English is for the model and the log; the page matches it against js/texts-sentences.js. A sentence that
+The English is for the model and the log; the page matches it against js/texts-server-messages.js. A sentence that
 is added or changed in Python without its Chinese fails here.
 """
 
@@ -66,7 +66,7 @@ POLICY_CODES = {code.value for code in ErrorCode if code.error_class is ErrorCla
 
 
 def _in_chinese(sentences):
-    return in_node("texts-sentences.js", "given.map(m.inChinese)", sentences)
+    return in_node("texts-server-messages.js", "given.map(m.toChinese)", sentences)
 
 
 def _remaining(sentences, names=()):

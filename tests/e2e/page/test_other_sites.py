@@ -85,7 +85,7 @@ def test_another_site_reads_nothing_sends_nothing_and_shows_nothing(visitor, ser
             post: readable('/logout', { method: 'POST', mode: 'no-cors' }),
             login: readable('/login', { method: 'POST', mode: 'no-cors', body: '{"code":"x"}' }),
             preflight: readable('/login', { method: 'POST', headers: { Authorization: 'Bearer x' } }),
-            script: import(origin + '/static/js/texts.js'),
+            script: import(origin + '/static/js/i18n.js'),
           };
           const found = {};
           for (const [name, promise] of Object.entries(asked)) found[name] = await outcome(promise);
@@ -99,7 +99,7 @@ def test_another_site_reads_nothing_sends_nothing_and_shows_nothing(visitor, ser
     assert tried == dict.fromkeys(tried, "refused")
     page.wait_for_timeout(200)
     # With the cookie in hand the server did no work for any of them.
-    for path in ("/export/events.jsonl", "/metrics", "/logout", "/login", "/static/js/texts.js"):
+    for path in ("/export/events.jsonl", "/metrics", "/logout", "/login", "/static/js/i18n.js"):
         assert answers(f"{server.origin}{path}") == {403}, path
     assert all(not frame.url.startswith(server.origin) for frame in page.frames)
     # Still logged in.

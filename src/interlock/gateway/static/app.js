@@ -1,14 +1,14 @@
 /** Starts the page: theme, entry by a code, routes by the address's hash, and the frame around every view. */
 import { html, nothing, plain } from 'lit';
 import { api } from './js/api.js';
-import { View } from './js/base.js';
+import { PageElement } from './js/page-element.js';
 import { icon, logo } from './js/icons.js';
-import { store } from './js/store.js';
-import { t } from './js/texts.js';
+import { store } from './js/session-store.js';
+import { t } from './js/i18n.js';
 import { applyTheme } from './js/theme.js';
 import { enter, loginPage } from './js/shell/login.js';
-import { entryOf } from './js/shell/sidebar.js';
-import './js/chat/chat.js';
+import { navEntryOf } from './js/shell/sidebar.js';
+import './js/chat/chat-view.js';
 
 /** Views that are fetched when they are first wanted. */
 const VIEWS = {
@@ -16,8 +16,8 @@ const VIEWS = {
   authority: () => import('./js/authority.js'),
   activity: () => import('./js/activity.js'),
   workflows: () => import('./js/workflows.js'),
-  runs: () => import('./js/run.js'),
-  servers: () => import('./js/servers.js'),
+  runs: () => import('./js/workflow-run.js'),
+  servers: () => import('./js/mcp-servers.js'),
 };
 
 function readRoute() {
@@ -33,7 +33,7 @@ function decoded(part) {
   }
 }
 
-class App extends View {
+class App extends PageElement {
   static properties = {
     route: { state: true },
     state: { state: true },
@@ -106,7 +106,7 @@ class App extends View {
 
   updated() {
     const { name, parts } = this.route;
-    const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${entryOf(name)}`);
+    const title = name === 'chat' ? store.session(parts[0])?.title : t(`nav.${navEntryOf(name)}`);
     const waiting = this.state !== 'login' && store.waiting ? `(${store.waiting}) ` : '';
     document.title = waiting + (title ? `${plain(title)} · Interlock` : 'Interlock');
   }
@@ -167,7 +167,7 @@ class App extends View {
   #view() {
     const { name, parts } = this.route;
     if (name === 'chat') return html`<il-chat .sessionId=${parts[0] ?? ''} .seq=${Number(parts[1]) || 0} .menuButton=${this.#menuButton()}></il-chat>`;
-    return html`<div class="phone-head">${this.#menuButton()}${logo()}<strong>${t(`nav.${entryOf(name)}`)}</strong></div>
+    return html`<div class="phone-head">${this.#menuButton()}${logo()}<strong>${t(`nav.${navEntryOf(name)}`)}</strong></div>
       <div class="view-scroll">${this.#lazyView(name, parts)}</div>`;
   }
 

@@ -1,17 +1,17 @@
-/** Activity: what was done, by whom, how long it took, and the proof. #/activity[/SESSION[/TASK]] */
+/** ActivityView: what was done, by whom, how long it took, and the proof. #/activity[/SESSION[/TASK]] */
 import { html, nothing } from 'lit';
 import { api } from './api.js';
-import { View } from './base.js';
-import { formatDuration, formatNumber, t } from './texts.js';
-import { short } from './views/event-words.js';
-import { debounced, empty, icon, loading, problem, time } from './views/parts.js';
-import { flat, rowsOf, sumOfCosts } from './views/spans.js';
+import { PageElement } from './page-element.js';
+import { formatDuration, formatNumber, t } from './i18n.js';
+import { short } from './views/event-text.js';
+import { debounced, empty, icon, loading, problem, time } from './views/components.js';
+import { flat, timelineRows, sumOfCosts } from './views/timeline-rows.js';
 import { cost } from './views/timeline.js';
 import './dashboard.js';
 import './views/event-details.js';
-import './views/proof.js';
-import './views/recent.js';
-import './views/system-list.js';
+import './views/log-verification.js';
+import './views/recent-tasks.js';
+import './views/system-events.js';
 
 const MANY = 200;
 const TREE = 2000;
@@ -20,7 +20,7 @@ const SYSTEM = 'system';
 const WHOLE = 'all';
 const UNDER_WAY = new Set(['queued', 'running', 'waiting']);
 
-class Activity extends View {
+class ActivityView extends PageElement {
   static properties = {
     route: { attribute: false },
     sessions: { state: true },
@@ -235,7 +235,7 @@ class Activity extends View {
   }
 
   #rows() {
-    return rowsOf(this.roots, Boolean(this.#isLive()), this.now);
+    return timelineRows(this.roots, Boolean(this.#isLive()), this.now);
   }
 
   /** The chosen row as it stands after a refresh. */
@@ -296,4 +296,4 @@ function go(...parts) {
   location.hash = `#/${['activity', ...parts].filter(Boolean).map(encodeURIComponent).join('/')}`;
 }
 
-customElements.define('il-activity', Activity);
+customElements.define('il-activity', ActivityView);

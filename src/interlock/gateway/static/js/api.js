@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-class Api {
+class ApiClient {
   /** What `server.info` last said; null before the first connection. */
   info = null;
   /** @type {State} */
@@ -275,4 +275,4 @@ function disconnected() {
   return new ApiError('DISCONNECTED', 'the connection is down');
 }
 
-export const api = new Api();
+export const api = new ApiClient();

@@ -1,15 +1,15 @@
-/** Authority: which tool may be used in which mode, who decided it, and the judgement of one call. */
+/** AuthorityView: which tool may be used in which mode, who decided it, and the judgement of one call. */
 import { html, nothing } from 'lit';
 import { api } from './api.js';
-import { View } from './base.js';
-import { t } from './texts.js';
-import { loading, problem } from './views/parts.js';
-import './views/matrix.js';
-import './views/explain.js';
+import { PageElement } from './page-element.js';
+import { t } from './i18n.js';
+import { loading, problem } from './views/components.js';
+import './views/policy-matrix.js';
+import './views/explain-call.js';
 
 const MANY = 200;
 
-class Authority extends View {
+class AuthorityView extends PageElement {
   static properties = {
     route: { attribute: false },
     matrix: { state: true },
@@ -115,4 +115,4 @@ class Authority extends View {
   }
 }
 
-customElements.define('il-authority', Authority);
+customElements.define('il-authority', AuthorityView);

@@ -1,10 +1,10 @@
 /** A small dashboard: turns, tokens per day, denials by tool, errors by class, costs as far as they are known. */
 import { html, nothing, svg } from 'lit';
 import { api } from './api.js';
-import { View } from './base.js';
-import { formatNumber, hasText, language, t } from './texts.js';
-import { debounced, loading, problem } from './views/parts.js';
-import { costOf, sumOfCosts } from './views/spans.js';
+import { PageElement } from './page-element.js';
+import { formatNumber, hasText, language, t } from './i18n.js';
+import { debounced, loading, problem } from './views/components.js';
+import { costOf, sumOfCosts } from './views/timeline-rows.js';
 import { cost } from './views/timeline.js';
 
 const SPANS = [7, 30, 90];
@@ -12,7 +12,7 @@ const HEIGHT = 170;
 const FOOT = 22;
 const HEAD = 12;
 
-class Dashboard extends View {
+class DashboardView extends PageElement {
   static properties = {
     span: { state: true },
     stats: { state: true },
@@ -160,4 +160,4 @@ function ranking(title, counts, total, nothingSaid, name, state) {
     </li>`)}</ol>` : html`<p class="muted">${nothingSaid}</p>`}`;
 }
 
-customElements.define('il-dashboard', Dashboard);
+customElements.define('il-dashboard', DashboardView);

@@ -1,7 +1,7 @@
 /** Dialogs: the browser's own, so that focus, Escape and the background are right. */
 import { html, nothing, render } from 'lit';
 import { icon } from './icons.js';
-import { t } from './texts.js';
+import { t } from './i18n.js';
 
 let number = 0;
 
@@ -60,7 +60,7 @@ export async function confirmed({ title, text, confirm, danger = false }) {
 }
 
 /** Tells of a failure that has no place of its own. @param {Error & {code?: string}} error */
-export function tellError(error) {
+export function showError(error) {
   const text = errorText(error);
   return openDialog(
     t('common.failed'),

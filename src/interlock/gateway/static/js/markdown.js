@@ -1,10 +1,10 @@
 /** Markdown as lit templates. Nothing is ever set as HTML: what looks like a tag in a text is shown as text. */
 import { html, nothing } from 'lit';
 import { guard } from 'lit/directives/guard.js';
-import { cutMarkdown, parseMarkdown } from './markdown/blocks.js';
-import { leadsElsewhere } from './markdown/inline.js';
-import { copyButton } from './copying.js';
-import { t } from './texts.js';
+import { splitMarkdown, parseMarkdown } from './markdown/block-parser.js';
+import { deceptiveTarget } from './markdown/inline-parser.js';
+import { copyButton } from './copy-button.js';
+import { t } from './i18n.js';
 
 const HEADINGS = {
   3: (kids, dir) => html`<h3 dir=${dir}>${kids}</h3>`,
@@ -18,12 +18,12 @@ const HEADINGS = {
  * @param {string} text
  */
 export function markdown(text) {
-  return cutMarkdown(text).map((piece) => guard([piece, document.documentElement.lang], () => parseMarkdown(piece).map((it) => block(it))));
+  return splitMarkdown(text).map((piece) => guard([piece, document.documentElement.lang], () => parseMarkdown(piece).map((it) => block(it))));
 }
 
 /**
  * Each block runs the way its own words do, and what is in it the same way: a list has its marks on one side.
- * @param {import('./markdown/blocks.js').Block} it @param {boolean} [isInner]
+ * @param {import('./markdown/block-parser.js').Block} it @param {boolean} [isInner]
  */
 function block(it, isInner = false) {
   const dir = isInner ? nothing : 'auto';
@@ -84,7 +84,7 @@ export function codeBlock(code, lang = '', copies = true) {
   </figure>`;
 }
 
-/** @param {import('./markdown/inline.js').Node} it */
+/** @param {import('./markdown/inline-parser.js').Node} it */
 function inline(it) {
   switch (it.t) {
     case 'text':
@@ -117,7 +117,7 @@ function link({ href, shown, title, kids }, label) {
   if (title) return html`${link({ href, shown, kids }, label)} <span class="muted">(${title})</span>`;
   if (href === null) return html`${label} <span class="muted">(${shown})</span>`;
   const words = kids.length ? label : shown;
-  const place = leadsElsewhere(href, kids.length ? textOf(kids) : shown);
+  const place = deceptiveTarget(href, kids.length ? textOf(kids) : shown);
   return html`<a href=${href} target="_blank" rel="noopener noreferrer" title=${href}>${words}${place ? html` <span class="muted">(${place})</span>` : ''}</a>`;
 }
 

@@ -1,13 +1,13 @@
 /** A button that opens a few commands. The list is a popover, so that nothing clips it. */
 import { html, nothing } from 'lit';
-import { View } from './base.js';
+import { PageElement } from './page-element.js';
 import { icon } from './icons.js';
 
 let number = 0;
 
 /** @typedef {{label: string, icon: string, run?: () => void, href?: string, danger?: boolean}} MenuItem */
 
-class Menu extends View {
+class PopupMenu extends PageElement {
   static properties = { label: {}, items: { attribute: false }, open: { state: true } };
 
   constructor() {
@@ -80,4 +80,4 @@ class Menu extends View {
   }
 }
 
-customElements.define('il-menu', Menu);
+customElements.define('il-menu', PopupMenu);

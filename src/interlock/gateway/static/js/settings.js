@@ -1,17 +1,17 @@
-/** Settings → Tools: the system policy, below the operator's ceiling, with its effect shown before it is stored. */
+/** SettingsView → Tools: the system policy, below the operator's ceiling, with its effect shown before it is stored. */
 import { html, nothing } from 'lit';
 import { api } from './api.js';
-import { View } from './base.js';
-import { formatNumber, t } from './texts.js';
-import { changes, complaints, FIELDS, formOf, GROUPS, isDefault, mistakes, patchOf } from './views/settings-form.js';
+import { PageElement } from './page-element.js';
+import { formatNumber, t } from './i18n.js';
+import { changes, complaints, FIELDS, formValues, GROUPS, isDefault, mistakes, patchOf } from './views/settings-form.js';
 import { renderChanges } from './views/settings-changes.js';
 import { renderField } from './views/settings-fields.js';
-import { debounced, icon, loading, problem, time } from './views/parts.js';
+import { debounced, icon, loading, problem, time } from './views/components.js';
 
 /** What was typed and not stored, kept while another view is open. */
 let kept = null;
 
-class Settings extends View {
+class SettingsView extends PageElement {
   static properties = {
     route: { attribute: false },
     stored: { state: true },
@@ -66,7 +66,7 @@ class Settings extends View {
       this.failed = null;
       this.stored = stored;
       this.matrix = matrix;
-      this.form = kept?.form ?? formOf(stored.settings);
+      this.form = kept?.form ?? formValues(stored.settings);
       if (kept && kept.version !== stored.version) this.said = { kind: 'warn', text: t('settings.draft_older') };
       kept = null;
       this.#look();
@@ -110,7 +110,7 @@ class Settings extends View {
       this.newer = found;
       return;
     }
-    await this.#take(found, formOf(found.settings));
+    await this.#take(found, formValues(found.settings));
     this.said = { kind: 'info', text: t('settings.changed_elsewhere', { version: found.version, who: this.#author() }) };
   }
 
@@ -130,7 +130,7 @@ class Settings extends View {
   /** Theirs, with what was changed here put on top of it. */
   #onTop() {
     const mine = Object.fromEntries(this.#changes().map(({ field: { path } }) => [path, this.form[path]]));
-    this.#take(this.newer, { ...formOf(this.newer.settings), ...mine });
+    this.#take(this.newer, { ...formValues(this.newer.settings), ...mine });
   }
 
   #changes() {
@@ -186,7 +186,7 @@ class Settings extends View {
     this.#look.cancel();
     try {
       const { version, settings } = await api.request('settings.update', { patch: patchOf(list) });
-      await this.#take({ ...this.stored, version, settings }, formOf(settings));
+      await this.#take({ ...this.stored, version, settings }, formValues(settings));
       this.preview = null;
       this.said = { kind: 'ok', text: t('settings.saved', { version }) };
       this.#whoWasIt();
@@ -209,14 +209,14 @@ class Settings extends View {
   }
 
   #defaults() {
-    this.form = formOf(this.stored.defaults);
+    this.form = formValues(this.stored.defaults);
     this.wrong = {};
     this.said = null;
     this.#look();
   }
 
   #discard() {
-    this.form = formOf(this.stored.settings);
+    this.form = formValues(this.stored.settings);
     this.wrong = {};
     this.said = null;
     this.#look();
@@ -303,7 +303,7 @@ class Settings extends View {
         <p><strong>${t('settings.conflict', { version, who: this.#author() })}</strong> ${t('settings.conflict_hint')}</p>
         <div class="row wrap">
           <button type="button" class="btn" @click=${this.#onTop}>${t('settings.conflict_mine')}</button>
-          <button type="button" class="btn" @click=${() => this.#take(this.newer, formOf(this.newer.settings))}>
+          <button type="button" class="btn" @click=${() => this.#take(this.newer, formValues(this.newer.settings))}>
             ${t('settings.conflict_theirs')}</button>
         </div>
       </div>
@@ -311,4 +311,4 @@ class Settings extends View {
   }
 }
 
-customElements.define('il-settings', Settings);
+customElements.define('il-settings', SettingsView);

@@ -1,4 +1,4 @@
-import { kept } from './store.js';
+import { kept } from './session-store.js';
 
 /** @type {('auto'|'light'|'dark')[]} */
 export const THEMES = ['auto', 'light', 'dark'];

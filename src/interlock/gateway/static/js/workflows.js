@@ -1,13 +1,13 @@
-/** Workflows: what there is, what is wrong with it, and starting a run. #/workflows[/NAME] */
+/** WorkflowsView: what there is, what is wrong with it, and starting a run. #/workflows[/NAME] */
 import { html, nothing } from 'lit';
 import { api } from './api.js';
-import { View } from './base.js';
-import { t } from './texts.js';
-import { copyButton } from './copying.js';
-import { graphView, nodeList } from './runs/graph.js';
-import { runsView } from './runs/list.js';
-import { startForm } from './runs/start.js';
-import { empty, icon, loading, problem } from './views/parts.js';
+import { PageElement } from './page-element.js';
+import { t } from './i18n.js';
+import { copyButton } from './copy-button.js';
+import { graphView, nodeList } from './runs/graph-view.js';
+import { runsView } from './runs/run-list.js';
+import { startForm } from './runs/start-form.js';
+import { empty, icon, loading, problem } from './views/components.js';
 
 const NEWEST = 30;
 const LOOK_MS = 4_000;
@@ -18,7 +18,7 @@ function tryIt(folder) {
   return `mkdir -p ${place} && cp -r examples/workflows/plan_build_review ${place}`;
 }
 
-class Workflows extends View {
+class WorkflowsView extends PageElement {
   static properties = {
     route: { attribute: false },
     workflows: { state: true },
@@ -194,4 +194,4 @@ class Workflows extends View {
   }
 }
 
-customElements.define('il-workflows', Workflows);
+customElements.define('il-workflows', WorkflowsView);

@@ -1,17 +1,17 @@
 /** Where messages are written. The draft of each session is kept in this browser until it is sent. */
 import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
-import { View } from '../base.js';
+import { PageElement } from '../page-element.js';
 import { icon } from '../icons.js';
-import { announce, kept } from '../store.js';
-import { t } from '../texts.js';
-import { readSlash, suggestions } from './slash.js';
+import { announce, kept } from '../session-store.js';
+import { t } from '../i18n.js';
+import { parseSlash, suggestions } from './slash-parser.js';
 
 const MAX_CHARS = 200_000;
 const TALLEST_PX = 260;
 const KEEP_MS = 200;
 
-class Composer extends View {
+class Composer extends PageElement {
   static properties = {
     /** Under which name the draft is kept. */
     draftKey: { attribute: false },
@@ -235,7 +235,7 @@ class Composer extends View {
   #take(item) {
     if (!item.runs && item.text !== this.text) return this.#complete(item);
     this.text = item.text;
-    return this.#carryOut(readSlash(item.text));
+    return this.#carryOut(parseSlash(item.text));
   }
 
   #complete({ text, runs }) {
@@ -246,7 +246,7 @@ class Composer extends View {
     event.preventDefault();
     const content = this.text.trim();
     if (!content || this.reason || this.text.length > MAX_CHARS) return;
-    const command = readSlash(content);
+    const command = parseSlash(content);
     if (command) this.#carryOut(command);
     else this.#send(content);
   }

@@ -18,7 +18,7 @@
  * @typedef {{sessionId: string, fromSeq: number, lastSeq: number, entries: (TaskEntry|NoteEntry)[],
  *   loose: object[], seenSeq: number, held: import('../api.js').Frame[], stable: State|null}} State
  */
-import { handlers } from './handlers.js';
+import { handlers } from './frame-handlers.js';
 
 /** `fromSeq` is the number after which the frames begin. @param {string} sessionId @returns {State} */
 export function emptyState(sessionId, fromSeq = 0) {
@@ -27,7 +27,7 @@ export function emptyState(sessionId, fromSeq = 0) {
 
 /**
  * Numbers count one by one. One that is known changes nothing, with whatever came before it without a number; one that
- * comes too early is not taken, and `isBehind` says so until it came again in its place.
+ * comes too early is not taken, and `hasGap` says so until it came again in its place.
  * @param {State} state @param {import('../api.js').Frame} frame @returns {State}
  */
 export function reduce(state, frame) {
@@ -143,7 +143,7 @@ const ENDS = new Set(['done', 'failed', 'cancelled']);
 const CHANGING = new Set(['write_file', 'edit_file', 'move_file', 'delete_file', 'generate_image']);
 
 /** Whether a number came and others before it did not. @param {State} state */
-export const isBehind = (state) => state.seenSeq > state.lastSeq;
+export const hasGap = (state) => state.seenSeq > state.lastSeq;
 
 /** @param {TaskEntry} task */
 export const hasEnded = (task) => ENDS.has(task.status);
@@ -157,12 +157,12 @@ export function activeTask(state) {
 }
 
 /** The task that has begun and not ended. Its mode only ever gets stricter. @param {State} state @returns {TaskEntry|null} */
-export function begunTask(state) {
+export function startedTask(state) {
   return tasksOf(state).find((task) => task.mode && !hasEnded(task)) ?? null;
 }
 
 /** How many tasks come before this one. @param {State} state @param {string} taskId */
-export function tasksBefore(state, taskId) {
+export function countTasksBefore(state, taskId) {
   let count = 0;
   for (const task of tasksOf(state)) {
     if (task.id === taskId) break;
@@ -172,7 +172,7 @@ export function tasksBefore(state, taskId) {
 }
 
 /** Whether the task changed files, as far as its calls tell. @param {TaskEntry} task */
-export function changedFiles(task) {
+export function hasChangedFiles(task) {
   return task.blocks.some((block) => block.type === 'call' && block.status === 'ok' && CHANGING.has(block.tool));
 }
 
@@ -182,7 +182,7 @@ export function workedMs({ startedUs, lastUs, waitedUs }) {
 }
 
 /** What somebody said here, once where it was said again and again. @param {State} state @param {string} who */
-export function saidBy(state, who) {
+export function messagesBy(state, who) {
   const said = tasksOf(state).filter((task) => task.message && (!task.who || task.who === who));
   return said.map((task) => task.message.content).filter((text, at, all) => text !== all[at - 1]);
 }

@@ -1,8 +1,8 @@
 /** Taking back what a task did to files, doing it again, and telling what was changed and what was not. */
 import { html, nothing } from 'lit';
-import { confirmed, openDialog, tellError } from '../dialog.js';
+import { confirmed, openDialog, showError } from '../dialog.js';
 import { icon } from '../icons.js';
-import { t } from '../texts.js';
+import { t } from '../i18n.js';
 
 /** @typedef {{undo_id: string, restored: string[], left: {path: string, reason: string}[]}} Report */
 /** @typedef {{undo(taskId: string): Promise<Report>, redo(taskId: string, undoId: string): Promise<Report>}} Chat */
@@ -29,7 +29,7 @@ async function reported(what, act) {
   try {
     return await report(what, await act());
   } catch (error) {
-    await (error.code === 'NOTHING_TO_UNDO' ? report(what, {}) : tellError(error));
+    await (error.code === 'NOTHING_TO_UNDO' ? report(what, {}) : showError(error));
     return '';
   }
 }

@@ -3,7 +3,7 @@ import { html, nothing } from 'lit';
 import { api } from '../api.js';
 import { codeBlock } from '../markdown.js';
 import { icon, logo } from '../icons.js';
-import { t } from '../texts.js';
+import { t } from '../i18n.js';
 
 const TRIES = 5;
 const AGAIN_MS = 1000;

@@ -1,17 +1,17 @@
 /** What can be done with a whole session; the same in the side bar and in the head of the chat. */
 import { html } from 'lit';
 import { api } from '../api.js';
-import { confirmed, tellError } from '../dialog.js';
-import { kept, store } from '../store.js';
-import { t } from '../texts.js';
+import { confirmed, showError } from '../dialog.js';
+import { kept, store } from '../session-store.js';
+import { t } from '../i18n.js';
 
 /** @param {any} session */
-export function titleOf(session) {
+export function sessionTitle(session) {
   return session?.title || t('sessions.untitled');
 }
 
 /** @param {any} session @param {() => void} rename @returns {import('../menu.js').MenuItem[]} */
-export function sessionItems(session, rename) {
+export function sessionMenuItems(session, rename) {
   return [
     { label: t('sessions.rename'), icon: 'rename', run: rename },
     { label: t('sessions.export'), icon: 'download', run: () => exportSession(session) },
@@ -32,7 +32,7 @@ async function exportSession(session) {
     link.click();
     link.remove();
   } catch (error) {
-    tellError(error);
+    showError(error);
   }
 }
 
@@ -40,13 +40,13 @@ async function archive(session, archived) {
   try {
     store.put((await api.request('session.archive', { session_id: session.id, archived })).session);
   } catch (error) {
-    tellError(error);
+    showError(error);
   }
 }
 
 async function remove(session) {
   const sure = await confirmed({
-    title: t('delete.title', { title: titleOf(session) }),
+    title: t('delete.title', { title: sessionTitle(session) }),
     text: html`<p>${t('delete.what')}</p><p>${t('delete.stays', { id: session.id })}</p>`,
     confirm: t('sessions.delete'),
     danger: true,
@@ -59,6 +59,6 @@ async function remove(session) {
     const [, view, shown] = location.hash.split('/');
     if (shown === session.id) location.hash = view === 'runs' ? '#/workflows' : `#/${view}`;
   } catch (error) {
-    tellError(error);
+    showError(error);
   }
 }

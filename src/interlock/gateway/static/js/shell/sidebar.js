@@ -2,24 +2,24 @@
 import { html, nothing } from 'lit';
 import { repeat } from 'lit/directives/repeat.js';
 import { api } from '../api.js';
-import { View } from '../base.js';
+import { PageElement } from '../page-element.js';
 import { icon, logo } from '../icons.js';
-import { store } from '../store.js';
-import { LANGUAGES, formatMoment, formatTime, language, setLanguage, t } from '../texts.js';
+import { store } from '../session-store.js';
+import { LANGUAGES, formatMoment, formatTime, language, setLanguage, t } from '../i18n.js';
 import { THEMES, setTheme, theme } from '../theme.js';
 import { leave } from './login.js';
-import { sessionItems, titleOf } from './session-actions.js';
+import { sessionMenuItems, sessionTitle } from './session-actions.js';
 import '../menu.js';
 
 /** @type {import('../icons.js').IconName[]} */
 const NAV = ['chat', 'workflows', 'authority', 'activity', 'servers', 'settings'];
 /** A run is found under its workflow. @param {string} name of a route */
-export const entryOf = (name) => (name === 'runs' ? 'workflows' : name);
+export const navEntryOf = (name) => (name === 'runs' ? 'workflows' : name);
 /** @type {Record<string, import('../icons.js').IconName>} */
 const THEME_ICONS = { auto: 'auto', light: 'sun', dark: 'moon' };
 const TYPING_MS = 250;
 
-class Sidebar extends View {
+class Sidebar extends PageElement {
   static properties = {
     route: { attribute: false },
     state: {},
@@ -56,7 +56,7 @@ class Sidebar extends View {
       <ul class="nav">
         ${NAV.map(
           (name) => html`<li>
-            <a href="#/${name}" aria-current=${entryOf(this.route.name) === name ? 'page' : nothing}>${icon(name)}${t(`nav.${name}`)}</a>
+            <a href="#/${name}" aria-current=${navEntryOf(this.route.name) === name ? 'page' : nothing}>${icon(name)}${t(`nav.${name}`)}</a>
           </li>`,
         )}
       </ul>
@@ -120,14 +120,14 @@ class Sidebar extends View {
     if (this.renaming === session.id) return html`<li class="session">${this.#renameField(session)}</li>`;
     return html`<li class="session ${isHere ? 'here' : ''}">
       <a href="#/${view}/${session.id}${seq ? `/${seq}` : ''}" aria-current=${isHere ? 'page' : nothing} @click=${() => this.#leave()}>
-        <span class="session-title clip" dir="auto">${titleOf(session)}</span>
+        <span class="session-title clip" dir="auto">${sessionTitle(session)}</span>
         <span class="session-about clip" title=${formatMoment(session.updated_us)}>
           ${snippet || html`${workOf(session)}${session.mode} · ${formatTime(session.updated_us)}`}
         </span>
       </a>
       <il-menu
-        label=${t('sessions.menu', { title: titleOf(session) })}
-        .items=${sessionItems(session, () => this.#rename(session.id))}
+        label=${t('sessions.menu', { title: sessionTitle(session) })}
+        .items=${sessionMenuItems(session, () => this.#rename(session.id))}
       ></il-menu>
     </li>`;
   }

@@ -1,14 +1,14 @@
 /** What a row of the timeline stands for: in words, then each event as it was written, with its hashes. */
 import { html, nothing } from 'lit';
 import { api } from '../api.js';
-import { View } from '../base.js';
-import { formatDuration, formatMoment, formatNumber, t, translated } from '../texts.js';
-import { rowWords } from './event-words.js';
-import { hash, icon, layerName } from './parts.js';
+import { PageElement } from '../page-element.js';
+import { formatDuration, formatMoment, formatNumber, t, translated } from '../i18n.js';
+import { describeRow } from './event-text.js';
+import { hash, icon, layerName } from './components.js';
 
 const REFUSALS = ['tool_call.denied', 'tool_call.failed'];
 
-class EventDetails extends View {
+class EventDetails extends PageElement {
   static properties = {
     row: { attribute: false },
     sessionId: { attribute: false },
@@ -17,7 +17,7 @@ class EventDetails extends View {
 
   constructor() {
     super();
-    /** @type {import('./spans.js').Row} */
+    /** @type {import('./timeline-rows.js').Row} */
     this.row = undefined;
     /** @type {string} */
     this.sessionId = undefined;
@@ -51,7 +51,7 @@ class EventDetails extends View {
 
   render() {
     if (!this.row) return nothing;
-    const [title, more] = rowWords(this.row);
+    const [title, more] = describeRow(this.row);
     return html`<section class="v-details card" aria-labelledby="details-title"
       @keydown=${(event) => event.key === 'Escape' && this.#close()}>
       <header class="row">

@@ -1,8 +1,8 @@
 /** "Preview": the fields that differ, and the cells of the matrix that change. */
 import { html, nothing } from 'lit';
-import { t, translated } from '../texts.js';
-import { icon, joined, problem } from './parts.js';
-import { differences } from './policy-words.js';
+import { t, translated } from '../i18n.js';
+import { icon, joined, problem } from './components.js';
+import { differences } from './policy-matrix-data.js';
 import { amount } from './settings-fields.js';
 
 export function renderChanges({ list, wrong, before, after, fault }) {

@@ -1,9 +1,9 @@
 /** One field of the settings: its control, its default, and what the operator allows. */
 import { html, nothing } from 'lit';
 import { live } from 'lit/directives/live.js';
-import { formatBytes, formatNumber, t } from '../texts.js';
-import { icon, joined } from './parts.js';
-import { limitWords } from './policy-words.js';
+import { formatBytes, formatNumber, t } from '../i18n.js';
+import { icon, joined } from './components.js';
+import { formatLimits } from './policy-matrix-data.js';
 import { ceilingAt, parsed, shown, valueAt } from './settings-form.js';
 
 /**
@@ -21,7 +21,7 @@ export function renderField(field, state) {
 const SERVER_ID = /^[a-z0-9-]{1,20}$/;
 
 const label = (field) => t(`settings.f.${field.path}`);
-const hint = (field, limits) => t(`settings.f.${field.path}.hint`, limitWords(limits));
+const hint = (field, limits) => t(`settings.f.${field.path}.hint`, formatLimits(limits));
 
 function toggle(field, { raw, initial, limit, limits, isTouched, wrong, set }) {
   return html`<div class="v-field">

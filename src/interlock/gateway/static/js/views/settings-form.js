@@ -43,7 +43,7 @@ export function shown(type, value) {
   return value === null || value === undefined ? '' : String(value);
 }
 
-export function formOf(document) {
+export function formValues(document) {
   return Object.fromEntries(FIELDS.map(({ path, type }) => [path, shown(type, valueAt(document, path))]));
 }
 

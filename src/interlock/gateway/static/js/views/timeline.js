@@ -1,12 +1,12 @@
 /** The timeline: the event tree as rows with bars on one time axis. Emits `choose` with a row. */
 import { html, nothing, svg } from 'lit';
 import { repeat } from 'lit/directives/repeat.js';
-import { View } from '../base.js';
-import { formatDuration, formatNumber, language, t } from '../texts.js';
-import { rowWords, short } from './event-words.js';
-import { icon } from './parts.js';
-import { scaleOf } from './scale.js';
-import { CATEGORIES, counted, flat, visible } from './spans.js';
+import { PageElement } from '../page-element.js';
+import { formatDuration, formatNumber, language, t } from '../i18n.js';
+import { describeRow, short } from './event-text.js';
+import { icon } from './components.js';
+import { timeAxis } from './time-axis.js';
+import { CATEGORIES, counted, flat, visible } from './timeline-rows.js';
 
 /** How much of the axis the words of a cut take, in percent. */
 const CUT_WORDS = 26;
@@ -15,7 +15,7 @@ const SAID_CHARS = 60;
 /** Messages stand in the chat; they are counted here and shown on demand. */
 const HIDDEN_FIRST = new Set(['message']);
 
-class Timeline extends View {
+class TimelineView extends PageElement {
   static properties = {
     rows: { attribute: false },
     /** What the tasks are about, by their ids. */
@@ -49,7 +49,7 @@ class Timeline extends View {
 
   /** Of several tasks each is known by what was asked. */
   #words(row) {
-    const [title, more] = rowWords(row);
+    const [title, more] = describeRow(row);
     const said = row.category === 'task' ? this.said.get(row.events[0].payload?.task_id) : '';
     return said ? [title, `${short(said, SAID_CHARS)} · ${more}`] : [title, more];
   }
@@ -128,7 +128,7 @@ class Timeline extends View {
   }
 
   #tree(shown) {
-    const scale = scaleOf(flat(this.rows));
+    const scale = timeAxis(flat(this.rows));
     const hasCost = shown.some(({ row }) => row.cost);
     return html`<div class="v-timeline ${hasCost ? 'has-cost' : ''}" role="treegrid" aria-label=${t('activity.timeline')}
       @keydown=${(event) => this.#key(event, shown)}>
@@ -177,7 +177,7 @@ function tokens({ input, output }) {
     class="v-plus"> + </span>${formatNumber(output)}</span>`;
 }
 
-/** A price that is not known is not 0. @param {import('./spans.js').Cost} cost */
+/** A price that is not known is not 0. @param {import('./timeline-rows.js').Cost} cost */
 export function cost({ known, isWhole }) {
   const amount = known.toLocaleString(language() === 'zh' ? 'zh-CN' : 'en', { maximumSignificantDigits: 3 });
   if (isWhole) return amount;
@@ -223,4 +223,4 @@ function bar(row, { at, ticks, cuts }) {
   </svg>`;
 }
 
-customElements.define('il-timeline', Timeline);
+customElements.define('il-timeline', TimelineView);
