@@ -118,7 +118,7 @@ def test_the_task_can_come_by_the_input(shell):
             0,
             "nobody is there to answer",
         ),
-        (["err:server", "msg:well"], {"CONTROL_RETRY_SECONDS": "0.01"}, 0, "trying again"),
+        (["err:server", "msg:well"], {"CONTROL_RETRY_SECONDS": "0.01"}, 0, "retrying"),
     ],
 )
 def test_the_exit_code_says_why_it_ended(shell, items, variables, code, words):

@@ -40,7 +40,7 @@ def test_a_port_that_only_root_may_have_is_said_to_be_one():
 def test_the_doctor_does_not_say_of_a_wrong_name_that_it_is_understood(interlock):
     interlock.variables["TOOL_ALOWED_ROOTS"] = str(interlock.home)
     told = [row["detail"] for row in interlock.json("doctor") if row["what"] == "settings"]
-    assert told == ["TOOL_ALOWED_ROOTS is no setting; did you mean TOOL_ALLOWED_ROOTS?"]
+    assert told == ["TOOL_ALOWED_ROOTS is not a setting; did you mean TOOL_ALLOWED_ROOTS?"]
 
 
 def test_a_server_whose_program_is_named_by_a_relative_path_is_warned_of(interlock):
@@ -48,9 +48,7 @@ def test_a_server_whose_program_is_named_by_a_relative_path_is_warned_of(interlo
     (interlock.home / "servers" / "greeter.py").write_text("")
     given = ("--readable", str(interlock.home / "servers"), "--", sys.executable)
     done = interlock("mcp", "add", "near", *given, "servers/greeter.py")
-    assert (
-        "servers/greeter.py is a relative path, and the server runs in a folder of its own" in done.stderr
-    )
+    assert "servers/greeter.py is a relative path, and the server runs in its own folder" in done.stderr
     done = interlock("mcp", "add", "far", *given, str(interlock.home / "servers" / "greeter.py"), "--flag")
     assert "relative" not in done.stderr
 

@@ -107,7 +107,7 @@ def test_without_settings_it_is_not_available_and_says_which_to_give(interlock):
     done = interlock("tool", "call", "generate_image", *options(interlock), expect=3)
     assert "no endpoint for images is configured (set IMAGE_MODEL and IMAGE_API_KEY" in done.stdout
     assert "TOOL_NOT_AVAILABLE (policy)" in done.stdout
-    assert "generate_image is off" in interlock("doctor").stdout
+    assert "generate_image is disabled" in interlock("doctor").stdout
 
 
 def test_other_modes_and_switches_refuse_it(person, endpoint):

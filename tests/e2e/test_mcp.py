@@ -42,7 +42,7 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
         *(["mcp", "inspect"], ["mcp", "allow"], ["settings", "set"], ["settings", "set"]),
     ]
     shown = shell(*steps[0]).stdout
-    assert "nobody has classed it" in shown
+    assert "Not reviewed yet" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
     denied = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
     assert "MODE_DENIED" in denied.stdout
@@ -64,7 +64,7 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
     assert "CHANGED" in shell("mcp", "inspect", "echoes").stdout
     listed = shell("mcp", "list").stdout
     assert "CHANGED" in listed
-    assert " may be used" not in listed.replace("nothing of it may be used", "")
+    assert " may be used" not in listed.replace("not usable", "")
     (finding,) = [each for each in shell.json("doctor") if each["what"] == "mcp"]
     assert "1 of its tools changed" in finding["detail"]
     shell("mcp", "remove", "echoes")
@@ -96,7 +96,7 @@ def test_what_cannot_be_added_is_one_line(shell):
         assert refused.stderr.startswith("interlock: ")
         assert reason in refused.stderr
     warned = shell("mcp", "add", "mine", "--", PYTHON, str(shell.home / "server.py"))
-    assert f"will not let it read {shell.home / 'server.py'}" in warned.stderr
+    assert f"the sandbox blocks reading {shell.home / 'server.py'}" in warned.stderr
 
 
 def test_the_library_is_not_loaded_before_a_server_is_used(shell):

@@ -45,7 +45,7 @@ def test_an_approved_plan_is_built_when_the_person_says_so(person, tmp_path):
 def test_where_coding_is_not_open_the_way_to_it_is_told_and_build_takes_it_up(person, tmp_path):
     approved = chat(person, "plan it\na\n\n", "--mode", "plan")
     assert not (tmp_path / "project" / "a.txt").exists()
-    assert "to have it built: interlock chat --session" in approved.stderr
+    assert "to build it: interlock chat --session" in approved.stderr
     session = approved.stderr.split("--session ")[1].split()[0]
     refused = chat(person, "/build\n", "--session", session, "--mode", "plan")
     assert "coding mode is not open" in refused.stderr

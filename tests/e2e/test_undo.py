@@ -66,7 +66,7 @@ def test_what_an_agent_did_is_shown_taken_back_and_done_again(interlock, agent):
 
     done = interlock("undo", agent.session)
     words = [line.split("/")[0].strip() for line in done.stdout.splitlines()]
-    assert words == ["removed", "brought back", "restored"]
+    assert words == ["removed", "recreated", "restored"]
     assert (agent.root / "f").read_text() == "mine\n"
     assert (agent.root / "d/g").read_text() == "also mine\n"
     assert sorted(path.name for path in agent.root.iterdir()) == ["d", "f"]

@@ -90,7 +90,7 @@ async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(harness):
         code, told = await _into(harness, FULL, 1, *words)
         (sentence,) = told.splitlines()
         assert code == 1, words
-        assert sentence == "interlock: what was to be printed cannot be written: No space left on device"
+        assert sentence == "interlock: the output cannot be written: No space left on device"
 
 
 async def test_a_process_whose_log_cannot_be_written_works_on(harness):

@@ -31,7 +31,7 @@ def existing_folder(path: Path) -> Path:
     if not resolved.is_dir():
         raise ValueError(f"'{path}' is not a folder")
     if not is_utf8(str(resolved)):
-        raise ValueError(f"'{path}' leads to a folder whose name is not valid UTF-8")
+        raise ValueError(f"'{path}' resolves to a folder whose name is not valid UTF-8")
     return resolved
 
 

@@ -41,17 +41,17 @@ class SlashCommand:
 _HERE = frozenset({Place.page, Place.terminal})
 
 SLASH_COMMANDS = (
-    SlashCommand("help", "What can be written here"),
-    SlashCommand("mode", "The mode, and those that are open; or switch to one", "[MODE]"),
-    SlashCommand("tools", "What can be used in this mode, and what not"),
-    SlashCommand("why", "What the last refusal was about, and which rule decided"),
-    SlashCommand("model", "Which model answers; or choose another that is configured", "[NAME]", _HERE),
-    SlashCommand("history", "What was said here, from the beginning", places=_HERE),
-    SlashCommand("build", "Build the newest plan, if it was approved, in coding mode", places=_HERE),
-    SlashCommand("undo", "Take back the last changes of files; once more, those before"),
-    SlashCommand("cancel", "Cancel what is not done yet", places=frozenset({Place.page, Place.telegram})),
-    SlashCommand("new", "Begin another conversation"),
-    SlashCommand("quit", "Leave; the session stays (Ctrl-D too)", places=frozenset({Place.terminal})),
+    SlashCommand("help", "Show available commands"),
+    SlashCommand("mode", "Show the mode and the open modes, or switch the mode", "[MODE]"),
+    SlashCommand("tools", "Show which tools this mode allows"),
+    SlashCommand("why", "Explain the last denied call: the rule and what to do"),
+    SlashCommand("model", "Show the model, or choose another configured model", "[NAME]", _HERE),
+    SlashCommand("history", "Show the messages of this session", places=_HERE),
+    SlashCommand("build", "Build the newest approved plan in coding mode", places=_HERE),
+    SlashCommand("undo", "Undo the last file changes; repeat to undo earlier ones"),
+    SlashCommand("cancel", "Cancel unfinished tasks", places=frozenset({Place.page, Place.telegram})),
+    SlashCommand("new", "Start a new conversation"),
+    SlashCommand("quit", "Exit and keep the session (also Ctrl-D)", places=frozenset({Place.terminal})),
 )
 
 
@@ -74,9 +74,9 @@ def read_slash(words: str, place: Place) -> Written | None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean /{near[0]}? " if near else ""
-        raise BadUsage(f"there is no /{name}; {meant}/help tells what there is")
+        raise BadUsage(f"there is no command /{name}; {meant}type /help for a list")
     if rest and not known[name].takes:
-        raise BadUsage(f"/{name} takes nothing behind it")
+        raise BadUsage(f"/{name} takes no argument")
     return Written(name, rest)
 
 

@@ -39,7 +39,7 @@ async def asked_again(harness, server, *faults: Answer, **variables: str) -> lis
     scheduled = [told.fields for told in harness.events("retry.scheduled")]
     assert [each["attempt"] for each in scheduled] == list(range(1, len(faults) + 1))
     for each in scheduled:
-        assert f"({each['error']}; trying again in {each['delay_seconds']:g} s)" in ran.stderr
+        assert f"({each['error']}; retrying in {each['delay_seconds']:g} s)" in ran.stderr
     return scheduled
 
 

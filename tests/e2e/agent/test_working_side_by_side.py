@@ -76,7 +76,7 @@ async def test_a_cancel_from_another_process_ends_the_whole_tree_of_a_command(ha
     async with working(harness):
         await until(lambda: len(running(SLEEP)) >= 3)
         told = await harness.run("tasks", "cancel", task.id)
-        assert told.stdout == "told its worker to stop\n"
+        assert told.stdout == "cancelling; notified its worker\n"
         (cancelled,) = await tasks.ended(task.id)
         assert cancelled.status is TaskStatus.cancelled
         assert running(SLEEP) == []

@@ -123,7 +123,7 @@ async def test_without_nats_workers_look_for_themselves(tmp_path, postgres, nats
                 assert (await client.until_end(task_id))["type"] == "stream_chunk"
         assert "cannot be used" in (await asyncio.to_thread(fleet.interlock, "doctor"))
         nats.start()
-        assert "reached" in (await asyncio.to_thread(fleet.interlock, "doctor"))
+        assert "connected" in (await asyncio.to_thread(fleet.interlock, "doctor"))
 
 
 def _joined(nats: NatsServer, clients: int) -> None:

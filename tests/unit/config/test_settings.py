@@ -80,7 +80,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(monkeypatch, tmp
     assert refused(monkeypatch, **{name: str(odd)}) == f"{name}: its value is not valid UTF-8"
     sentence = refused(monkeypatch, **{name: str(tmp_path / "link")})
     assert sentence.startswith(f"{name}: ")
-    assert sentence.endswith("/link' leads to a folder whose name is not valid UTF-8")
+    assert sentence.endswith("/link' resolves to a folder whose name is not valid UTF-8")
 
 
 @pytest.mark.parametrize("name", ["WORKSPACE_DIR", "SESSION_OPEN_MODES", "AUTONOUS_TOOL_DENIED", "MODEL"])

@@ -443,7 +443,7 @@ const FAILURES = [
   ['The agents are: {names}.', '可用的智能体有：{names}。'],
   ['the token that started it was revoked', '启动它的访问令牌已被吊销'],
   ['the browser that started it was logged out by the operator', '启动它的浏览器已被管理员注销'],
-  ['{person} may no longer use the bot', '{person} 不再有权使用此机器人'],
+  ['{person} is no longer allowed to use the bot', '{person} 不再有权使用此机器人'],
   ['Do it yourself, or say what is left to do.', '请自己完成，或说明还剩什么要做。'],
 ];
 
