@@ -37,7 +37,7 @@ def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
         assert "It is 20" in told
         told = terminal.types("read notes.txt")
         assert "denied: read_file is not allowed in chat_safe mode" in told
-        assert "I tried, and Interlock refused it" in told
+        assert "I tried, but Interlock denied it" in told
         why = terminal.types("/why")
         assert "MODE_DENIED in chat_safe mode" in why
         assert "decided   by the tool's own declaration" in why
@@ -279,7 +279,7 @@ def test_a_model_is_chosen_from_those_that_are_listed(person):
     other = script(person.home, "msg:I am the other one.")
     person.variables["MODELS"] = other
     done = piped(person, f"/model nobody\n/model {other}\nhi\n/model demo\nwhat time is it?\n/model\n")
-    assert "'nobody' is not one of those that may be used here" in done.stderr
+    assert "'nobody' is not allowed here" in done.stderr
     assert "I am the other one." in done.stdout
     assert "It is 20" in done.stdout
     assert done.stdout.endswith(f"model     demo\nlisted    demo, {other}\n")

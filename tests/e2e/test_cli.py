@@ -105,7 +105,7 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
     assert (bad["error_code"], bad["error_class"]) == ("INVALID_ARGS", "validation")
     assert "timezone" in bad["message"]
     step = interlock.json("policy", "explain", "complete_step", expect=3)
-    assert (step["layer"], step["decided_by"]) == ("task", "what kind of task it is")
+    assert (step["layer"], step["decided_by"]) == ("task", "the kind of task")
     assert "for the steps of a workflow" in step["message"]
     unknown = interlock.json("policy", "explain", "launch_rocket", expect=1)
     assert unknown["error_code"] == "TOOL_NOT_FOUND"

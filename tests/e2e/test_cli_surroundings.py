@@ -45,7 +45,7 @@ def test_a_store_of_0_1_is_one_line(interlock):
     store = sqlite3.connect(interlock.home / "state" / "interlock.db")
     store.execute("ALTER TABLE events RENAME COLUMN facts TO payload")
     store.close()
-    assert "was made by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
+    assert "was created by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
     (found,) = [each for each in interlock.json("doctor", expect=1) if each["what"] == "database"]
     assert (found["state"], "start with a new state folder" in found["detail"]) == ("failed", True)
 
@@ -227,7 +227,7 @@ def test_numbers_out_of_range_are_wrong_usage(interlock, arguments):
 
 def test_a_place_beyond_every_log_is_wrong_usage(interlock):
     said = one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
-    assert f"'{2**70}.1' is not a cursor; it lies beyond every log" in said
+    assert f"'{2**70}.1' is not a cursor; it is past the end of every log" in said
     said = one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)
     assert f"--after {2**70}: within a session, it must be the sequence number of an event" in said
 

@@ -9,7 +9,7 @@ from interlock.gateway.serving import cannot_listen
 
 def test_a_file_tool_without_a_folder_names_the_option_too(interlock):
     done = interlock("exec", "read notes.txt", "--mode", "coding")
-    assert "no folder was opened for it (--root, or TOOL_ALLOWED_ROOTS)" in done.stderr
+    assert "no folder is open (--root, or TOOL_ALLOWED_ROOTS)" in done.stderr
 
 
 def test_a_port_that_is_taken_names_both_ways_to_another(interlock):
@@ -18,7 +18,7 @@ def test_a_port_that_is_taken_names_both_ways_to_another(interlock):
         taken.listen()
         done = interlock("serve", "--port", str(taken.getsockname()[1]), expect=1)
     assert "choose another with --port or GATEWAY_PORT" in done.stderr
-    assert "If it is Interlock: interlock token link" in done.stderr
+    assert "If that program is Interlock: interlock token link" in done.stderr
 
 
 def test_an_address_that_is_not_this_machines_is_not_blamed_on_another_program(interlock):
@@ -32,8 +32,8 @@ def test_a_port_that_only_root_may_have_is_said_to_be_one():
     """Tests may run as root, whom nothing is refused."""
     told = str(cannot_listen("127.0.0.1", 80, PermissionError(errno.EACCES, "Permission denied")))
     assert told == (
-        "GATEWAY_PORT: cannot listen on 127.0.0.1:80 (Permission denied): this account may not have a port "
-        "as low as that; choose another with --port or GATEWAY_PORT"
+        "GATEWAY_PORT: cannot listen on 127.0.0.1:80 (Permission denied): this account cannot "
+        "use a port that low; choose another with --port or GATEWAY_PORT"
     )
 
 

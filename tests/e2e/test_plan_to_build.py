@@ -61,7 +61,7 @@ def test_another_process_can_approve_and_have_it_built(person):
     person("tool", "call", "ask_user", "--args", json.dumps(PLAN), "--mode", "plan", "--ask", expect=0)
     (question,) = person.json("questions", "list")
     rejected = person("questions", "answer", question["id"], "--no", "--build", expect=1)
-    assert "only a plan that is approved can be built" in rejected.stderr
+    assert "only an approved plan can be built" in rejected.stderr
     built = person("questions", "answer", question["id"], "--yes", "--build")
     assert "in coding mode" in built.stderr
     (task,) = person.json("tasks", "list")

@@ -39,7 +39,7 @@ def test_tasks_are_listed_shown_and_retried_and_a_worker_takes_them_up(shell):
     assert worker.returncode == 0
     transcript = shell("sessions", "show", session).stdout
     assert "At last." in transcript
-    assert "only a failed or cancelled one" in one_line_error(shell, "tasks", "retry", again["id"])
+    assert "only a failed or cancelled task" in one_line_error(shell, "tasks", "retry", again["id"])
     assert [task["id"] for task in shell.json("tasks", "list", "--status", "done")] == [again["id"]]
     shell("events", "verify")
 

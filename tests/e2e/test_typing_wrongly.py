@@ -7,11 +7,11 @@ from tests.harness.tables import each_row
 @each_row(
     ("name", "value", "told"),
     [
-        ("TOOL_MAX_READ_BYTES", "lots", "it takes a whole number (got 'lots')"),
-        ("TOOL_TIMEOUT_SECONDS", "soon", "it takes a number (got 'soon')"),
-        ("TOOL_FS_ENABLED", "maybe", "it is true or false (got 'maybe')"),
+        ("TOOL_MAX_READ_BYTES", "lots", "it must be a whole number (got 'lots')"),
+        ("TOOL_TIMEOUT_SECONDS", "soon", "it must be a number (got 'soon')"),
+        ("TOOL_FS_ENABLED", "maybe", "it must be true or false (got 'maybe')"),
         ("GATEWAY_PORT", "99999", "it must be less than 65536 (got '99999')"),
-        ("LOG_LEVEL", "loud", "it is one of 'debug', 'info', 'warning' or 'error'"),
+        ("LOG_LEVEL", "loud", "it must be one of 'debug', 'info', 'warning' or 'error'"),
     ],
 )
 def test_a_wrong_setting_is_told_in_plain_words(interlock, name, value, told):
@@ -66,8 +66,8 @@ def test_a_tool_that_there_is_not_is_told_with_the_nearest(interlock):
 
 def test_whoever_may_open_a_mode_is_told_how(interlock):
     told = interlock("tool", "call", "read_file", expect=3).stdout
-    assert "(the same command with --mode chat --root FOLDER); go on without it.\n" in told
+    assert "(the same command with --mode chat --root FOLDER); continue without it.\n" in told
     told = interlock("tool", "call", "memory_append", expect=3).stdout
-    assert "(the same command with --mode coding); go on without it.\n" in told
+    assert "(the same command with --mode coding); continue without it.\n" in told
     told = interlock("policy", "explain", "memory_append", expect=3).stdout
-    assert "(the same command with --mode coding); go on without it.\n" in told
+    assert "(the same command with --mode coding); continue without it.\n" in told

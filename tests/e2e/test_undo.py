@@ -99,12 +99,12 @@ def test_what_was_changed_since_is_left_and_the_exit_code_says_so(interlock, age
     (agent.root / name).write_text("mine now")
     told = interlock.json("undo", agent.session, expect=1)
     assert told["changes"] == [
-        {"path": str(agent.root / name), "action": "created", "left_because": "it was changed since"}
+        {"path": str(agent.root / name), "action": "created", "left_because": ("it was changed since then")}
     ]
     assert (agent.root / name).read_text() == "mine now"
     done = interlock("undo", agent.session, expect=1)
     assert done.stdout.startswith(f"left          {agent.root}/a")
-    assert done.stdout.endswith("(it was changed since)\n")
+    assert done.stdout.endswith("(it was changed since then)\n")
     assert done.stdout.count("\n") == 1
     assert "\x1b" not in done.stdout
     assert "interlock undo" not in done.stderr

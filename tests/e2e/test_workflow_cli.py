@@ -153,5 +153,5 @@ def test_what_the_steps_said_and_what_was_refused_is_told_and_nothing_of_it_twic
 def test_a_run_that_cannot_be_begun_leaves_no_session_behind(desk):
     desk.put("two", TWO, first="Use sk-very-secret-words-123.", second="Go.")
     done = desk.run("workflow", "run", "two", expect=1, OPENAI_API_KEY="sk-very-secret-words-123")
-    assert "holds a secret" in done.stderr
+    assert "contains a secret" in done.stderr
     assert json.loads(desk.run("sessions", "list", "--archived", "--json").stdout) == []

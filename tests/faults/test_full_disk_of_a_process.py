@@ -73,7 +73,7 @@ async def test_a_command_on_a_full_disk_is_one_sentence_and_exit_1(tmp_path, new
         disk.fill()
         ran = await harness.run("exec", "hello", expect=1)
         (sentence,) = ran.stderr.splitlines()
-        assert "is full: nothing new is written until it has 5 MiB free" in sentence
+        assert "is full: nothing new is written until 5 MiB are free" in sentence
         assert ran.stdout == ""
         disk.free()
         assert (await harness.run("exec", "hello")).stdout == "ok\n"

@@ -93,7 +93,7 @@ async def test_without_a_worker_of_its_own_others_do_the_work(new_bot, telegram)
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"TELEGRAM_BOT_TOKEN_FILE": ""}, "TELEGRAM_BOT_TOKEN: is not set"),
+        ({"TELEGRAM_BOT_TOKEN_FILE": ""}, "TELEGRAM_BOT_TOKEN is not set"),
         ({}, "TELEGRAM_BOT_TOKEN: Telegram rejects this token"),
     ],
 )

@@ -190,7 +190,7 @@ async def test_a_message_instead_of_an_answer_closes_the_question(open_harness, 
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Which?")
     await telegram.say(ADA, "something else")
-    await telegram.until_shown(ADA, "(closed: a message came instead of an answer)")
+    await telegram.until_shown(ADA, "(closed: a message was sent instead of an answer)")
     await telegram.until_shown(ADA, "Sure.")
     press = await telegram.press_data(ADA, shown.message_id, f"{await question_id(harness)}:o0")
     await telegram.until(lambda: telegram.presses[press] is not None)

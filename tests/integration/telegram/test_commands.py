@@ -55,8 +55,8 @@ async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(
     }
     assert "(/mode chat)" in suggested[ADA]["next_action"]
     assert suggested[BOB]["next_action"] == (
-        "This session is in chat_safe mode; read_file needs chat mode. "
-        "Only an operator can switch it here; go on without it."
+        "This session is in chat_safe mode; read_file needs chat mode. Only an operator can "
+        "switch it here; continue without it."
     )
 
 

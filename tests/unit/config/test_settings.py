@@ -161,7 +161,7 @@ def test_a_wrong_value_is_refused_by_the_name_it_was_given_by(monkeypatch, name)
 def test_every_variable_of_a_rule_between_two_is_named_as_it_was_given(monkeypatch, tmp_path):
     monkeypatch.setenv("TOOL_MAX_TIMEOUT_SECONDS", "5")
     assert refused(monkeypatch, AUTONOUS_TOOL_TIMEOUT_SECONDS="6") == (
-        "AUTONOUS_TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS"
+        "AUTONOUS_TOOL_TIMEOUT_SECONDS must not exceed TOOL_MAX_TIMEOUT_SECONDS"
     )
     monkeypatch.delenv("AUTONOUS_TOOL_TIMEOUT_SECONDS")
     monkeypatch.delenv("TOOL_MAX_TIMEOUT_SECONDS")
