@@ -168,7 +168,7 @@ class Check:
     def hold_to(self, anchor: str) -> None:
         match = re.fullmatch(r"interlock-anchor:1:([0-9a-f]{32}):(\d+):([0-9a-f]{64})", anchor.strip())
         if match is None:
-            raise Broken("that is not an anchor; give the whole line that `events anchor` printed")
+            raise Broken("this is not an anchor; give the whole line that `events anchor` printed")
         if self.checkpoints.get((int(match[2]), match[1])) != match[3]:
             raise Broken(f"the anchor's checkpoint, system #{match[2]}, is not in this file")
 

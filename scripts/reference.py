@@ -187,7 +187,7 @@ def _default(argument: "Argument") -> str:
 
 def _shared(argument: "Argument") -> str:
     """What means the same wherever it stands."""
-    said = {"json": "The same facts for machines, as JSON."}
+    said = {"json": "Print the same facts as JSON."}
     return str(argument.parameter.help or said.get(_own_name(argument), ""))
 
 

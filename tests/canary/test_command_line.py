@@ -159,7 +159,7 @@ def test_wrong_words_and_faults(terminal: Terminal, store_config: StoreConfig):
     # Python writes a text with both kinds of quotes in another way, and a rule for SQL wants plain ones.
     given = "\n".join(canary.text for canary in canaries if canary.kind != "a password in SQL")
     terminal("break", given=given, module="tests.canary.faulty_process")
-    for said in ("some.library", "KeyError", "OSError", "an unexpected fault (RuntimeError)"):
+    for said in ("some.library", "KeyError", "OSError", "unexpected error (RuntimeError)"):
         assert terminal.has_printed(said), said
     terminal.variables |= {"TOOL_TIMEOUT_SECONDS": canaries["a Google key"].secret}
     terminal("sessions", "list", "--group", "all")

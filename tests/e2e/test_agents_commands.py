@@ -26,7 +26,7 @@ def agents(interlock):
 def test_a_fresh_workspace_has_no_agents_and_no_problems(interlock, agents):
     done = interlock("agents", "list")
     assert (done.stdout, done.stderr) == ("", f"no agents in {agents}\n")
-    assert interlock("agents", "check").stderr == "agents that can be used: 0; files with problems: 0\n"
+    assert interlock("agents", "check").stderr == "usable agents: 0; files with problems: 0\n"
     assert interlock.json("agents", "check") == {"agents": [], "problems": []}
     assert not (interlock.home / "state").exists()
 
@@ -71,12 +71,12 @@ def test_check_prints_every_problem_of_every_file(interlock, agents):
     (agents / "link.md").symlink_to(agents / "reviewer.md")
     done = interlock("agents", "check", expect=1)
     assert done.stdout.splitlines() == [
-        f"{agents}/broken.md:1: description is missing: say what it is for",
+        f"{agents}/broken.md:1: description is missing: describe the agent's purpose",
         f"{agents}/broken.md:2: there is no key tools.fs.enabledd; did you mean tools.fs.enabled?",
-        f"{agents}/broken.md:4: there is no persona: write below the head who the agent is",
-        f"{agents}/link.md:1: is a link; put the file itself there",
+        f"{agents}/broken.md:4: the persona is missing: describe the agent below the front matter",
+        f"{agents}/link.md:1: is a symlink; put the file itself there",
     ]
-    assert done.stderr == "agents that can be used: 1; files with problems: 2\n"
+    assert done.stderr == "usable agents: 1; files with problems: 2\n"
     told = interlock.json("agents", "check", expect=1)
     assert told["agents"] == ["reviewer"]
     assert [(each["file"], each["line"]) for each in told["problems"]] == [

@@ -31,13 +31,13 @@ def piped(shell: CliRunner, lines: str, *arguments: str) -> subprocess.Completed
 
 def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
     with Terminal(person, "chat") as terminal:
-        assert "demo, in chat_safe mode" in terminal.reads()
+        assert "demo model, chat_safe mode" in terminal.reads()
         told = terminal.types("what time is it?")
         assert "> current_time" in told
         assert "It is 20" in told
         told = terminal.types("read notes.txt")
         assert "denied: read_file is not allowed in chat_safe mode" in told
-        assert "I tried, and Interlock refused it" in told
+        assert "I tried, but Interlock denied it" in told
         why = terminal.types("/why")
         assert "MODE_DENIED in chat_safe mode" in why
         assert "decided   by the tool's own declaration" in why
@@ -47,8 +47,8 @@ def test_a_newcomer_sees_an_answer_a_denial_and_the_way_on(person):
         tools = terminal.types("/tools")
         assert "yes       current_time" in tools
         assert "no        read_file is not allowed in chat_safe mode" in tools
-        assert "there is no change of a file to take back" in terminal.types("/undo")
-        assert "there is no /nonsense" in terminal.types("/nonsense")
+        assert "no file changes to undo" in terminal.types("/undo")
+        assert "there is no command /nonsense" in terminal.types("/nonsense")
         assert "Ctrl-C" in terminal.types("/help")
         history = terminal.types("/history")
         assert "what time is it?" in history
@@ -68,7 +68,7 @@ def test_in_coding_mode_files_are_read_written_edited_and_taken_back(person, fol
         assert (folder / "hello.txt").read_text() == "hello\n"
         assert "removed" in terminal.types("/undo")
         assert not (folder / "hello.txt").exists()
-        assert "there is no change of a file to take back" in terminal.types("/undo")
+        assert "no file changes to undo" in terminal.types("/undo")
         assert "denied" in terminal.types("read ../../etc/passwd")
         assert "exit code is 0" in terminal.types("run cat notes.txt")
         terminal.types("remember that the boiler is serviced in May")
@@ -91,7 +91,7 @@ def test_ctrl_c_cancels_the_task_and_not_the_program(person):
             session = wait_for_a_task(person)
             terminal.keys(CTRL_C)
             assert "cancelled" in terminal.reads()
-        terminal.insists(CTRL_C, until="(/quit leaves)")
+        terminal.insists(CTRL_C, until="(type /quit to exit)")
         # Between two prompts the terminal keeps a Ctrl-D as a mere NUL.
         terminal.reads()
         terminal.keys(CTRL_D)
@@ -136,7 +136,7 @@ def test_questions_are_asked_and_answered_in_place(person):
         assert "2. milk" in terminal.types("yes", until="[1 to 2] ")
         terminal.types("7", until="[1 to 2] ")
         terminal.types("milk", until="[1 to 5] ")
-        terminal.types("5", until="nothing: ")
+        terminal.types("5", until="(optional): ")
         assert "Thank you." in terminal.types("")
         session = terminal_session(person)
         terminal.keys("/quit\n")
@@ -175,8 +175,8 @@ def test_a_session_goes_on_where_it_was_left(person, folder):
     session = terminal_session(person)
     with Terminal(person, "chat", "--session", session) as terminal:
         told = terminal.reads("n] ")
-        assert "the session is in chat mode, which is not open now" in told
-        assert "going on with task" in told
+        assert "the session is in chat mode, which is not open here" in told
+        assert "resuming task" in told
         assert "Shall I?" in told
         assert "Thank you." in terminal.types("y")
         assert "And more." in terminal.types("and?")
@@ -213,7 +213,7 @@ def test_what_is_pasted_in_several_lines_is_one_message(person):
         terminal.keys("\x1b[200~help me with this:\nread notes.txt\n你好\n\x1b[201~")
         terminal.reads("你好")
         assert "Heard." in terminal.types("")
-        terminal.types("/quit", "the session stays")
+        terminal.types("/quit", "to continue this session")
     said = person.json("sessions", "show", terminal_session(person))["messages"]
     asked = [each["content"] for each in said if each["role"] == "user"]
     assert asked == ["help me with this:\nread notes.txt\n你好"]
@@ -224,7 +224,7 @@ def test_every_command_of_the_table_is_carried_out(person):
     done = piped(person, "".join(f"/{name}\n" for name in names) + "/QUIT\nnever said\n")
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
-    assert "there is no /" not in done.stderr
+    assert "there is no command /" not in done.stderr
     assert "never said" not in done.stdout + done.stderr
     for command in known_in(Place.terminal).values():
         assert command.about in done.stdout
@@ -232,8 +232,8 @@ def test_every_command_of_the_table_is_carried_out(person):
 
 def test_what_is_no_command_is_told_and_a_path_is_a_message(person):
     done = piped(person, "/tool\n/undo it all\n/etc/hosts\n/history\n")
-    assert "there is no /tool; did you mean /tools?" in done.stderr
-    assert "/undo takes nothing behind it" in done.stderr
+    assert "there is no command /tool; did you mean /tools?" in done.stderr
+    assert "/undo takes no argument" in done.stderr
     said = done.stdout.partition("] user\n")[2]
     assert said.startswith("/etc/hosts\n")
     assert "/tool\n" not in done.stdout
@@ -241,9 +241,9 @@ def test_what_is_no_command_is_told_and_a_path_is_a_message(person):
 
 def test_another_conversation_is_begun_with_its_first_words(person):
     done = piped(person, "what time is it?\n/new\n/history\nhi\n/history\n")
-    assert "nothing was said yet" in done.stderr
+    assert "no messages yet" in done.stderr
     assert done.stdout.count("] user\n") == 1
-    ways = [line for line in done.stderr.splitlines() if line.startswith("the session stays: ")]
+    ways = [line for line in done.stderr.splitlines() if line.startswith("to continue this session: ")]
     assert len(set(ways)) == 2
     assert len(person.json("sessions", "list")) == 2
 
@@ -253,14 +253,14 @@ def test_the_tab_key_completes_a_command(person):
     with Terminal(person, "chat") as terminal:
         terminal.reads()
         terminal.keys("/his\t\n")
-        assert "nothing was said yet" in terminal.reads()
+        assert "no messages yet" in terminal.reads()
 
 
 def test_the_arrow_key_brings_back_what_was_said_and_no_answer(person):
     with Terminal(person, "chat") as terminal:
         terminal.reads()
         terminal.types("ask me to choose between tea and coffee", until="[1 to 2] ")
-        assert "3 is none of them" in terminal.types("3", until="[1 to 2] ")
+        assert "3 is not one of the options" in terminal.types("3", until="[1 to 2] ")
         terminal.types("1")
         terminal.keys("\x1b[A\n")
         terminal.reads("[1 to 2] ")
@@ -279,7 +279,7 @@ def test_a_model_is_chosen_from_those_that_are_listed(person):
     other = script(person.home, "msg:I am the other one.")
     person.variables["MODELS"] = other
     done = piped(person, f"/model nobody\n/model {other}\nhi\n/model demo\nwhat time is it?\n/model\n")
-    assert "'nobody' is not one of those that may be used here" in done.stderr
+    assert "'nobody' is not allowed here" in done.stderr
     assert "I am the other one." in done.stdout
     assert "It is 20" in done.stdout
     assert done.stdout.endswith(f"model     demo\nlisted    demo, {other}\n")

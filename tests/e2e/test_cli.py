@@ -105,7 +105,7 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
     assert (bad["error_code"], bad["error_class"]) == ("INVALID_ARGS", "validation")
     assert "timezone" in bad["message"]
     step = interlock.json("policy", "explain", "complete_step", expect=3)
-    assert (step["layer"], step["decided_by"]) == ("task", "what kind of task it is")
+    assert (step["layer"], step["decided_by"]) == ("task", "the kind of task")
     assert "for the steps of a workflow" in step["message"]
     unknown = interlock.json("policy", "explain", "launch_rocket", expect=1)
     assert unknown["error_code"] == "TOOL_NOT_FOUND"
@@ -116,9 +116,10 @@ def test_a_question_about_a_call_judges_its_arguments_without_running_it(interlo
 
 def test_a_failed_call_exits_with_1(interlock):
     assert interlock.json("tool", "call", "nothing", expect=1)["error_code"] == "TOOL_NOT_FOUND"
-    assert interlock.json("tool", "call", "current_time", "--args", "nonsense", expect=1)[
-        "error_class"
-    ] == ("validation")
+    assert (
+        interlock.json("tool", "call", "current_time", "--args", "nonsense", expect=1)["error_class"]
+        == "validation"
+    )
 
 
 def test_a_session_can_be_continued_shown_exported_and_deleted(interlock, tmp_path):
@@ -278,7 +279,7 @@ def test_a_stored_setting_that_this_version_does_not_know_is_shown(interlock):
 
 
 def test_a_denied_tool_that_does_not_exist_is_pointed_out(interlock):
-    assert "no tool is called that" in interlock("settings", "set", "tools.denied_tools", '["bsh"]').stderr
+    assert "there is no such tool" in interlock("settings", "set", "tools.denied_tools", '["bsh"]').stderr
 
 
 def test_the_operator_restricts_a_tool_to_some_of_its_modes(interlock):
@@ -304,7 +305,7 @@ def test_config_masks_secrets_and_tells_where_values_came_from(interlock):
     }
     done = interlock("config", "show")
     assert "sk-secret" not in done.stdout
-    assert "TOOL_TIMEOUT is set but is no setting; did you mean" in done.stderr
+    assert "TOOL_TIMEOUT is set but is not a setting; did you mean" in done.stderr
     rows = {row["name"]: row for row in interlock.json("config", "show")["settings"]}
     assert rows["TOOL_TIMEOUT_SECONDS"] == {
         "name": "TOOL_TIMEOUT_SECONDS",
@@ -323,7 +324,7 @@ def test_a_backup_brings_everything_back(interlock, tmp_path):
     other("restore", str(tmp_path / "b.zip"))
     assert [s["id"] for s in other.json("sessions", "list", "--group", "all")] == [session]
     assert "--replace" in one_line_error(other, "restore", str(tmp_path / "b.zip"))
-    assert "kept as" in other("restore", str(tmp_path / "b.zip"), "--replace").stderr
+    assert "saved as" in other("restore", str(tmp_path / "b.zip"), "--replace").stderr
 
 
 def test_the_doctor_finds_a_sound_installation_sound(interlock):

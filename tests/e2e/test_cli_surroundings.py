@@ -45,7 +45,7 @@ def test_a_store_of_0_1_is_one_line(interlock):
     store = sqlite3.connect(interlock.home / "state" / "interlock.db")
     store.execute("ALTER TABLE events RENAME COLUMN facts TO payload")
     store.close()
-    assert "was made by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
+    assert "was created by Interlock 0.1" in one_line_error(interlock, "tool", "call", "get_current_time")
     (found,) = [each for each in interlock.json("doctor", expect=1) if each["what"] == "database"]
     assert (found["state"], "start with a new state folder" in found["detail"]) == ("failed", True)
 
@@ -121,7 +121,7 @@ def test_a_root_whose_name_is_no_text_is_one_line(interlock, tmp_path):
         assert done.stdout == b""
         return done.returncode, done.stderr.decode()
 
-    leads = "leads to a folder whose name is not valid UTF-8\n"
+    leads = "resolves to a folder whose name is not valid UTF-8\n"
     assert told(TOOL_ALLOWED_ROOTS=str(odd)) == (
         1,
         "interlock: TOOL_ALLOWED_ROOTS: its value is not valid UTF-8\n",
@@ -185,12 +185,12 @@ def test_the_account_is_named_not_its_environment(interlock):
 def test_the_doctor_warns_of_a_root_that_holds_interlock_itself(interlock):
     interlock.variables["TOOL_ALLOWED_ROOTS"] = str(Path(interlock_package.__file__).parents[1])
     warned = [row["detail"] for row in interlock.json("doctor") if row["state"] == "warning"]
-    assert any("holds Interlock's own program" in detail for detail in warned)
+    assert any("contains Interlock's own program" in detail for detail in warned)
 
 
 def test_a_denied_name_that_matches_nothing_is_pointed_out_by_the_doctor(interlock):
     interlock.variables["TOOL_DENIED"] = "curent_time"
-    assert "no tool is called that" in interlock("doctor").stdout
+    assert "there is no such tool" in interlock("doctor").stdout
 
 
 @pytest.mark.parametrize("redirect", [">&-", "2>&-", ">/dev/full"])
@@ -214,7 +214,7 @@ def test_a_closed_input_is_an_empty_one(interlock, words, code):
     script = f"{sys.executable} -m interlock {words} <&-"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=interlock.environment)
     assert done.returncode == code, done.stderr
-    assert "unexpected fault" not in done.stderr
+    assert "unexpected error" not in done.stderr
 
 
 @each_row(
@@ -227,9 +227,9 @@ def test_numbers_out_of_range_are_wrong_usage(interlock, arguments):
 
 def test_a_place_beyond_every_log_is_wrong_usage(interlock):
     said = one_line_error(interlock, "events", "tail", "--after", f"{2**70}.1", expect=2)
-    assert f"'{2**70}.1' is not a cursor; it lies beyond every log" in said
+    assert f"'{2**70}.1' is not a cursor; it is past the end of every log" in said
     said = one_line_error(interlock, "events", "tail", "system", "--after", f"{2**70}", expect=2)
-    assert f"--after {2**70}: within a session it is an event's number" in said
+    assert f"--after {2**70}: within a session, it must be the sequence number of an event" in said
 
 
 @each_row("after", [["--after", "9" * 5000 + ".1"], ["system", "--after", "9" * 5000]])

@@ -29,19 +29,19 @@ def with_model(shell: CliRunner, *items: str, **variables: str) -> CliRunner:
 
 def test_the_answer_is_on_stdout_and_the_way_to_it_on_stderr(shell):
     done = shell("exec", "read notes.txt", "--mode", "chat", "--root", "project")
-    assert done.stdout == "This is notes.txt:\n```\nbuy milk\n```\n"
+    assert done.stdout == "Content of notes.txt:\n```\nbuy milk\n```\n"
     assert "  > read_file path=notes.txt\n    buy milk\n" in done.stderr
     assert "recorded  interlock events tree s_" in done.stderr
 
 
 def test_whoever_chose_no_mode_is_told_how_to_open_one(shell):
     told = shell("exec", "read notes.txt").stderr
-    assert "(the same command with --mode chat --root FOLDER); go on without it.\n" in told
+    assert "(the same command with --mode chat --root FOLDER); continue without it.\n" in told
     told = shell("exec", "read notes.txt", "--root", "project").stderr
-    assert "(the same command with --mode chat); go on without it.\n" in told
+    assert "(the same command with --mode chat); continue without it.\n" in told
     chosen = shell("exec", "write hello to hello.txt", "--mode", "chat", "--root", "project").stderr
     assert "denied: write_file is not allowed in chat mode" in chosen
-    assert "(the same command with --mode coding); go on without it.\n" in chosen
+    assert "(the same command with --mode coding); continue without it.\n" in chosen
     done = shell("exec", "write hello to hello.txt", "--mode", "coding", "--root", "project")
     assert "denied" not in done.stderr
 
@@ -116,9 +116,9 @@ def test_the_task_can_come_by_the_input(shell):
             ['call:ask_user {"type": "confirmation", "message": "?"}'] * 4,
             {},
             0,
-            "nobody is there to answer",
+            "no person is available to answer",
         ),
-        (["err:server", "msg:well"], {"CONTROL_RETRY_SECONDS": "0.01"}, 0, "trying again"),
+        (["err:server", "msg:well"], {"CONTROL_RETRY_SECONDS": "0.01"}, 0, "retrying"),
     ],
 )
 def test_the_exit_code_says_why_it_ended(shell, items, variables, code, words):

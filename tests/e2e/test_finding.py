@@ -42,16 +42,16 @@ def test_no_more_is_shown_than_was_asked_for_and_that_is_told(person):
     for _ in range(3):
         said(person, "what time is it in Zurich?")
     assert len(person.json("sessions", "search", "zurich", "--limit", "2")) == 2
-    assert "more than these 2" in person("sessions", "search", "zurich", "--limit", "2").stderr
+    assert "the first 2 matches" in person("sessions", "search", "zurich", "--limit", "2").stderr
     assert person("sessions", "search", "zurich", "--limit", "50").stderr == ""
 
 
 def test_nothing_found_is_told_by_the_exit_code_too(person):
     nothing = person("sessions", "search", "zebra", expect=1)
-    assert (nothing.stdout, nothing.stderr) == ("", "nothing was found\n")
+    assert (nothing.stdout, nothing.stderr) == ("", "no matches\n")
     assert person.json("sessions", "search", "zebra", expect=1) == []
     assert "WORDS" in person("sessions", "search", expect=2).stderr
-    assert "which words" in one_line_error(person, "sessions", "search", " ", expect=2)
+    assert "the words" in one_line_error(person, "sessions", "search", " ", expect=2)
     assert "200 characters" in one_line_error(person, "sessions", "search", "z" * 201, expect=1)
     # An option that there is not is no word to look for.
     assert "--jsn" in person("sessions", "search", "zebra", "--jsn", expect=2).stderr
@@ -96,7 +96,7 @@ def test_an_export_of_whatever_was_said_can_be_checked_from_a_file_and_from_a_pi
 
 def test_what_cannot_be_exported_is_told_and_leaves_no_file(person, tmp_path):
     file = tmp_path / "new.jsonl"
-    assert "nothing in the log about" in one_line_error(
+    assert "the log has no events of" in one_line_error(
         person, "events", "export", "s_nobody", "--out", str(file)
     )
     assert "not a cursor" in one_line_error(

@@ -9,7 +9,7 @@ from interlock.gateway.serving import cannot_listen
 
 def test_a_file_tool_without_a_folder_names_the_option_too(interlock):
     done = interlock("exec", "read notes.txt", "--mode", "coding")
-    assert "no folder was opened for it (--root, or TOOL_ALLOWED_ROOTS)" in done.stderr
+    assert "no folder is open (--root, or TOOL_ALLOWED_ROOTS)" in done.stderr
 
 
 def test_a_port_that_is_taken_names_both_ways_to_another(interlock):
@@ -18,7 +18,7 @@ def test_a_port_that_is_taken_names_both_ways_to_another(interlock):
         taken.listen()
         done = interlock("serve", "--port", str(taken.getsockname()[1]), expect=1)
     assert "choose another with --port or GATEWAY_PORT" in done.stderr
-    assert "If it is Interlock: interlock token link" in done.stderr
+    assert "If that program is Interlock: interlock token link" in done.stderr
 
 
 def test_an_address_that_is_not_this_machines_is_not_blamed_on_another_program(interlock):
@@ -32,15 +32,15 @@ def test_a_port_that_only_root_may_have_is_said_to_be_one():
     """Tests may run as root, whom nothing is refused."""
     told = str(cannot_listen("127.0.0.1", 80, PermissionError(errno.EACCES, "Permission denied")))
     assert told == (
-        "GATEWAY_PORT: cannot listen on 127.0.0.1:80 (Permission denied): this account may not have a port "
-        "as low as that; choose another with --port or GATEWAY_PORT"
+        "GATEWAY_PORT: cannot listen on 127.0.0.1:80 (Permission denied): this account cannot "
+        "use a port that low; choose another with --port or GATEWAY_PORT"
     )
 
 
 def test_the_doctor_does_not_say_of_a_wrong_name_that_it_is_understood(interlock):
     interlock.variables["TOOL_ALOWED_ROOTS"] = str(interlock.home)
     told = [row["detail"] for row in interlock.json("doctor") if row["what"] == "settings"]
-    assert told == ["TOOL_ALOWED_ROOTS is no setting; did you mean TOOL_ALLOWED_ROOTS?"]
+    assert told == ["TOOL_ALOWED_ROOTS is not a setting; did you mean TOOL_ALLOWED_ROOTS?"]
 
 
 def test_a_server_whose_program_is_named_by_a_relative_path_is_warned_of(interlock):
@@ -48,9 +48,7 @@ def test_a_server_whose_program_is_named_by_a_relative_path_is_warned_of(interlo
     (interlock.home / "servers" / "greeter.py").write_text("")
     given = ("--readable", str(interlock.home / "servers"), "--", sys.executable)
     done = interlock("mcp", "add", "near", *given, "servers/greeter.py")
-    assert (
-        "servers/greeter.py is a relative path, and the server runs in a folder of its own" in done.stderr
-    )
+    assert "servers/greeter.py is a relative path, and the server runs in its own folder" in done.stderr
     done = interlock("mcp", "add", "far", *given, str(interlock.home / "servers" / "greeter.py"), "--flag")
     assert "relative" not in done.stderr
 

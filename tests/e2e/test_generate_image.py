@@ -51,7 +51,7 @@ def test_an_image_is_made_found_in_the_log_and_undone(person, endpoint):
     file = person.home / "work/art/boat.png"
     assert file.read_bytes() == image
     assert told["stdout"] == f"created art/boat.png: PNG image, 64 x 48 pixels, {len(image)} bytes\n"
-    assert "progress  asking dall-e-3 for an image of 1792x1024 pixels" in done.stderr
+    assert "progress  requesting an image of 1792x1024 pixels from dall-e-3" in done.stderr
     (body,) = endpoint.bodies
     assert body["prompt"] == "a red boat"
     tree = person("events", "tree", told["session_id"]).stdout
@@ -68,7 +68,7 @@ def test_an_image_is_made_found_in_the_log_and_undone(person, endpoint):
 def test_a_refused_key_is_told_without_the_key(person, endpoint):
     endpoint.reply({"error": {"message": f"Incorrect API key provided: {KEY}"}}, status=401)
     done = person("tool", "call", "generate_image", *options(person), expect=1)
-    assert "did not accept the API key" in done.stdout
+    assert "rejected the API key" in done.stdout
     assert KEY not in done.stdout + done.stderr
     assert len(endpoint.bodies) == 1
 
@@ -105,9 +105,9 @@ def test_without_settings_it_is_not_available_and_says_which_to_give(interlock):
     (interlock.home / "work").mkdir()
     interlock.variables["OPENAI_API_KEY"] = KEY
     done = interlock("tool", "call", "generate_image", *options(interlock), expect=3)
-    assert "no endpoint for images is configured (set IMAGE_MODEL and IMAGE_API_KEY" in done.stdout
+    assert "no image endpoint is configured (set IMAGE_MODEL and IMAGE_API_KEY" in done.stdout
     assert "TOOL_NOT_AVAILABLE (policy)" in done.stdout
-    assert "generate_image is off" in interlock("doctor").stdout
+    assert "generate_image is disabled" in interlock("doctor").stdout
 
 
 def test_other_modes_and_switches_refuse_it(person, endpoint):

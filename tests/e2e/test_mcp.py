@@ -42,7 +42,7 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
         *(["mcp", "inspect"], ["mcp", "allow"], ["settings", "set"], ["settings", "set"]),
     ]
     shown = shell(*steps[0]).stdout
-    assert "nobody has classed it" in shown
+    assert "Not reviewed yet" in shown
     assert not {"\x1b", "\u202e"} & set(shown)
     denied = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
     assert "MODE_DENIED" in denied.stdout
@@ -60,11 +60,11 @@ def test_every_step_names_the_next_until_an_agent_uses_the_tool(shell):
     assert "from a model" in told.stderr
     (shell.home / "project" / "state").write_text("pulled")
     refused = shell("tool", "call", "echoes__echo", "--mode", "coding", expect=3)
-    assert "no longer the one that was classed" in refused.stdout
+    assert "not the one that was classified" in refused.stdout
     assert "CHANGED" in shell("mcp", "inspect", "echoes").stdout
     listed = shell("mcp", "list").stdout
     assert "CHANGED" in listed
-    assert " may be used" not in listed.replace("nothing of it may be used", "")
+    assert "usable" not in listed.replace("not usable", "")
     (finding,) = [each for each in shell.json("doctor") if each["what"] == "mcp"]
     assert "1 of its tools changed" in finding["detail"]
     shell("mcp", "remove", "echoes")
@@ -89,14 +89,14 @@ def test_inspecting_shows_no_secret_that_the_server_was_given(shell, behaviour):
 def test_what_cannot_be_added_is_one_line(shell):
     (shell.home / "server.py").write_text("print()")
     for words, reason in (
-        (("Bad Name", "--", "/bin/true"), "cannot be a server's id"),
+        (("Bad Name", "--", "/bin/true"), "is not a valid server id"),
         (("ok", "--readable", "/", "--", "/bin/true"), "must not reach"),
     ):
         refused = shell("mcp", "add", *words, expect=2)
         assert refused.stderr.startswith("interlock: ")
         assert reason in refused.stderr
     warned = shell("mcp", "add", "mine", "--", PYTHON, str(shell.home / "server.py"))
-    assert f"will not let it read {shell.home / 'server.py'}" in warned.stderr
+    assert f"the sandbox blocks reading {shell.home / 'server.py'}" in warned.stderr
 
 
 def test_the_library_is_not_loaded_before_a_server_is_used(shell):

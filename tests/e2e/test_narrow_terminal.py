@@ -73,7 +73,7 @@ def test_a_name_that_is_not_there_leads_to_those_that_are(interlock, command, ne
 
 def test_a_wrong_use_leads_to_the_help_and_the_help_says_only_what_matters(interlock):
     wrong = interlock("events", "tree", expect=2)
-    assert "interlock events tree --help tells more." in wrong.stderr + wrong.stdout
+    assert "For help, run: interlock events tree --help" in wrong.stderr + wrong.stdout
     shown = interlock("chat", "--help").stdout + interlock("serve", "--help").stdout
     for default in ("False", "None", "()", '""'):
         assert f"[default: {default}]" not in shown

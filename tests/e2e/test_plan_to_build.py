@@ -45,7 +45,7 @@ def test_an_approved_plan_is_built_when_the_person_says_so(person, tmp_path):
 def test_where_coding_is_not_open_the_way_to_it_is_told_and_build_takes_it_up(person, tmp_path):
     approved = chat(person, "plan it\na\n\n", "--mode", "plan")
     assert not (tmp_path / "project" / "a.txt").exists()
-    assert "to have it built: interlock chat --session" in approved.stderr
+    assert "to build it: interlock chat --session" in approved.stderr
     session = approved.stderr.split("--session ")[1].split()[0]
     refused = chat(person, "/build\n", "--session", session, "--mode", "plan")
     assert "coding mode is not open" in refused.stderr
@@ -61,7 +61,7 @@ def test_another_process_can_approve_and_have_it_built(person):
     person("tool", "call", "ask_user", "--args", json.dumps(PLAN), "--mode", "plan", "--ask", expect=0)
     (question,) = person.json("questions", "list")
     rejected = person("questions", "answer", question["id"], "--no", "--build", expect=1)
-    assert "only a plan that is approved can be built" in rejected.stderr
+    assert "only an approved plan can be built" in rejected.stderr
     built = person("questions", "answer", question["id"], "--yes", "--build")
     assert "in coding mode" in built.stderr
     (task,) = person.json("tasks", "list")

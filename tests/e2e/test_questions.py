@@ -17,9 +17,9 @@ def put(interlock, arguments: str = CONFIRMATION) -> tuple[str, str]:
 def test_a_script_with_nobody_to_answer_is_refused_with_5(interlock):
     told = interlock.json("tool", "call", "ui.ask_user", "--args", CONFIRMATION, expect=5)
     assert (told["error_code"], told["tool_name"]) == ("TOOL_NOT_AVAILABLE", "ask_user")
-    assert "nobody is there to answer" in told["message"]
+    assert "no person is available to answer" in told["message"]
     assert interlock.json("questions", "list", "--closed") == []
-    assert "nobody is there" in interlock("tool", "call", "ask_user", expect=5).stdout
+    assert "no person is available" in interlock("tool", "call", "ask_user", expect=5).stdout
 
 
 def test_what_a_policy_denies_is_denied_whether_or_not_somebody_is_there(interlock):
@@ -65,7 +65,7 @@ def test_a_question_can_be_closed_unanswered(interlock):
     session, question = put(interlock)
     interlock("questions", "close", question, "--reason", "not needed")
     assert "not needed" in interlock("questions", "show", question).stdout
-    assert "closed unanswered" in one_line_error(interlock, "questions", "answer", question, "--yes")
+    assert "closed without an answer" in one_line_error(interlock, "questions", "answer", question, "--yes")
     (_, started) = interlock.json("events", "tree", session)
     assert started["children"][-1]["payload"]["error_code"] == "CANCELLED"
     assert "no question q_none" in one_line_error(interlock, "questions", "close", "q_none")

@@ -24,7 +24,7 @@ def test_tasks_are_listed_shown_and_retried_and_a_worker_takes_them_up(shell):
     assert (failed["status"], failed["mode"], failed["attempts"]) == ("failed", "chat_safe", 1)
     shown = shell("tasks", "show", failed["id"]).stdout
     assert (
-        f"task      {failed['id']}  in session {session}\nstatus    failed\nasked     do it now\n" in shown
+        f"task      {failed['id']}  in session {session}\nstatus    failed\nmessage   do it now\n" in shown
     )
     assert "reason    the script says: err:auth" in shown
     assert shell.json("tasks", "show", failed["id"])["message"] == "do   it\nnow"
@@ -39,7 +39,7 @@ def test_tasks_are_listed_shown_and_retried_and_a_worker_takes_them_up(shell):
     assert worker.returncode == 0
     transcript = shell("sessions", "show", session).stdout
     assert "At last." in transcript
-    assert "only a failed or cancelled one" in one_line_error(shell, "tasks", "retry", again["id"])
+    assert "only a failed or cancelled task" in one_line_error(shell, "tasks", "retry", again["id"])
     assert [task["id"] for task in shell.json("tasks", "list", "--status", "done")] == [again["id"]]
     shell("events", "verify")
 
@@ -53,7 +53,7 @@ def test_a_task_is_cancelled_while_it_waits_in_the_queue_and_while_it_is_worked_
     shell.variables["MODEL"] = script(shell.home, "sleep:60000")
     with working(shell):
         until(shell, first, "running")
-        assert shell("tasks", "cancel", first).stdout == "told its worker to stop\n"
+        assert shell("tasks", "cancel", first).stdout == "cancelling; notified its worker\n"
         until(shell, first, "cancelled")
     statuses = {task["id"]: task["status"] for task in shell.json("tasks", "list")}
     assert statuses == {failed["id"]: "failed", first: "cancelled", second: "cancelled"}
@@ -80,7 +80,7 @@ class working:  # noqa: N801 - it reads as a word of the test
 
     def __enter__(self) -> subprocess.Popen:
         self._process = self._shell.start("worker", stderr=subprocess.PIPE, text=True)
-        assert "Ctrl-C stops" in self._process.stderr.readline()
+        assert "Ctrl-C to stop" in self._process.stderr.readline()
         return self._process
 
     def __exit__(self, *_error: object) -> None:

@@ -54,7 +54,7 @@ def test_a_session_of_calls_reads_edits_and_reads_back(interlock, project):
     assert results[3]["meta"]["replacements"] == 1
     assert results[4]["stdout"] == (project / "README.md").read_text() == "one\nthree\n"
     assert interlock.json("sessions", "list") == []
-    assert interlock("sessions", "list").stderr == "no chats yet; --group all lists every session\n"
+    assert interlock("sessions", "list").stderr == "no chats yet; use --group all to list every session\n"
     (session,) = interlock.json("sessions", "list", "--group", "commands")
     tree = interlock.json("events", "tree", session["id"])
     kinds = [event["kind"] for event in tree]
@@ -223,7 +223,7 @@ def test_doctor_names_a_missing_program_and_the_tools_that_need_it(tmp_path):
     bare = tmp_path / "bin"
     findings = without_rg.json("doctor", expect=1)
     (missing,) = [finding for finding in findings if finding["state"] == "failed"]
-    assert "rg is missing: search_files cannot be used" in missing["detail"]
+    assert "rg is missing, so search_files cannot be used" in missing["detail"]
     assert "ripgrep" in missing["detail"]
     call = ("tool", "call", "grep", "--mode", "chat", "--root", str(bare), "--args", '{"pattern":"x"}')
     assert "the program rg is missing" in without_rg(*call, expect=3).stdout

@@ -66,7 +66,7 @@ def test_what_an_agent_did_is_shown_taken_back_and_done_again(interlock, agent):
 
     done = interlock("undo", agent.session)
     words = [line.split("/")[0].strip() for line in done.stdout.splitlines()]
-    assert words == ["removed", "brought back", "restored"]
+    assert words == ["removed", "recreated", "restored"]
     assert (agent.root / "f").read_text() == "mine\n"
     assert (agent.root / "d/g").read_text() == "also mine\n"
     assert sorted(path.name for path in agent.root.iterdir()) == ["d", "f"]
@@ -99,12 +99,12 @@ def test_what_was_changed_since_is_left_and_the_exit_code_says_so(interlock, age
     (agent.root / name).write_text("mine now")
     told = interlock.json("undo", agent.session, expect=1)
     assert told["changes"] == [
-        {"path": str(agent.root / name), "action": "created", "left_because": "it was changed since"}
+        {"path": str(agent.root / name), "action": "created", "left_because": ("it was changed since then")}
     ]
     assert (agent.root / name).read_text() == "mine now"
     done = interlock("undo", agent.session, expect=1)
     assert done.stdout.startswith(f"left          {agent.root}/a")
-    assert done.stdout.endswith("(it was changed since)\n")
+    assert done.stdout.endswith("(it was changed since then)\n")
     assert done.stdout.count("\n") == 1
     assert "\x1b" not in done.stdout
     assert "interlock undo" not in done.stderr

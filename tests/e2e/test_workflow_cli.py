@@ -125,7 +125,7 @@ def test_a_run_is_not_gone_on_with_where_its_mode_is_not_open(desk):
     waiting = desk.run("workflow", "run", "two", *here, "--json", expect=5, **model)
     run_id = json.loads(waiting.stdout.splitlines()[-1])["run_id"]
     refused = desk.run("workflow", "resume", run_id, "--here", expect=3, **model)
-    assert "is in coding mode, which is not open here: --mode coding" in refused.stderr
+    assert "is in coding mode, which is not open here; use --mode coding" in refused.stderr
 
 
 def test_what_the_steps_said_and_what_was_refused_is_told_and_nothing_of_it_twice(desk):
@@ -153,5 +153,5 @@ def test_what_the_steps_said_and_what_was_refused_is_told_and_nothing_of_it_twic
 def test_a_run_that_cannot_be_begun_leaves_no_session_behind(desk):
     desk.put("two", TWO, first="Use sk-very-secret-words-123.", second="Go.")
     done = desk.run("workflow", "run", "two", expect=1, OPENAI_API_KEY="sk-very-secret-words-123")
-    assert "holds a secret" in done.stderr
+    assert "contains a secret" in done.stderr
     assert json.loads(desk.run("sessions", "list", "--archived", "--json").stdout) == []

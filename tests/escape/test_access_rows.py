@@ -57,13 +57,13 @@ async def test_a_credential_that_nobody_gave_is_told(store, credentials, kind, r
     await everybody(credentials, runs)
     store.execute(OWN, kind, b"\1" * 32)
     (fault,) = faults(store)
-    assert "no event tells of the credential c_own" in fault
+    assert "no event describes the credential c_own" in fault
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE credentials SET ended_us = NULL, ended_by = NULL", "was ended, and lives again"),
+        ("UPDATE credentials SET ended_us = NULL, ended_by = NULL", "was revoked but is active again"),
         ("UPDATE credentials SET name = 'root' WHERE ended_us IS NULL", "was changed"),
         ("UPDATE credentials SET kind = 'token' WHERE ended_us IS NULL", "was changed"),
         ("UPDATE credentials SET expires_us = 9999999999999999 WHERE expires_us > 0", "was changed"),
@@ -83,7 +83,7 @@ async def test_a_token_is_known_however_old_it_is(store, credentials, runs):
     later = now_us() + 3 * DAY_US
     await Retention(store.log, store.database, 1, lambda: later).sweep()
     store.execute("UPDATE credentials SET ended_us = NULL")
-    assert "lives again" in faults(store)[0]
+    assert "is active again" in faults(store)[0]
 
 
 LEFT_BEHIND = {
@@ -106,14 +106,14 @@ async def test_what_was_left_in_the_database_to_change_rows_is_told(store: Store
         store.execute(statement)
     told = [fault.partition(" has a ")[2] for fault in faults(store)]
     own = {"sqlite": ["trigger"], "postgresql": ["rule", "trigger"]}[store.database.dialect]
-    assert told == [f"{what} that is not ours: helpful" for what in own]
+    assert told == [f"{what} that does not belong to Interlock: helpful" for what in own]
 
 
 @pytest.mark.parametrize("table", ["tasks", "questions", "runs", "run_nodes", "mcp_servers", "mcp_tools"])
 async def test_rows_cannot_go_by_taking_away_their_table(sqlite_store: StoreHarness, table):
     sqlite_store.execute("PRAGMA foreign_keys = OFF")
     sqlite_store.execute(f"DROP TABLE {table}")
-    assert f"the table {table} is gone" in faults(sqlite_store)[0]
+    assert f"the table {table} is missing" in faults(sqlite_store)[0]
 
 
 async def test_nor_by_giving_a_column_another_name(sqlite_store: StoreHarness):

@@ -73,7 +73,7 @@ async def test_a_call_cannot_be_erased_together_with_what_it_was(store: StoreHar
     await store.delete(session, who="eve")
     assert store.query("SELECT content FROM events WHERE seq = ? AND stream = ?", seq, session) != [(None,)]
     store.execute("UPDATE events SET content = NULL, salt = NULL WHERE seq = ?", seq)
-    assert "no erasure is on record" in faults(store)[0]
+    assert "no erasure is recorded" in faults(store)[0]
     await forge_sweep(store, session, seq)
     assert "header and facts" in faults(store)[0]
 
@@ -107,4 +107,4 @@ async def test_a_sweep_vouches_for_nothing_younger_than_the_day_it_names(store: 
     facts = store.query("SELECT facts FROM events WHERE stream = ? AND seq = ?", session, seq)[0][0]
     await forge_sweep(store, session, seq, before_us=now_us() - DAY_US)
     store.execute("UPDATE events SET facts = ? WHERE stream = ? AND seq = ?", facts, session, seq)
-    assert "no erasure is on record" in faults(store)[0]
+    assert "no erasure is recorded" in faults(store)[0]

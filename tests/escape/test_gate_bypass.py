@@ -23,7 +23,7 @@ def registry_with(tool) -> ToolRegistry:
 def test_a_cleared_call_cannot_be_made_by_hand():
     tool = file_reader()
     authority = compile_authority(registry_with(tool), Situation(mode=ToolMode.chat_safe))
-    with pytest.raises(TypeError, match="cleared by the gate"):
+    with pytest.raises(TypeError, match="only the gate"):
         ClearedCall("c", "read_file", tool, {}, {}, 1.0, authority, None, object())
 
 

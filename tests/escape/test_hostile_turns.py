@@ -291,6 +291,10 @@ async def test_told_in_short_a_result_cannot_begin_a_line_of_the_person(harness:
     harness.context_tokens = 6000
     session, model = await harness.session(ToolMode.chat), Reads()
     await harness.run(session, "look at it", model)
-    summary = next(text for text in reversed(model.heard) if text.startswith("This is what was said"))
+    summary = next(
+        text
+        for text in reversed(model.heard)
+        if text.startswith("This is a summary of the earlier conversation")
+    )
     assert [line for line in summary.splitlines() if line.startswith("person:")] == ["person: look at it"]
     assert summary.splitlines()[-1] == "look at it"

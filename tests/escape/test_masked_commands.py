@@ -140,7 +140,7 @@ def test_the_operator_is_shown_it_at_the_command_line(tmp_path, folder):
     session = interlock.json("sessions", "list", "--group", "all")[0]["id"]
     assert "evil-deed" not in interlock("events", "tree", session).stdout
     assert "echo evil-deed > one.txt" in interlock("events", "given", session, "2").stdout
-    assert "no beginning of a call" in one_line_error(interlock, "events", "given", session, "1")
+    assert "does not start a tool call" in one_line_error(interlock, "events", "given", session, "1")
     for file in (tmp_path / "state" / "sealed").glob("*/*"):
         file.unlink()
-    assert "not kept" in one_line_error(interlock, "events", "given", session, "2")
+    assert "no longer kept" in one_line_error(interlock, "events", "given", session, "2")

@@ -13,11 +13,11 @@ from tests.harness.mcp import HOSTILE, QUICK, McpHarness
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        ("hangs-at-hello", "did not say hello"),
+        ("hangs-at-hello", "did not complete the handshake"),
         ("hangs-at-list", "did not answer within"),
-        ("dies-at-hello", "exit code 3; its last words: cannot find my settings"),
-        ("bad-listing", "not of the shape"),
-        ("storms", "talks without end"),
+        ("dies-at-hello", "exit code 3; its last output: cannot find my settings"),
+        ("bad-listing", "does not conform"),
+        ("storms", "sends output without end"),
     ],
 )
 async def test_a_server_that_cannot_even_begin_is_told_of_and_left_dead(
@@ -47,9 +47,9 @@ async def test_pages_without_end_and_thousands_of_tools_are_cut(mcp: McpHarness)
 async def test_a_server_that_keeps_failing_is_left_alone_for_a_while(mcp: McpHarness):
     await mcp.add_hostile("dies-at-hello")
     for _ in range(2):
-        with pytest.raises(PersonError, match="last words"):
+        with pytest.raises(PersonError, match="last output"):
             await mcp.inspect("bad")
-    with pytest.raises(PersonError, match="tried again in"):
+    with pytest.raises(PersonError, match="the next attempt is in"):
         await mcp.inspect("bad")
     failed = await mcp.flushed("mcp.server_failed")
     assert len(failed) == 2

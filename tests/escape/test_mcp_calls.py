@@ -17,11 +17,11 @@ from tests.harness.mcp import McpHarness
     ("behaviour", "reason"),
     [
         ("floods-one-line", "larger than"),
-        ("floods-lines", "not the protocol"),
-        ("floods-messages", "talks without end"),
-        ("floods-requests", "talks without end"),
+        ("floods-lines", "not the MCP protocol"),
+        ("floods-messages", "sends output without end"),
+        ("floods-requests", "sends output without end"),
         ("too-large", "larger than"),
-        ("dies", "exit code 7; its last words: out of luck"),
+        ("dies", "exit code 7; its last output: out of luck"),
         ("forks", "exit code 0"),
         ("bare", "shape"),
         ("no-shape", "shape"),
@@ -74,13 +74,13 @@ async def test_a_call_that_hangs_ends_by_its_time_and_its_server_with_it(mcp: Mc
     result = await mcp.call("bad__echo", seconds=1.0, text="x")
     assert time.perf_counter() - began < 20
     assert result.failure.error_code is ErrorCode.TIMEOUT
-    assert "whether it took effect is not known" in result.failure.message
+    assert "it is not known whether it took effect" in result.failure.message
     assert await until_gone("hangs")
     # Its end is told when it is known that it has ended.
     async with asyncio.timeout(20):
         while not (failed := await mcp.flushed("mcp.server_failed")):
             await asyncio.sleep(0.05)
-    assert "did not answer any more" in str(failed)
+    assert "stopped responding" in str(failed)
     await still_works(mcp)
 
 
@@ -120,4 +120,4 @@ async def test_requests_of_a_server_are_declined(mcp: McpHarness):
 async def test_a_promise_that_is_not_kept_is_a_failure(mcp: McpHarness):
     await mcp.ready("lies")
     result = await mcp.call("bad__echo", text="x")
-    assert "does not have the shape that it promises" in result.failure.message
+    assert "does not match its declared schema" in result.failure.message

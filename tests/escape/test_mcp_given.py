@@ -21,9 +21,9 @@ async def test_no_secret_is_read_from_an_opened_folder(mcp: McpHarness, name):
         path.write_text("x")
     (mcp.root.parent / "link").symlink_to(mcp.root / "token")
     path = mcp.root.parent / name
-    with pytest.raises(BadUsage, match="TOKEN is to come from"):
+    with pytest.raises(BadUsage, match="TOKEN is read from"):
         await mcp.add("s", *SERVER, environment=(f"TOKEN=file:{path}",))
-    with pytest.raises(BadUsage, match="Authorization is to come from"):
+    with pytest.raises(BadUsage, match="Authorization is read from"):
         wish = foreign.Wish(id="s", url="https://mcp.example/", headers=(f"Authorization=file:{path}",))
         await foreign.add(mcp.runtime, wish, who="local:tester")
 
@@ -79,7 +79,7 @@ async def test_a_server_may_be_told_what_to_serve(mcp: McpHarness, tmp_path, wor
 async def test_what_is_no_plain_file_is_never_waited_for(tmp_path):
     """Wherever it lies: nobody else would be served meanwhile."""
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ReferenceUnresolved, match="no plain file"):
+    with pytest.raises(ReferenceUnresolved, match="not a regular file"):
         Given("TOKEN", f"file:{tmp_path / 'pipe'}").resolved()
     (tmp_path / "token").write_text(" x\n")
     assert Given("TOKEN", f"file:{tmp_path / 'token'}").resolved() == "x"

@@ -27,7 +27,7 @@ WORKS = {
     "write a file inside, where the mode writes",
     "use /dev/null",
     "run a shell",
-    "see the given environment alone",
+    "see only the given environment",
 }
 OUTSIDE = {"read a file outside", "list a folder outside"}
 WRITES_OUTSIDE = {"create a file outside", "change a file outside"}
@@ -119,7 +119,7 @@ async def test_a_probe_that_fails_tells_what_and_how(state):
     report = await probe(backend, state_folder=state, opened=())
     await backend.close()
     assert not report.ok
-    assert "read a file outside (NOT stopped)" in report.text
+    assert "read a file outside (NOT blocked)" in report.text
     assert [row.name for row in report.open] == [MODES_OUTSIDE]
 
 
@@ -179,7 +179,7 @@ WEAKENED = {
     "the state can be written": (writing("state", "coding"), STATE),
     "a port is open": (online, {"connect by TCP"}),
     "the reading mode writes": (writing("inside", "chat"), READING_MODE),
-    "a variable too many": (talkative, {"see the given environment alone"}),
+    "a variable too many": (talkative, {"see only the given environment"}),
 }
 
 
@@ -261,7 +261,7 @@ class CarelessChild:
 
 
 async def test_a_backend_that_loses_children_and_leaks_is_found_out(state):
-    expected = WALLS | {"see the given environment alone"}
+    expected = WALLS | {"see only the given environment"}
     assert await failing(Careless(), state) == expected - beyond_this_account()
 
 

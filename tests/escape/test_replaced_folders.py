@@ -104,26 +104,26 @@ def test_no_link_in_an_opened_folder_says_what_else_is_opened(
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(linked))
     both = f"{linked},{tmp_path / name}" if variable == "TOOL_ALLOWED_ROOTS" else str(tmp_path / name)
     monkeypatch.setenv(variable, both)
-    with pytest.raises(ConfigurationError, match=f"{variable}.*leads through the link"):
+    with pytest.raises(ConfigurationError, match=f"{variable}.*contains the symlink"):
         load_settings()
 
 
 @pytest.mark.parametrize("name", ["data", "data/deep"])
 def test_no_link_in_an_opened_folder_says_what_the_command_line_opens(linked, name):
-    with pytest.raises(BadUsage, match="leads through the link"):
+    with pytest.raises(BadUsage, match="contains the symlink"):
         root_arguments([linked, linked / name])
 
 
 def test_where_a_link_leads_is_told(linked, outside, capsys):
     """It may have been put there by an agent of another process, to which the folder above is opened."""
     assert root_arguments([linked / "data"]) == (outside,)
-    assert capsys.readouterr().err == f"--root {linked / 'data'} leads to {outside}\n"
+    assert capsys.readouterr().err == f"--root {linked / 'data'} resolves to {outside}\n"
     root_arguments([outside])
     assert capsys.readouterr().err == ""
 
 
 async def test_no_link_in_an_opened_folder_says_what_a_program_opens_that_embeds_the_gates(linked):
-    with pytest.raises(ConfigurationError, match="leads through the link"):
+    with pytest.raises(ConfigurationError, match="contains the symlink"):
         async with open_gates(roots=[linked, linked / "data"]):
             pass
 
@@ -134,7 +134,7 @@ def test_interlocks_own_folders_are_not_reached_through_a_link_in_an_opened_one(
 ):
     monkeypatch.setenv("TOOL_ALLOWED_ROOTS", str(linked))
     monkeypatch.setenv(variable, str(linked / "data"))
-    with pytest.raises(ConfigurationError, match="lie inside one another"):
+    with pytest.raises(ConfigurationError, match="overlap"):
         load_settings()
 
 

@@ -21,13 +21,13 @@ VERSION = "INSERT INTO settings_versions (version, document, changed_by, time_us
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE sessions SET mode = 'coding'", "is in coding mode, and the log tells of chat_safe"),
-        ("UPDATE sessions SET kind = 'run'", "not the one that was opened"),
-        ("UPDATE sessions SET agent = 'other'", "not the one that was opened"),
-        ("UPDATE sessions SET opened_by = 'somebody'", "not the one that was opened"),
+        ("UPDATE sessions SET mode = 'coding'", "is in coding mode, but the log says chat_safe"),
+        ("UPDATE sessions SET kind = 'run'", "not the one that was created"),
+        ("UPDATE sessions SET agent = 'other'", "not the one that was created"),
+        ("UPDATE sessions SET opened_by = 'somebody'", "not the one that was created"),
         ("UPDATE sessions SET model = 'dear'", "model was changed"),
-        ("UPDATE sessions SET deleted_us = 5", "no event tells that the session was deleted"),
-        ("DELETE FROM sessions", "the row of the session is gone"),
+        ("UPDATE sessions SET deleted_us = 5", "no event records that the session was deleted"),
+        ("DELETE FROM sessions", "the row of the session is missing"),
     ],
 )
 async def test_a_sessions_row_cannot_be_changed_unseen(store: StoreHarness, change, told):
@@ -46,7 +46,7 @@ async def test_a_mode_that_people_switched_is_no_fault_and_one_that_was_set_back
     await store.sessions.choose_model(session, "demo", who="ada")
     assert faults(store) == []
     store.execute("UPDATE sessions SET mode = 'coding'")
-    assert "is in coding mode, and the log tells of chat" in faults(store)[0]
+    assert "is in coding mode, but the log says chat" in faults(store)[0]
 
 
 async def test_a_stream_that_is_gone_as_a_whole_is_told_by_its_session(store: StoreHarness):
@@ -62,11 +62,11 @@ async def test_a_session_that_is_gone_with_all_its_rows_is_told_by_a_checkpoint_
     anchor = await write_checkpoint(store.log)
     for table, column in (("events", "stream"), ("stream_heads", "stream"), ("sessions", "id")):
         store.execute(f"DELETE FROM {table} WHERE {column} = ?", session)
-    assert "saw it" in faults(store)[0]
+    assert "covers it" in faults(store)[0]
     store.execute("DELETE FROM events WHERE stream = 'system'")
     store.execute("UPDATE stream_heads SET seq = 0, hash = ? WHERE stream = 'system'", b"\0" * 32)
     assert faults(store) == []
-    assert "anchored checkpoint is gone" in faults(store, anchor=anchor)[0]
+    assert "anchored checkpoint is missing" in faults(store, anchor=anchor)[0]
 
 
 async def test_the_system_stream_cannot_go_as_a_whole(store: StoreHarness):
@@ -81,7 +81,7 @@ async def test_a_version_of_the_settings_cannot_be_slipped_in(store: StoreHarnes
     assert faults(store) == []
     store.execute(VERSION, 2, '{"tools": {"fs": {"enabled": true}}}')
     assert (await store.settings.current()).settings.tools.fs.enabled is True
-    assert "no event tells of version 2 of the settings" in faults(store)[0]
+    assert "no event describes version 2 of the settings" in faults(store)[0]
 
 
 # -- tasks --
@@ -101,8 +101,8 @@ def found(person: RuntimeHarness) -> list[str]:
         ("UPDATE tasks SET credential_id = 'c_0123456789abcdef'", "was changed"),
         ("UPDATE tasks SET message_seq = 5", "was changed"),
         ("UPDATE tasks SET attempts = 0", "was changed"),
-        ("UPDATE tasks SET id = 't_0123456789abcdef'", "is gone"),
-        ("DELETE FROM tasks", "is gone"),
+        ("UPDATE tasks SET id = 't_0123456789abcdef'", "is missing"),
+        ("DELETE FROM tasks", "is missing"),
     ],
 )
 async def test_a_tasks_row_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
@@ -122,7 +122,7 @@ async def test_a_task_that_nobody_asked_for_is_told(tmp_path, monkeypatch):
         row = """INSERT INTO tasks (id, session_id, message_seq, status, who, created_us, attempts,
             interruptions, queued_event) VALUES ('t_x', ?, 1, 'queued', 'ada', 0, 0, 0, '')"""
         await ada.office.runtime.log.transact(session, lambda unit: unit.connection.change(row, (session,)))
-        assert "no event tells of task t_x" in found(ada)[0]
+        assert "no event describes task t_x" in found(ada)[0]
 
 
 async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(tmp_path, monkeypatch):
@@ -153,9 +153,9 @@ async def test_tasks_that_waited_failed_and_were_swept_and_deleted_are_no_fault(
     ("change", "told"),
     [
         ("""UPDATE mcp_tools SET class = replace(class, '"coding"', '"chat"')""", "the class of echo"),
-        ("UPDATE mcp_tools SET class = NULL", "is gone"),
+        ("UPDATE mcp_tools SET class = NULL", "is missing"),
         ("""UPDATE mcp_servers SET definition = replace(definition, 'well', 'evil')""", "server bad was"),
-        ("DELETE FROM mcp_servers", "server bad is gone"),
+        ("DELETE FROM mcp_servers", "server bad is missing"),
     ],
 )
 async def test_what_opens_a_foreign_tool_cannot_be_changed_unseen(tmp_path, monkeypatch, change, told):
@@ -180,5 +180,5 @@ async def test_deleting_sessions_gives_no_day_a_new_budget(tmp_path, monkeypatch
         assert (await ada.say(first, "say something")).status == "done"
         await ada.office.tasks.delete_session(first, who="ada")
         again = await ada.say(await ada.session(ToolMode.chat_safe), "say something")
-        assert "a day may use 10" in (again.reason or "")
+        assert "the limit per day is 10" in (again.reason or "")
         assert found(ada) == []

@@ -560,7 +560,7 @@ async def test_mending_what_cannot_be_understood_switches_nothing_on_unseen(stor
 
 @pytest.mark.parametrize("name", ["bash ", "b\u0430sh", "", "\uff42ash", "bash\n", "a" * 65])
 async def test_a_denial_that_would_deny_nothing_is_refused(sqlite_store: StoreHarness, name):
-    with pytest.raises(InvalidSettings, match="cannot be a tool's name"):
+    with pytest.raises(InvalidSettings, match="is not a valid tool name"):
         await sqlite_store.settings.update({"tools": {"denied_tools": ["bash", name]}}, who="ada")
     assert (await sqlite_store.settings.current()).version == 0
 
@@ -647,7 +647,7 @@ async def test_from_afar_nothing_is_taken_back_in_a_folder_that_was_closed_meanw
         client = await harness.connect(await harness.token("another"))
         undone = await client.ask("tasks.undo", task_id=task_id)
         assert undone["restored"] == []
-        assert "not opened any more" in undone["left"][0]["reason"]
+        assert "no longer open" in undone["left"][0]["reason"]
         assert (tmp_path / "root" / "made.txt").read_text() == "hello"
         # At the command line the person is the operator.
         report = await harness.runtime.undo.take_back(task_id, who="local:ada")

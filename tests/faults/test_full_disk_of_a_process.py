@@ -73,7 +73,7 @@ async def test_a_command_on_a_full_disk_is_one_sentence_and_exit_1(tmp_path, new
         disk.fill()
         ran = await harness.run("exec", "hello", expect=1)
         (sentence,) = ran.stderr.splitlines()
-        assert "is full: nothing new is written until it has 5 MiB free" in sentence
+        assert "is full: nothing new is written until 5 MiB are free" in sentence
         assert ran.stdout == ""
         disk.free()
         assert (await harness.run("exec", "hello")).stdout == "ok\n"
@@ -90,7 +90,7 @@ async def test_output_to_a_full_disk_is_one_sentence_and_exit_1(harness):
         code, told = await _into(harness, FULL, 1, *words)
         (sentence,) = told.splitlines()
         assert code == 1, words
-        assert sentence == "interlock: what was to be printed cannot be written: No space left on device"
+        assert sentence == "interlock: the output cannot be written: No space left on device"
 
 
 async def test_a_process_whose_log_cannot_be_written_works_on(harness):

@@ -165,7 +165,7 @@ async def test_where_the_earlier_content_cannot_be_kept_nothing_is_changed(tmp_p
             result = await bench.call(call.pop("name"), call)
             assert result.failure is not None, call
             assert result.failure.error_code.value == "EXECUTION_ERROR"
-            assert "the disk of the state folder is full, so what is there now cannot be kept" in (
+            assert "the disk of the state folder is full, so the current content cannot be saved" in (
                 result.failure.message
             )
             assert "nothing was changed" in result.failure.message
@@ -199,7 +199,7 @@ async def test_a_disk_that_fails_to_write_is_told_as_such_and_tried_again(sqlite
         with pytest.raises(StoreAway) as raised:
             for number in range(500):
                 await store.log.append(session.id, _renamed(number))
-        assert "the disk refuses to read or write it" in one_sentence(raised.value, sqlite_config.path)
+        assert "the disk reported a read or write error" in one_sentence(raised.value, sqlite_config.path)
         assert may_pass(raised.value)
         seq = (await store.sessions.get(session.id)).last_seq
     assert (await store.log.append(session.id, _renamed(1000)))[0].seq == seq + 1
@@ -234,7 +234,7 @@ async def test_a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_
         for refused in (lambda: open_database(sqlite_config), sqlite_config.connect):
             with pytest.raises(StoreAway) as raised:
                 refused()
-            assert "too many files are open" in one_sentence(raised.value, sqlite_config.path)
+            assert "too many open files" in one_sentence(raised.value, sqlite_config.path)
         with pytest.raises(StoreAway):
             await other.log.append(session.id, _renamed(2))
     assert (await other.log.append(session.id, _renamed(3)))[0].seq == 3

@@ -72,7 +72,10 @@ async def test_a_stream_without_end_is_given_up_and_hung_up_on(delta):
         provider = chat(server)
         with at_most(4 * MAX_REPLY_BYTES // MEGABYTE):
             error = await failed(provider)
-        assert (error.fault, str(error)) == (ModelFault.protocol, "the model's answer has no end")
+        assert (error.fault, str(error)) == (
+            ModelFault.protocol,
+            "the model's response exceeds the size limit",
+        )
         await asyncio.wait_for(server.hung_up.wait(), 30)
         await provider.close()
 
@@ -83,7 +86,7 @@ async def test_a_line_without_end_is_given_up_and_hung_up_on():
         provider = chat(server)
         with at_most(6 * MAX_EVENT_BYTES // MEGABYTE):
             error = await failed(provider)
-        assert str(error) == "the model's server sent a piece without end"
+        assert str(error) == "the model's server sent a chunk that is too long"
         await asyncio.wait_for(server.hung_up.wait(), 30)
         await provider.close()
 
@@ -117,7 +120,7 @@ def test_endless_pieces_of_one_call_cost_as_much_as_they_are_long():
 
 def test_a_name_without_end_is_given_up():
     assembly = Assembly()
-    with pytest.raises(ModelError, match="a name without end"):
+    with pytest.raises(ModelError, match="a name that is too long"):
         for number in range(1_000):
             assembly.add(orjson.dumps(chunk({"tool_calls": [call_delta(0, name="ab"[number % 2] * 9)]})))
 
@@ -232,7 +235,7 @@ async def test_calls_that_are_announced_and_do_not_come_are_an_answer_of_words_o
     reply = await reply_to(streamed(text_chunks(["I will."]), finish="tool_calls"))
     assert (reply.text, reply.finish_reason) == ("I will.", FinishReason.stop)
     error = await failure_of(streamed([chunk({"role": "assistant"})], finish="tool_calls"))
-    assert str(error) == "the model's answer is empty"
+    assert str(error) == "the model's response is empty"
 
 
 @pytest.mark.parametrize(
@@ -265,10 +268,10 @@ async def test_usage_that_is_great_and_possible_is_believed():
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ({"error": {"message": "no capacity"}}, "the model's server broke off: no capacity"),
-        ({"error": "no capacity"}, "the model's server broke off: no capacity"),
-        ({"detail": "not found"}, "the model's answer"),
-        ({}, "the model's answer"),
+        ({"error": {"message": "no capacity"}}, "the model's server aborted the response: no capacity"),
+        ({"error": "no capacity"}, "the model's server aborted the response: no capacity"),
+        ({"detail": "not found"}, "the model's response"),
+        ({}, "the model's response"),
     ],
 )
 async def test_an_error_that_calls_itself_a_success_is_an_error(document, sentence):

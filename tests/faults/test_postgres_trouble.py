@@ -160,7 +160,7 @@ async def test_a_server_that_became_read_only_is_waited_for_and_gone_on_with(pos
     with pytest.raises(StoreUnwritable) as raised:
         await store.log.append(session, named("x"))
     assert may_pass(raised.value)
-    assert "does not let Interlock write" in str(raised.value)
+    assert "does not allow Interlock to write" in str(raised.value)
     assert (await harness.sessions.get(session)).id == session, "reading goes on"
     with psycopg.connect(postgres.url, autocommit=True) as admin:
         admin.execute("SET default_transaction_read_only = off")

@@ -113,7 +113,7 @@ async def test_a_damaged_length_does_not_pour_the_file_into_the_message(sound, t
     assert sound.startswith(b"PK\x03\x04")
     # Of the first member's name, as told where it lies.
     longer = sound[:26] + (600).to_bytes(2, "little") + sound[28:]
-    with pytest.raises(PersonError, match="its parts do not fit together"):
+    with pytest.raises(PersonError, match="its parts do not match"):
         _restore(tmp_path, longer)
     assert not restored(tmp_path, longer)
 

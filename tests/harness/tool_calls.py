@@ -99,7 +99,7 @@ class ToolHarness:
                 capabilities=capabilities(
                     self.roots,
                     sandbox=Choice(self.backend, "none here"),
-                    images=self.images or "no endpoint for images is configured",
+                    images=self.images or "no image endpoint is configured",
                 ),
                 limits=self.limits,
             ),

@@ -119,7 +119,7 @@ def test_a_store_of_0_1_is_refused(store_config):
     with pytest.raises(StoreForeign) as raised:
         open_database(store_config)
     new = "state folder (INTERLOCK_STATE_DIR)" if store_config.is_sqlite else "database (DATABASE_URL)"
-    assert "was made by Interlock 0.1" in str(raised.value)
+    assert "was created by Interlock 0.1" in str(raised.value)
     assert f"start with a new {new}" in str(raised.value)
 
 

@@ -151,7 +151,7 @@ async def test_the_state_folder_is_not_opened_to_tools_here_either(folder):
 
 
 async def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match="there is no such folder"):
+    with pytest.raises(ConfigurationError, match="no such folder"):
         async with open_gates(roots=[tmp_path / "nowhere"]):
             pass
 
@@ -237,14 +237,14 @@ def test_a_function_must_say_what_it_is():
     [{"modes": "chat"}, {"modes": ["chat"], "switches": "fs"}, {"modes": ["chat"], "needs": "roots"}],
 )
 def test_one_name_is_not_taken_for_a_list_of_letters(given):
-    with pytest.raises(TypeError, match="is a list, not one text"):
+    with pytest.raises(TypeError, match="must be a list, not a single text"):
         tool(effect="read", **given)
 
 
 @pytest.mark.parametrize("given", [{"modes": "chat"}, {"roots": "./"}])
 async def test_one_folder_is_not_taken_for_a_list_of_letters(given):
     """Of "./" the second would be the whole disk."""
-    with pytest.raises(TypeError, match="is a list, not one text"):
+    with pytest.raises(TypeError, match="must be a list, not a single text"):
         async with open_gates(**given):
             pass
 

@@ -213,7 +213,7 @@ async def test_a_session_is_given_back_as_soon_as_the_store_is_back(store, monke
     async def away(*arguments, **keywords):
         times.append(1)
         if len(times) < 4:
-            raise StoreAway("the connection is lost")
+            raise StoreAway("the connection was lost")
         return await real(*arguments, **keywords)
 
     async with leases.held(session, "one"):

@@ -57,7 +57,7 @@ async def test_a_call_that_ran_out_of_time_has_no_effect_later(make_harness):
     desk = make_harness(DeclaredTool("slow", run=worker.before_its_effect, seconds=0.05))
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
-    assert result.failure.next_action.startswith("Ask for less")
+    assert result.failure.next_action.startswith("Request less")
     worker.go_on.set()
     await until(worker.ended)
     assert not worker.took_effect
@@ -106,7 +106,7 @@ async def test_an_effect_whose_end_never_comes_is_told_as_unknown(make_harness, 
     result = await desk.call()
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert "not known" in result.failure.message
-    assert result.failure.next_action.startswith("Look at what it should have changed")
+    assert result.failure.next_action.startswith("Check whether it took effect")
     worker.go_on.set()
     await until(worker.ended)
 

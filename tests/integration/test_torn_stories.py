@@ -24,7 +24,7 @@ async def torn(store, monkeypatch):
 
     def away(_units):
         monkeypatch.setattr(writer, "_commit_once", real)
-        raise StoreAway("the connection is lost")
+        raise StoreAway("the connection was lost")
 
     monkeypatch.setattr(writer, "_commit_once", away)
     lost = store.log.note(session, store.log.draft(renamed("lost")), token=lease.token)
@@ -74,7 +74,7 @@ async def test_a_hole_that_shows_after_that_keeps_nobody_from_writing(store, mon
     def away(_units):
         monkeypatch.setattr(writer, "_commit_once", real)
         may_fail.wait(10)
-        raise StoreAway("the connection is lost")
+        raise StoreAway("the connection was lost")
 
     monkeypatch.setattr(writer, "_commit_once", away)
     lost = store.log.note(session, store.log.draft(renamed("lost")), token=lease.token)

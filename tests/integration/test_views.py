@@ -115,7 +115,7 @@ async def test_what_is_old_is_erased_only_where_the_operator_said_so(runtime, mo
     [
         ("read_flie=chat", "there is no tool named 'read_flie'; did you mean read_file"),
         ("current_time=chat, write_file=chat", "write_file does not declare chat"),
-        ("read_file=chat, fs.read=plan", "read_file is named twice"),
+        ("read_file=chat, fs.read=plan", "read_file occurs twice"),
     ],
 )
 def test_modes_of_tools_that_cannot_hold_stop_the_start(tmp_path, monkeypatch, modes, said):

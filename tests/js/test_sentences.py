@@ -111,7 +111,7 @@ def registry():
             Foreign("mcp__s__listed"),
             Foreign("mcp__s__unclassed", modes=frozenset()),
             Foreign("mcp__s__network", network=True, ports=frozenset({80, 443})),
-            Foreign("mcp__s__changed", unavailable="the server s does not offer it any more"),
+            Foreign("mcp__s__changed", unavailable="the server s no longer offers it"),
         ]
     )
     return made
@@ -120,7 +120,7 @@ def registry():
 @pytest.fixture
 def machines(monkeypatch):
     """What works here, and every way in which something does not."""
-    confined = Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without any confinement")
+    confined = Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without confinement")
     nothing = Choice(None, "landlock is not installed; bubblewrap is not installed")
     made = [
         Capabilities(present=frozenset({"person", "roots"})),
@@ -312,7 +312,7 @@ def _given(path):
 def test_every_reason_why_something_cannot_be_used_has_its_chinese():
     sentences = [text for function in GIVES_REASONS for text in _returned(function)]
     sentences += [text for path in SOURCES.rglob("*.py") for text in _given(path)]
-    sentences += [_not_run(f"{what} names /r/x", Path("/r")) for what in ("its command", "PATH")]
+    sentences += [_not_run(f"{what} refers to /r/x", Path("/r")) for what in ("its command", "PATH")]
     sentences.append(NAME_CLASH)
     choice = asyncio.run(choose_backend("none", opened=()))
     sentences.append(choice.reason)
@@ -341,6 +341,6 @@ def test_what_is_not_a_sentence_of_ours_stays_as_it_is():
 
 
 def test_what_is_filled_in_stays_as_it_is():
-    hostile = "{rule} is protected ({path}): x is outside the folders that were opened"
-    [shown] = _in_chinese([f"{hostile} is outside the folders that were opened"])
+    hostile = "{rule} is protected ({path}): x is outside the opened folders"
+    [shown] = _in_chinese([f"{hostile} is outside the opened folders"])
     assert shown == f"{hostile} 在开放的文件夹之外"

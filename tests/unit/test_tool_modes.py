@@ -214,8 +214,11 @@ def test_mode_denied_dict_fields(registry):
         "tool_name": "read_file",
         "mode": "chat_safe",
         "message": "read_file is not allowed in chat_safe mode",
-        "next_action": "This session is in chat_safe mode; read_file needs chat, plan or coding mode, "
-        "which is not open on this deployment. Only the operator can open it; go on without it.",
+        "next_action": (
+            "This session is in chat_safe mode; read_file needs chat, plan or coding "
+            "mode, which is not open on this deployment. Only the operator can open "
+            "it; continue without it."
+        ),
     }
 
 

@@ -31,7 +31,7 @@ from interlock.session.models import Role
 from interlock.store.database import Database
 from interlock.tools.result import ToolResult
 
-NO_WORDS = "I could not do this: the calls that it needs were refused, as shown above."
+NO_WORDS = "I could not do this: the calls that it needs were denied, as shown above."
 
 ProviderOf = Callable[[str], Provider]
 

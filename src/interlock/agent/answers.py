@@ -4,8 +4,8 @@ import orjson
 
 from interlock.infra.errors import ErrorCode
 
-ENDED_BEFORE = "the task ended before it"
-REFUSED_OFTEN = "too many calls of this task were refused"
+ENDED_BEFORE = "the task ended first"
+REFUSED_OFTEN = "too many calls of this task were denied"
 
 
 def not_run(tool_name: str, mode: str, reason: str) -> str:
@@ -14,26 +14,26 @@ def not_run(tool_name: str, mode: str, reason: str) -> str:
         tool_name,
         mode,
         f"{tool_name} was not run: {reason}",
-        "Call it again if it is still wanted.",
+        "Call it again if you still need it.",
     )
 
 
 def stopped(tool_name: str, mode: str) -> str:
     """It ran when its task was ended."""
-    reason = "it was stopped together with its task; what it had done by then stays"
+    reason = "it was stopped together with its task; its earlier effects remain"
     return _told(
-        ErrorCode.CANCELLED, tool_name, mode, f"{tool_name}: {reason}", "Look at what it changed first."
+        ErrorCode.CANCELLED, tool_name, mode, f"{tool_name}: {reason}", "Check what it changed first."
     )
 
 
 def unknown_outcome(tool_name: str, mode: str) -> str:
-    reason = "whether it took effect is not known, because the process ended meanwhile"
+    reason = "the process ended during the call, so it is not known whether it took effect"
     return _told(
         ErrorCode.INTERRUPTED,
         tool_name,
         mode,
         f"{tool_name}: {reason}",
-        "Look at what it should have changed before you call it again.",
+        "Check whether it took effect before you call it again.",
     )
 
 

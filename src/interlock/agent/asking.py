@@ -132,7 +132,7 @@ class Asking:
                     yield TextDelta(question.turn, offset, text)
                     offset += len(text)
         if question.reply is None and question.stop is None:
-            raise ModelError(ModelFault.protocol, "the model's answer ended without an end")
+            raise ModelError(ModelFault.protocol, "the model's response ended without a finish reason")
         if rest := safe.finish():
             yield TextDelta(question.turn, offset, rest)
 

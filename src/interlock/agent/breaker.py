@@ -197,9 +197,9 @@ def model_left_alone(model: str, circuit: Open) -> ModelError:
     """What stands for the answer while a model is not asked; `Retries` waits for it as for any fault."""
     return ModelError(
         ModelFault(circuit.error_class),
-        f"the model '{model}' failed {circuit.failures} times in a row ({circuit.error_class}) and is not "
-        f"asked for {circuit.seconds_left:.0f} more seconds (CONTROL_CIRCUIT_SECONDS)"
-        + (f"; the last time: {circuit.reason}" if circuit.reason else ""),
+        f"the model '{model}' failed {circuit.failures} times in a row ({circuit.error_class}); "
+        f"it is not called for another {circuit.seconds_left:.0f} seconds "
+        "(CONTROL_CIRCUIT_SECONDS)" + (f"; last error: {circuit.reason}" if circuit.reason else ""),
         retry_after_seconds=circuit.seconds_left,
     )
 
@@ -211,6 +211,6 @@ def tool_left_alone(tool_name: str, mode: str, circuit: Open) -> ToolFailure:
         error_class=ErrorClass.tool_exec,
         tool_name=tool_name,
         mode=mode,
-        message=f"{tool_name} failed {circuit.failures} times in a row and is not run for a while",
-        next_action="Try another way, or tell the person that the tool does not work.",
+        message=f"{tool_name} failed {circuit.failures} times in a row and is suspended for a while",
+        next_action="Try a different approach, or tell the user that the tool does not work.",
     )

@@ -124,7 +124,7 @@ class Budget:
         for limit, allowed, spent, whose in (
             ("max_cost", limits.max_cost, self.spent, "a model of this task"),
             ("max_session_cost", limits.max_session_cost, session, "a model of this session"),
-            ("max_day_cost", limits.max_day_cost, day, "a model that was used today"),
+            ("max_day_cost", limits.max_day_cost, day, "a model used today"),
         ):
             if allowed is None:
                 continue

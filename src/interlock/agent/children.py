@@ -76,7 +76,7 @@ class ChildDesk:
     async def work(self, agent: str, task: str, context: ToolContext) -> ToolResult:
         parent = self._rules.compiled(context.authority_digest)
         if parent is None or context.scope.task is None:
-            raise _refused("only an agent that works on a task can hand one over")
+            raise _refused("only an agent that works on a task can delegate")
         child = await self._agent(agent)
         task_id = await self._services.database.read(lambda db: _next_child(db, context))
         limits = await self._limits(context)
@@ -145,12 +145,12 @@ class ChildDesk:
 def _next_child(connection: Connection, context: ToolContext) -> str:
     parent = context.scope.task or ""
     if parent.count(".") >= MAX_DEPTH:
-        raise _refused(f"a task may be handed over at most {MAX_DEPTH} times in a row")
+        raise _refused(f"a task can be delegated at most {MAX_DEPTH} levels deep")
     prefix = f"{parent}."
     rows = connection.query(_WITHIN, (context.session_id, context.session_id, parent, len(prefix), prefix))
     own = {str(row[0]).removeprefix(prefix).partition(".")[0] for row in rows}
     if len(own) >= MAX_CHILDREN:
-        raise _refused(f"this task has handed over {MAX_CHILDREN} tasks already, and may hand over no more")
+        raise _refused(f"this task has already delegated {MAX_CHILDREN} tasks, the maximum")
     return f"{prefix}{len(own) + 1}"
 
 
@@ -178,11 +178,11 @@ def _unfinished(agent: str, sentence: str, parent: Authority) -> ToolFailure:
         error_class=code.error_class,
         tool_name="delegate",
         mode=parent.mode.value,
-        message=f"{agent} did not get to an end: {sentence}",
-        next_action="Look at what it did until then before you hand it over again, or do it yourself.",
+        message=f"{agent} did not finish: {sentence}",
+        next_action="Check what it did before you delegate again, or do it yourself.",
     )
 
 
 def _refused(reason: str) -> ToolError:
-    next_action = "Do it yourself, or say what is left to do."
+    next_action = "Do it yourself, or report what is left to do."
     return ToolError(ErrorCode.EXECUTION_ERROR, reason, next_action, is_an_answer=True)

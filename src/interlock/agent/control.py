@@ -165,9 +165,9 @@ class TaskControl:
         if times < 2 or times < self._limits.max_repeats - 1:
             return None
         return Nudge(
-            f"This call of {_shown(tool_name)} gave the same result {times} times. It will not give "
-            "another one: use what you know, try another way, or say what is missing. "
-            "The same call once more ends the task."
+            f"This call of {_shown(tool_name)} returned the same result {times} times. Another "
+            "identical call will return it again and end the task. Use what you know, try a "
+            "different approach, or report what is missing."
         )
 
 

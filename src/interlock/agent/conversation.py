@@ -27,12 +27,13 @@ _DEFAULT_BUDGET = 100_000
 # How ids of tasks, sessions and undos begin.
 _OTHER_THINGS = re.compile("(?:t|s|undo)_")
 _PREFACE = (
-    "This is what was said and done earlier in this conversation, in short. The person can still see all "
-    "of it. Files may have changed since: read them again before you rely on them."
+    "This is a summary of the earlier conversation. The user can still see all of it. Files may "
+    "have changed since: read them again before you rely on them."
 )
-_REQUEST = "What the person asked for last, word for word:"
+_REQUEST = "The user's last request, verbatim:"
 _GIVEN_UP = (
-    "(This was cancelled or failed before it was answered. Do not go on with it unless the person says so.)"
+    "(This request was cancelled or failed before it was answered. Do not continue it unless the "
+    "user asks.)"
 )
 
 
@@ -235,7 +236,7 @@ class Conversation:
                 if self._unanswered.pop(call_id, None) is None:
                     return None
                 encoded = tool_message(call_id, message.content)
-                return Entry(message.seq, message.role, encoded, _line(f"  it gave {message.content}"))
+                return Entry(message.seq, message.role, encoded, _line(f"  result: {message.content}"))
 
 
 def tokens_in(encoded: bytes) -> int:
@@ -254,8 +255,8 @@ def _cut_result(encoded: bytes) -> bytes:
     content = message["content"]
     if len(content) <= _MAX_CUT_RESULT:
         return encoded
-    rest = f"… ({len(content)} characters; the rest was left out, because all results of the turn together "
-    rest += "are too long: ask for less at a time)"
+    rest = f"… ({len(content)} characters; truncated because the results of this turn together "
+    rest += "are too long; request less at a time)"
     return tool_message(message["tool_call_id"], content[:_MAX_CUT_RESULT] + rest)
 
 
@@ -276,7 +277,7 @@ def _within(lines: Sequence[str], max_bytes: int) -> list[str]:
         return list(lines)
     first = _fitting(sizes, max_bytes // 4)
     last = len(lines) - _fitting(sizes[:first:-1], max_bytes - max_bytes // 4)
-    return [*lines[:first], f"… {last - first} more are left out …", *lines[last:]]
+    return [*lines[:first], f"… {last - first} more omitted …", *lines[last:]]
 
 
 def _fitting(sizes: Sequence[int], max_bytes: int) -> int:

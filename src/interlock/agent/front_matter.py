@@ -41,10 +41,12 @@ def parse(text: str) -> HeadedText:
     """The head's entries with all their faults, and what stands below; `Unfit` where there is no head."""
     lines = text.split("\n")
     if lines[0].rstrip() != FENCE:
-        raise Unfit(f"has no head: its first line must be {FENCE}, and a second {FENCE} must end the head")
+        raise Unfit(
+            f"has no front matter: the first line must be {FENCE}, and a second {FENCE} must end it"
+        )
     end = next((number for number in range(1, len(lines)) if lines[number].rstrip() == FENCE), None)
     if end is None:
-        raise Unfit(f"has a head without an end: a second line {FENCE} is missing")
+        raise Unfit(f"has front matter without an end: a second line {FENCE} is missing")
     entries: dict[str, Entry] = {}
     faults: list[Fault] = []
     for number in range(1, end):
@@ -53,7 +55,7 @@ def parse(text: str) -> HeadedText:
             faults.append(read)
         elif read is not None and read.key in entries:
             first = entries[read.key].line
-            faults.append(Fault(read.line, f"{read.key} is given twice; the first is on line {first}"))
+            faults.append(Fault(read.line, f"{read.key} occurs twice; the first is on line {first}"))
         elif read is not None:
             entries[read.key] = read
     return HeadedText(tuple(entries.values()), "\n".join(lines[end + 1 :]), end + 2, tuple(faults))
@@ -63,13 +65,13 @@ def _line(text: str, number: int) -> Entry | Fault | None:
     if not text.strip() or text.lstrip().startswith("#"):
         return None
     if text[0] in " \t" or text.startswith("- "):
-        return Fault(number, "nothing is nested here; write a name with dots, as tools.fs.enabled: false")
+        return Fault(number, "nested keys are not supported; use dots, as in tools.fs.enabled: false")
     found = _ENTRY.fullmatch(text.rstrip())
     if found is None:
-        return Fault(number, "this is not of the form key: value")
+        return Fault(number, "this line is not of the form key: value")
     key, value = found[1], (found[2] or "").strip()
     if value in _BLOCKS:
-        return Fault(number, f"{key} must stand on one line; a longer text goes below the head")
+        return Fault(number, f"{key} must be on one line; put longer text below the front matter")
     quote = value[:1]
     if quote in {'"', "'"}:
         if len(value) < 2 or value[-1] != quote or quote in value[1:-1]:

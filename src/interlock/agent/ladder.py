@@ -67,10 +67,10 @@ class DenialLadder:
         if height == 0 or recent < 2 or (height == 1 and not nearly_too_many):
             return None
         last = height == limits.max_denials - 1 or nearly_too_many
-        when = "one more refused call" if last else "further refused calls"
+        when = "one more denied call" if last else "further denied calls"
         way = nearest_way(failure, exposed)
         return Nudge(
-            f"{failure.tool_name} was refused again. {way} After {when} you can only answer, without tools."
+            f"{failure.tool_name} was denied again. {way} After {when} you can only answer, without tools."
         )
 
 
@@ -79,14 +79,14 @@ def nearest_way(failure: ToolFailure, exposed: Collection[str]) -> str:
     tool = failure.tool_name
     match failure.error_code:
         case ErrorCode.PATH_DENIED:
-            shown = " (list_files shows what is there)" if "list_files" in exposed else ""
-            return f"Use a path inside the folders that are open{shown}; others stay closed."
+            shown = " (list_files shows their content)" if "list_files" in exposed else ""
+            return f"Use a path inside the open folders{shown}; other paths stay closed."
         case ErrorCode.LIMIT_EXCEEDED:
-            return "Ask for less in one call, in several steps if need be."
+            return "Request less in one call; use several calls if needed."
         case ErrorCode.COMMAND_DENIED:
             near = [name for name in _LOOKING if name in exposed]
             tools = f", or one of these tools: {', '.join(near)}" if near else ""
-            return f"Use another command that is not on the list of refused ones{tools}."
+            return f"Use a command that is not denied{tools}."
         case _:
             return _instead_of(tool, exposed)
 
@@ -94,11 +94,11 @@ def nearest_way(failure: ToolFailure, exposed: Collection[str]) -> str:
 def _instead_of(tool: str, exposed: Collection[str]) -> str:
     near = [name for name in _NEAREST.get(tool, ()) if name in exposed]
     if near:
-        return f"Nearest to it, and allowed here: {', '.join(near)}."
+        return f"Similar tools that are allowed here: {', '.join(near)}."
     if tool in _WRITING:
-        return "Nothing here may change that: put what you would write or run into your answer instead."
+        return "You cannot change this. Put what you would write or run into your answer instead."
     others = sorted(name for name in exposed if name != tool)
     if not others:
-        return "No tool is allowed here: answer with what you know, and say what is missing."
+        return "No tool is allowed here. Answer with what you know, and report what is missing."
     more = ", and more" if len(others) > _MOST_NAMED else ""
     return f"Allowed here: {', '.join(others[:_MOST_NAMED])}{more}. Or answer with what you know."

@@ -11,21 +11,21 @@ from interlock.config.control import ControlSettings
 from interlock.events.work import ControlLimitReached, ProgressStalled
 from interlock.infra.records import dataclass
 
-_GO_ON = "What it did until then stays. Write a message to go on in a new task, or raise {setting}."
+_GO_ON = "Its earlier effects remain. Send a message to continue in a new task, or raise {setting}."
 _ANSWER_NOW = (
-    "Too many calls were refused: no further call runs in this task. Answer now, without tools: tell the "
-    "person what was refused, why, and what they can do about it."
+    "Too many calls were denied, so no further call runs in this task. Answer now, without "
+    "tools: tell the user what was denied, why, and what they can do."
 )
 _MORE_SESSION = "Start a new session, or raise {setting}."
-_MORE_DAY = "Wait for the next day, which begins at midnight UTC, or raise {setting}."
+_MORE_DAY = "Wait for the next day (it starts at midnight UTC), or raise {setting}."
 
 _BUDGETS = {
-    "max_tokens": ("The task used {reached} tokens; it may use {allowed}.", _GO_ON),
-    "max_session_tokens": ("This session used {reached} tokens; it may use {allowed}.", _MORE_SESSION),
-    "max_day_tokens": ("Today {reached} tokens were used; a day may use {allowed}.", _MORE_DAY),
-    "max_cost": ("The task cost {reached}; it may cost {allowed}.", _GO_ON),
-    "max_session_cost": ("This session cost {reached}; it may cost {allowed}.", _MORE_SESSION),
-    "max_day_cost": ("Today's tasks cost {reached}; a day may cost {allowed}.", _MORE_DAY),
+    "max_tokens": ("The task used {reached} tokens; the limit is {allowed}.", _GO_ON),
+    "max_session_tokens": ("This session used {reached} tokens; the limit is {allowed}.", _MORE_SESSION),
+    "max_day_tokens": ("Today's tasks used {reached} tokens; the limit per day is {allowed}.", _MORE_DAY),
+    "max_cost": ("The task cost {reached}; the limit is {allowed}.", _GO_ON),
+    "max_session_cost": ("This session cost {reached}; the limit is {allowed}.", _MORE_SESSION),
+    "max_day_cost": ("Today's tasks cost {reached}; the limit per day is {allowed}.", _MORE_DAY),
 }
 
 
@@ -109,18 +109,18 @@ def setting_of(limit: str) -> str:
 
 
 def out_of_turns(allowed: int, reached: int) -> Stop:
-    said = f"The task took {reached} turns without coming to an end; it may take {allowed}."
+    said = f"The task took {reached} turns without finishing; the limit is {allowed}."
     return _stop("max_turns", allowed, reached, said, _GO_ON)
 
 
 def out_of_time(allowed: float, reached: float, waiting: float = 0) -> Stop:
     if reached < allowed:
         said = (
-            f"The task would have to wait {duration(waiting)} for its model, and of its time "
-            f"({duration(allowed)}) only {duration(allowed - reached)} are left."
+            f"The task would have to wait {duration(waiting)} for its model, but only "
+            f"{duration(allowed - reached)} of its time limit ({duration(allowed)}) are left."
         )
     else:
-        said = f"The task worked for {duration(reached)}; it may work for {duration(allowed)}."
+        said = f"The task ran for {duration(reached)}; the limit is {duration(allowed)}."
     return _stop("max_wall_seconds", allowed, reached, said, _GO_ON)
 
 
@@ -133,22 +133,24 @@ def out_of_budget(limit: str, allowed: float | Decimal, reached: float | Decimal
 def without_price(limit: str, allowed: Decimal, whose: str) -> Stop:
     """A budget that nobody can count is not kept by hoping."""
     said = f"{setting_of(limit)} limits costs, but {whose} has no price in CONTROL_PRICES."
-    return _stop(limit, allowed, 0, said, "Add it there (a model that costs nothing as [0, 0]).")
+    return _stop(limit, allowed, 0, said, "Add it there (a free model as [0, 0]).")
 
 
 def no_progress(tool_name: str, allowed: int, reached: int) -> Stop:
-    said = f"The task made no progress: {reached} times the same call of {tool_name} gave the same result."
-    advice = "Say what it should do differently, or raise {setting}."
+    said = (
+        f"The task made no progress: the same call of {tool_name} returned the same result {reached} times."
+    )
+    advice = "Tell it what to do differently, or raise {setting}."
     return replace(_stop("max_repeats", allowed, reached, said, advice), tool_name=tool_name)
 
 
 def refused_in_a_row(allowed: int, reached: int, last: str) -> Stop:
-    said = f"Calls were refused {reached} turns in a row"
+    said = f"Calls were denied in {reached} turns in a row"
     return replace(_stop("max_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
 
 def refused_often(allowed: int, reached: int, window: int, last: str) -> Stop:
-    said = f"{reached} of the last {window} calls were refused"
+    said = f"{reached} of the last {window} calls were denied"
     return replace(_stop("max_recent_denials", allowed, reached, said, _last(last)), note=_ANSWER_NOW)
 
 
@@ -156,8 +158,9 @@ def _last(denial: str) -> str:
     """What was refused is given by its own message; its braces are not ours to fill."""
     quoted = denial.replace("{", "{{").replace("}", "}}")
     return (
-        f"(the last one: {quoted}), so the model has to answer without tools. Allow what it needs "
-        "(interlock policy explain TOOL names the rule), ask for something else, or raise {setting}."
+        f"(the last one: {quoted}), so the model must answer without tools. Allow what it needs "
+        "(interlock policy explain TOOL names the rule), ask for something else, or raise "
+        "{setting}."
     )
 
 

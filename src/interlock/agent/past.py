@@ -288,14 +288,14 @@ def _told(call: RequestedCall, known: Call | None, question: Question | None, mo
     if known.effect in REPEATABLE:
         return _not_runnable(call, mode)
     if known.outcome == "tool_call.completed":
-        kept = ToolResult(stdout="It was done before a restart; what it printed was not kept.\n")
+        kept = ToolResult(stdout="The call was completed before a restart; its output was not kept.\n")
         return orjson.dumps(kept.as_dict()).decode()
     return unknown_outcome(call.name, mode)
 
 
 def _not_runnable(call: RequestedCall, mode: str) -> str | None:
     if MARK in call.arguments:
-        return not_run(call.name, mode, "its arguments held a secret, which is not stored")
+        return not_run(call.name, mode, "its arguments contained a secret, which is not stored")
     return None
 
 

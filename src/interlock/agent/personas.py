@@ -100,7 +100,9 @@ class AgentFolder:
                 else:
                     problems += read or ()
             if len(names) > MAX_AGENTS:
-                problems.append(Problem(names[MAX_AGENTS], 1, f"is not read: more than {MAX_AGENTS} files"))
+                problems.append(
+                    Problem(names[MAX_AGENTS], 1, f"is ignored: there are more than {MAX_AGENTS} files")
+                )
         return Survey(tuple(agents), tuple(problems))
 
     def load(self, name: str) -> Agent:
@@ -119,7 +121,7 @@ class AgentFolder:
         """The agent that a task began with, or a refusal: `pinned` is its `sha256` of then."""
         agent = self.load(name)
         if agent.sha256 != pinned:
-            raise AgentChanged(f"the agent '{name}' was changed since this task began; start a new task")
+            raise AgentChanged(f"the agent '{name}' has changed since this task started; start a new task")
         return agent
 
     def _near(self, name: str) -> str:
@@ -135,12 +137,12 @@ class AgentFolder:
         name = file.removesuffix(_SUFFIX)
         try:
             if name == file or not _NAME.fullmatch(name):
-                raise Unfit("is not named like an agent: lower-case letters, digits, - and _, then .md")
+                raise Unfit("is not a valid agent file name: lower-case letters, digits, - and _, then .md")
             found = read_plain(folder, file, MAX_AGENT_BYTES + 1)
             if found is None:
                 return None
             if found.size > MAX_AGENT_BYTES:
-                raise Unfit(f"has {found.size} bytes; an agent may have {MAX_AGENT_BYTES}")
+                raise Unfit(f"has {found.size} bytes; the limit is {MAX_AGENT_BYTES}")
             reading = _Reading(name, parse(decoded(found)), self._known_tools)
         except Unfit as unfit:
             return (Problem(file, unfit.line, unfit.reason),)
@@ -174,7 +176,9 @@ class _Reading:
         description = self._description()
         persona = without_comments(self._text.body)
         if not persona:
-            self._fault(self._text.body_line, "there is no persona: write below the head who the agent is")
+            self._fault(
+                self._text.body_line, "the persona is missing: describe the agent below the front matter"
+            )
         return Agent(self._name, description, persona, self._model(), self._tools(), digest)
 
     def _fault(self, line: int, text: str) -> None:
@@ -183,15 +187,17 @@ class _Reading:
     def _check_name(self) -> None:
         entry = self._given.get("name")
         if entry is not None and entry.value != self._name:
-            self._fault(entry.line, f"name must be {self._name}, as the file is named (or leave it out)")
+            self._fault(entry.line, f"name must be {self._name}, as in the file name (or omit it)")
 
     def _description(self) -> str:
         entry = self._given.get("description")
         if entry is None or not entry.value:
-            self._fault(1 if entry is None else entry.line, "description is missing: say what it is for")
+            self._fault(
+                1 if entry is None else entry.line, "description is missing: describe the agent's purpose"
+            )
             return ""
         if len(entry.value) > MAX_DESCRIPTION:
-            self._fault(entry.line, f"description may have {MAX_DESCRIPTION} characters")
+            self._fault(entry.line, f"description can have at most {MAX_DESCRIPTION} characters")
         return entry.value
 
     def _model(self) -> str | None:

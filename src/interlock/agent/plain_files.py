@@ -71,9 +71,9 @@ def read_plain(folder: int, name: str, limit_bytes: int) -> PlainFile | None:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise Unfit("is no regular file")
+            raise Unfit("is not a regular file")
         if status.st_nlink > 1:
-            raise Unfit("has a second name elsewhere (a hard link); copy it instead")
+            raise Unfit("has more than one hard link; copy the file instead")
         data = read_up_to(descriptor, limit_bytes)
         # What was added while it was being read is not there yet.
         return PlainFile(data, max(status.st_size, len(data)) if len(data) == limit_bytes else len(data))
@@ -86,7 +86,7 @@ def read_plain(folder: int, name: str, limit_bytes: int) -> PlainFile | None:
 def _why(folder: int, name: str, error: OSError) -> str:
     try:
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-            return "is a link; put the file itself there"
+            return "is a symlink; put the file itself there"
     except OSError:
         pass
     return f"cannot be read: {error.strerror}"
@@ -100,11 +100,11 @@ def decoded(file: PlainFile) -> str:
         text = decoder.decode(file.data, final=not file.is_cut)
     except UnicodeDecodeError as error:
         line = file.data.count(b"\n", 0, error.start) + 1
-        raise Unfit("is not text in UTF-8", line) from None
+        raise Unfit("is not UTF-8 text", line) from None
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if found := _CONTROL.search(text):
         raise Unfit(
-            f"has the control character U+{ord(found[0]):04X}", text.count("\n", 0, found.start()) + 1
+            f"contains the control character U+{ord(found[0]):04X}", text.count("\n", 0, found.start()) + 1
         )
     return text
 

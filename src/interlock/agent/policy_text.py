@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from interlock.gates.authority import Authority
 from interlock.infra.text import visible
 
-_HEAD = "ToolPolicy (all layers merged; every call is judged by exactly this, and by the mode):"
+_HEAD = "ToolPolicy (all layers merged; every call is checked against exactly this and the mode):"
 
 
 def policy_text(authority: Authority) -> str:

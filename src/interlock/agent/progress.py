@@ -42,7 +42,7 @@ def _told(value: Any) -> str:
     try:
         return repr(value)
     except RecursionError:
-        return "too deep to tell"
+        return "nested too deeply to show"
 
 
 def _text_fingerprint(text: str) -> str:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _log = Log(__name__)
 
-_CUT_OFF = "The model's answer ends here because it reached the longest answer it may give."
-_WITHHELD = "The model's server withheld the answer."
+_CUT_OFF = "The model's answer was cut off because it reached the maximum length."
+_WITHHELD = "The model's server withheld the answer (content filter)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Recording:
         """Queue the answer for the transcript. The calls in it are given ids of their own."""
         given = question.reply
         if given is None:
-            raise AssertionError("asking ends with a reply or raises")
+            raise AssertionError("the model call must end with a reply or raise")
         reply = replace(given, tool_calls=self._conversation.with_own_ids(given.tool_calls))
         usage = _used(question, reply)
         self._used = Usage(

@@ -12,34 +12,34 @@ from interlock.infra.records import dataclass
 FILES = {
     AGENTS: """\
 <!--
-AGENTS.md: how things are to be done here. Every conversation, agent and run reads it.
-Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+AGENTS.md: working instructions. Every conversation, agent and workflow run reads this file.
+Comments like this one are for you; the model never sees them. Write below, briefly. For example:
 
 - Run the tests before you say that something works.
-- Dates as 2026-11-15, times in 24 hours.
+- Write dates as 2026-11-15 and times in 24-hour format.
 -->
 """,
     USER: """\
 <!--
-USER.md: about you. Conversations and agents read it, runs of workflows do not.
-Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+USER.md: about you. Conversations and agents read this file; workflow runs do not.
+Comments like this one are for you; the model never sees them. Write below, briefly. For example:
 
 - I am Ada, I live in Zurich, and I write German and English.
 -->
 """,
     SOUL: """\
 <!--
-SOUL.md: how the assistant is to be. Plain conversations read it; an agent has its own persona instead.
-Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+SOUL.md: the assistant's personality. Plain conversations read this file; an agent has its own persona.
+Comments like this one are for you; the model never sees them. Write below, briefly. For example:
 
 - Be brief and friendly. Say so when you are not sure.
 -->
 """,
     MEMORY: """\
 <!--
-MEMORY.md: the few things that are always to be in mind. Conversations and agents read it, runs do not.
-Everything else belongs into notes in the folder memory, where memory_search finds it.
-Comments like this one are for you; a model never sees them. Write below, briefly. For example:
+MEMORY.md: a few facts to keep in mind. Conversations and agents read this file; workflow runs do not.
+Put everything else into notes in the folder memory, where memory_search finds it.
+Comments like this one are for you; the model never sees them. Write below, briefly. For example:
 
 - The project "harbour" lives in ~/code/harbour; its deadline is in May.
 -->
@@ -78,7 +78,7 @@ def _folder(path: Path) -> Step:
     except FileExistsError:
         if path.is_dir():
             return Step(path, Found.there)
-        return Step(path, Found.failed, "something is there that is no folder")
+        return Step(path, Found.failed, "the path exists and is not a folder")
     except OSError as error:
         return Step(path, Found.failed, error.strerror or type(error).__name__)
     return Step(path, Found.made)
@@ -91,7 +91,7 @@ def _file(path: Path, text: str) -> Step:
     except FileExistsError:
         if stat.S_ISREG(path.lstat().st_mode):
             return Step(path, Found.there)
-        return Step(path, Found.failed, "something is there that is no file, or a link to one")
+        return Step(path, Found.failed, "the path exists and is not a regular file")
     except OSError as error:
         return Step(path, Found.failed, error.strerror or type(error).__name__)
     try:

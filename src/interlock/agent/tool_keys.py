@@ -54,11 +54,11 @@ def _unknown_tool(name: str, known_tools: Collection[str]) -> str:
 def unknown_key(key: str, known: Collection[str]) -> str:
     """What to say of a key that no such file has."""
     if key == "tools":
-        return "tools is a group; write what you mean with dots, as tools.fs.enabled: false"
+        return "tools is a group; write a full key with dots, as in tools.fs.enabled: false"
     near = difflib.get_close_matches(key, known, n=1) or difflib.get_close_matches(
         f"tools.{key}", known, n=1, cutoff=0.7
     )
-    hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(known)})"
+    hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
     return f"there is no key {quotable(key, 80)}{hint}"
 
 
@@ -94,7 +94,7 @@ def words_in(text: str) -> Iterator[str]:
         if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'":
             word = word[1:-1]
         if not _ITEM.fullmatch(word):
-            raise ValueError(f"must be a list with commas between its items, not '{quotable(text, 80)}'")
+            raise ValueError(f"must be a comma-separated list, not '{quotable(text, 80)}'")
         yield word
 
 

@@ -80,7 +80,7 @@ def _shown(name: str, file: PlainFile, redact: Redact) -> str:
     text = without_comments(safe, is_cut=file.is_cut)
     if not file.is_cut and len(text.encode()) <= MAX_SHOWN_BYTES:
         return text
-    return f"{_beginning(text)}\n[{name} has {file.size} bytes; only its beginning is shown here.]"
+    return f"{_beginning(text)}\n[{name} has {file.size} bytes; only the beginning is shown here.]"
 
 
 def _beginning(text: str) -> str:

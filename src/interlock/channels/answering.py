@@ -48,7 +48,7 @@ def ask_person(widget: Widget, ask: Ask) -> Mapping[str, Any]:
 
 def _confirmed(widget: Confirmation, ask: Ask) -> bool:
     """A dangerous yes is written out."""
-    yes = "write yes" if widget.dangerous else "y"
+    yes = "type yes" if widget.dangerous else "y"
     prompt, reason = f"[{widget.confirm_label}: {yes}, {widget.deny_label}: n] ", ""
     while True:
         said = ask(f"{reason}{prompt}").strip().lower()
@@ -56,7 +56,7 @@ def _confirmed(widget: Confirmation, ask: Ask) -> bool:
             return False
         if said in YES and (not widget.dangerous or said != "y"):
             return True
-        reason = "this one is written out: yes\n" if said in YES else _none_of_them(said)
+        reason = "type the full word: yes\n" if said in YES else _none_of_them(said)
 
 
 def _review(ask: Ask) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _feedback(widget: Feedback, ask: Ask) -> dict[str, Any]:
 def _comment(ask: Ask, wanted: Comment) -> dict[str, str]:
     if wanted is Comment.none:
         return {}
-    prompt = "a comment: " if wanted is Comment.required else "a comment, or nothing: "
+    prompt = "Comment: " if wanted is Comment.required else "Comment (optional): "
     said = ask(prompt).strip()
     while not said and wanted is Comment.required:
         said = ask(prompt).strip()
@@ -94,9 +94,9 @@ def _comment(ask: Ask, wanted: Comment) -> dict[str, str]:
 
 def _selection(widget: Selection, ask: Ask) -> dict[str, Any]:
     options = [(option.value, option.label) for option in widget.options]
-    several = ", several with commas" if widget.multiple else ""
-    other = ", or your own words" if widget.allow_other else ""
-    nothing = "" if widget.min_choices else ", or nothing"
+    several = ", separate several with commas" if widget.multiple else ""
+    other = ", or your own text" if widget.allow_other else ""
+    nothing = "" if widget.min_choices else ", or Enter to skip"
     reason = ""
     while True:
         said = ask(f"{reason}[1 to {len(options)}{several}{other}{nothing}] ").strip()
@@ -122,7 +122,7 @@ def _one_of(options: list[tuple[str, str]], ask: Ask) -> str:
 
 def _none_of_them(said: str) -> str:
     """Why it is asked again; to whoever only pressed Enter, nothing."""
-    return f"{said} is none of them\n" if said else ""
+    return f"{said} is not one of the options\n" if said else ""
 
 
 def _numbered(options: list[tuple[str, str]], said: str) -> str | None:
@@ -164,7 +164,7 @@ def field_prompt(field: Field) -> str:
     hint = f" ({', '.join(option.value for option in field.options)})" if field.options else ""
     if field.default is not None:
         return f"{field.label}{hint} [{shown(field.default)}]: "
-    return f"{field.label}{hint}{'' if field.required else ', or nothing'}: "
+    return f"{field.label}{hint}{'' if field.required else ' (optional)'}: "
 
 
 def _field_value(field: Field, said: str) -> Any:

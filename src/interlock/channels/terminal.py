@@ -93,7 +93,7 @@ class TerminalView:
             case TurnCompleted():
                 self._end_turn(event)
             case RetryAnnounced():
-                self._paper.line(f"  ({event.sentence}; trying again in {event.delay_seconds:g} s)", _DIM)
+                self._paper.line(f"  ({event.sentence}; retrying in {event.delay_seconds:g} s)", _DIM)
             case TaskEnded(status=status, sentence=sentence):
                 self.told_end = True
                 if sentence:

@@ -17,7 +17,7 @@ app = App(name="agents", help="List, show and check the agents of the workspace.
 
 @app.command(name="list")
 def list_agents(*, json: AsJson = False) -> int:
-    """List the agents that can be used. Those whose files have a problem are named on stderr."""
+    """List the usable agents. Agents whose files have problems are named on stderr."""
     folder = _folder()
     survey = folder.survey()
     if json:
@@ -26,17 +26,17 @@ def list_agents(*, json: AsJson = False) -> int:
         return Exit.ok
     if survey.agents:
         rows = [[agent.name, agent.model or "", agent.description] for agent in survey.agents]
-        print_table(["agent", "model", "what it is for"], rows)
+        print_table(["agent", "model", "description"], rows)
     else:
         note(f"no agents in {folder.path}")
     if broken := sorted({problem.file for problem in survey.problems}):
-        note(f"not usable: {', '.join(broken)}; interlock agents check tells why")
+        note(f"not usable: {', '.join(broken)}; for the reasons, run: interlock agents check")
     return Exit.ok
 
 
 @app.command
 def show(name: str, *, json: AsJson = False) -> int:
-    """Show an agent as a model is given it: without secrets, and without comments.
+    """Show an agent as the model receives it: without secrets and comments.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def show(name: str, *, json: AsJson = False) -> int:
         return Exit.ok
     print_line(f"agent     {agent.name}")
     print_line(f"for       {description}")
-    print_line(f"model     {agent.model or '(that of the session)'}")
+    print_line(f"model     {agent.model or '(as the session)'}")
     print_line(f"file      {folder.path / agent.name}.md")
     print_line(f"sha256    {agent.sha256}")
     for path, value in _set_fields(agent.tools).items():
@@ -69,7 +69,7 @@ def show(name: str, *, json: AsJson = False) -> int:
 
 @app.command
 def check(*, json: AsJson = False) -> int:
-    """Check every agent's file and print every problem with its line."""
+    """Check the file of every agent and print each problem with its line."""
     folder = _folder()
     survey = folder.survey()
     if json:
@@ -79,7 +79,7 @@ def check(*, json: AsJson = False) -> int:
         for problem in survey.problems:
             print_line(f"{folder.path / problem.file}:{problem.line}: {problem.text}")
         count = len({problem.file for problem in survey.problems})
-        note(f"agents that can be used: {len(survey.agents)}; files with problems: {count}")
+        note(f"usable agents: {len(survey.agents)}; files with problems: {count}")
     return Exit.failed if survey.problems else Exit.ok
 
 

@@ -90,7 +90,7 @@ class Calls:
             return ""
         near = difflib.get_close_matches(name, [entry.tool.name for entry in self._runtime.registry], n=1)
         is_news = near and near[0] not in failure.next_action
-        return f"meant     {near[0]}? All of them: interlock tool list" if is_news else ""
+        return f"did you mean {near[0]}? To list the tools: interlock tool list" if is_news else ""
 
     async def _current_mode(self) -> ToolMode:
         # A session that was deleted meanwhile is not continued.
@@ -166,7 +166,7 @@ def _identity_of(line: bytes) -> Any:
 
 def _fault(request: dict[str, Any]) -> str | None:
     if unknown := sorted(set(request) - _KEYS):
-        return f"unknown key '{unknown[0]}'; a call has id, name, arguments and timeout_seconds"
+        return f"unknown key '{unknown[0]}'; a call has the keys id, name, arguments and timeout_seconds"
     if not isinstance(request.get("name"), str):
         return "name: must be the name of a tool"
     if not isinstance(request.get("arguments", {}), dict | str):
@@ -184,5 +184,5 @@ def _no_call(message: str) -> ToolFailure:
         tool_name="",
         mode="",
         message=message,
-        next_action='Write one call a line: {"id": …, "name": …, "arguments": {…}}.',
+        next_action='Write one call per line: {"id": …, "name": …, "arguments": {…}}.',
     )

@@ -62,7 +62,7 @@ def chat(
         finally:
             runner.run(opening.__aexit__(None, None, None))
         if desk.session_id is not None:
-            note(f"the session stays: {desk.way_back()}")
+            note(f"to continue this session: {desk.way_back()}")
     return Exit.ok
 
 
@@ -123,7 +123,7 @@ class _Chat:
         talk = self._run(self._desk.talk())
         task = self._run(talk.unfinished())
         if task is not None:
-            note(f"going on with task {task.id}, which is {task.status}")
+            note(f"resuming task {task.id} ({task.status})")
             waits = self._run(talk.open_question(task)) is not None
             self._see_through(task if waits else self._run(talk.go_on(task)))
 
@@ -152,8 +152,8 @@ class _Chat:
         if answer.get("decision") != "approve" or question.mode != ToolMode.plan:
             return self._run(talk.answer(question, answer))
         if not self._desk.office.plans.can_build(question):
-            note(f"to have it built: {self._desk.way_back(ToolMode.coding)}, then /build")
-        elif ask_line("[b build it now in coding mode, or nothing] ").strip().lower()[:1] == "b":
+            note(f"to build it: {self._desk.way_back(ToolMode.coding)}, then /build")
+        elif ask_line("[b to build it now in coding mode, Enter to skip] ").strip().lower()[:1] == "b":
             return self._run(talk.see_to(lambda: self._desk.build(question, answer)))
         return self._run(talk.answer(question, answer))
 
@@ -161,7 +161,7 @@ class _Chat:
         session = self._desk.session_id
         plan = self._run(self._desk.office.plans.approved(session)) if session else None
         if plan is None:
-            note("there is no plan to build: the newest plan of this session must be one that was approved")
+            note("no plan to build: the newest plan of this session must be approved")
             return
         self._show_plan(plan)
         talk = self._run(self._desk.talk())
@@ -180,21 +180,27 @@ class _Chat:
         from interlock.models.choose import DEMO
 
         mode, model = await self._desk.mode(), await self._desk.model()
-        note(f"{model}, in {mode} mode. /help tells what else can be written; /quit leaves.")
+        note(f"{model} model, {mode} mode. Type /help for commands, /quit to exit.")
         if model == DEMO:
-            note('It is a small built-in demo and no language model: "help" tells what it understands.')
+            note(
+                'This is a small built-in demo, not a language model. Type "help" to see what '
+                "it understands."
+            )
         stored = await self._desk.stored_mode()
         if stored not in (None, mode):
-            note(f"the session is in {stored} mode, which is not open now: {self._desk.way_back(stored)}")
+            note(
+                f"the session is in {stored} mode, which is not open here; to open it: "
+                f"{self._desk.way_back(stored)}"
+            )
 
     async def _help(self, _rest: str) -> None:
         for command in known_in(Place.terminal).values():
             print_line(f"{f'/{command.name} {command.takes}':<16}{command.about}")
-        print_line("Ctrl-C          Cancel what is being worked on, and stay")
+        print_line("Ctrl-C          Cancel the running task and stay in the chat")
 
     async def _new(self, _rest: str) -> None:
         if self._desk.session_id is not None:
-            note(f"the session stays: {self._desk.way_back()}")
+            note(f"to continue this session: {self._desk.way_back()}")
         self._desk.begin_again()
         await self._greet()
 
@@ -206,13 +212,13 @@ class _Chat:
         print_line(f"mode      {await self._desk.mode()}")
         print_line(f"open      {', '.join(open_modes)}")
         if len(open_modes) == 1:
-            note(f"another one is opened when a chat begins: {self._desk.way_back(ToolMode.chat)}")
+            note(f"to open another mode, start the chat with it: {self._desk.way_back(ToolMode.chat)}")
 
     async def _switched(self, mode: ToolMode) -> bool:
         try:
             await self._desk.switch_mode(mode)
         except ModeNotOpen:
-            note(f"{mode} mode is not open here; leave and open it: {self._desk.way_back(mode)}")
+            note(f"{mode} mode is not open here; to open it, exit and run: {self._desk.way_back(mode)}")
             return False
         return True
 
@@ -228,9 +234,9 @@ class _Chat:
 
         denial = await self._desk.last_denial()
         if denial is None:
-            note("nothing was refused in this session")
+            note("no tool call was denied in this session")
             return
-        print_line(f"refused   {denial['error']}")
+        print_line(f"denied    {denial['error']}")
         print_line(f"code      {denial['error_code']} in {denial['mode']} mode")
         print_line(f"decided   by {layer_name(denial['layer'])}")
         print_line(f"next      {next_action_now(denial, await self._desk.authority())}")
@@ -245,7 +251,7 @@ class _Chat:
     async def _history(self, _rest: str) -> None:
         messages = await self._desk.history()
         if not messages:
-            note("nothing was said yet")
+            note("no messages yet")
         for message in messages:
             print_line(f"[{local_time(message.time_us)}] {message.role}")
             print_text(message.content)
@@ -258,7 +264,7 @@ class _Chat:
             with suppress(NothingToUndo):
                 print_report(await runtime.undo.take_back(task.id, who=self._desk.person), runtime)
                 return
-        note("there is no change of a file to take back")
+        note("no file changes to undo")
 
 
 def _read_line() -> str:
@@ -269,7 +275,7 @@ def _read_line() -> str:
             note("")
         return LEAVING[0]
     except KeyboardInterrupt:
-        note("\n(/quit leaves)")
+        note("\n(type /quit to exit)")
         return ""
 
 

@@ -7,14 +7,12 @@ from cyclopts import App
 from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_table
 
-app = App(
-    name="config", help="Show the operator's settings and where they came from.", help_format="plaintext"
-)
+app = App(name="config", help="Show the operator's settings and their sources.", help_format="plaintext")
 
 
 @app.command
 def show(*, json: AsJson = False) -> int:
-    """Print every setting's effective value, with secrets masked, and where it came from."""
+    """Print the effective value of every setting, with secrets masked, and its source."""
     from interlock.config.describe import describe, unknown_variables
     from interlock.config.settings import load_settings
 
@@ -25,5 +23,5 @@ def show(*, json: AsJson = False) -> int:
         return Exit.ok
     print_table(["setting", "value", "from"], [[row.name, row.value, row.origin] for row in rows])
     for name, near in unknown.items():
-        note(f"warning: {name} is set but is no setting" + (f"; did you mean {near}?" if near else ""))
+        note(f"warning: {name} is set but is not a setting" + (f"; did you mean {near}?" if near else ""))
     return Exit.ok

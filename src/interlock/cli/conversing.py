@@ -48,7 +48,7 @@ def wanted(
     mode: str | None, root: tuple[Path, ...], session: str | None, agent: str | None, model: str | None
 ) -> Wanted:
     if session is not None and agent is not None:
-        raise BadUsage("a session has the agent it was made with: use --agent only for a new one")
+        raise BadUsage("a session keeps the agent it was created with; use --agent only for a new session")
     return Wanted(mode_argument(mode) if mode else None, root_arguments(root), session, agent, model)
 
 

@@ -39,7 +39,7 @@ def doctor(*, json: AsJson = False) -> int:
     except InterlockError as error:
         findings.append(Finding("settings", BAD, str(error)))
     else:
-        findings += _typos() or [Finding("settings", GOOD, "every variable is understood")]
+        findings += _typos() or [Finding("settings", GOOD, "every variable is a known setting")]
         findings += _short_secrets(settings)
         findings += [*_denied_nothing(settings), *_tool_modes(settings)]
         findings += [*_own_program(settings), *_programs(settings)]
@@ -83,7 +83,9 @@ def _typos() -> list[Finding]:
     from interlock.config.describe import unknown_variables
 
     return [
-        Finding("settings", WARNING, f"{name} is no setting" + (f"; did you mean {near}?" if near else ""))
+        Finding(
+            "settings", WARNING, f"{name} is not a setting" + (f"; did you mean {near}?" if near else "")
+        )
         for name, near in unknown_variables().items()
     ]
 
@@ -96,7 +98,7 @@ def _denied_nothing(settings: "Settings") -> list[Finding]:
     variable = given_name("TOOL_DENIED")
     known = {name for entry in build_registry() for name in (entry.tool.name, *entry.tool.aliases)}
     return [
-        Finding("settings", WARNING, f"{variable} names '{name}', and no tool is called that")
+        Finding("settings", WARNING, f"{variable} names '{name}', but there is no such tool")
         for name in sorted(settings.tool.denied - known)
     ]
 
@@ -126,8 +128,8 @@ def _own_program(settings: "Settings") -> list[Finding]:
         Finding(
             "settings",
             WARNING,
-            f"{variable}: {root} holds Interlock's own program ({place}), and agents that may write could "
-            "change it; install it elsewhere",
+            f"{variable}: {root} contains Interlock's own program ({place}), so agents with write "
+            "access could change it; install it elsewhere",
         )
         for root, place in own_program_in(roots)
     ]
@@ -140,8 +142,8 @@ def _programs(settings: "Settings") -> list[Finding]:
     findings = []
     for program, path, tools in programs(settings.tool.allowed_roots or ()):
         name = program.names[0]
-        lost = f"{name} is missing: {', '.join(tools)} cannot be used; {program.hint}"
-        state, detail = (GOOD, f"{name} is {path}") if path else (BAD, lost)
+        lost = f"{name} is missing, so {', '.join(tools)} cannot be used; {program.hint}"
+        state, detail = (GOOD, f"found {name} at {path}") if path else (BAD, lost)
         findings.append(Finding("program", state, detail, package=program.package))
     return findings
 
@@ -168,7 +170,7 @@ def _sandbox(settings: "Settings") -> list[Finding]:
     for report in choice.reports:
         findings += [Finding("sandbox", WARNING, f"{row.name}: {row.detail}") for row in report.failures]
         findings += [
-            Finding("sandbox", GOOD, f"stays open: {row.name} ({row.detail})") for row in report.open
+            Finding("sandbox", GOOD, f"not enforced: {row.name} ({row.detail})") for row in report.open
         ]
     variable = given_name("TOOL_BASH_DENYLIST")
     findings += [
@@ -186,10 +188,10 @@ def _images(settings: "Settings") -> Finding:
     endpoint = image_endpoint(settings)
     if isinstance(endpoint, str):
         is_begun = settings.image.model or settings.image.base_url or settings.image.api_key
-        return Finding("images", WARNING if is_begun else GOOD, f"generate_image is off: {endpoint}")
+        return Finding("images", WARNING if is_begun else GOOD, f"generate_image is disabled: {endpoint}")
     scheme, host, port = origin_of(endpoint.base_url) or ("", "", 0)
     key = "with a key" if endpoint.api_key else "without a key"
-    return Finding("images", GOOD, f"{endpoint.model} at {scheme}://{host}:{port}, {key}; not tried out")
+    return Finding("images", GOOD, f"{endpoint.model} at {scheme}://{host}:{port}, {key}; not tested")
 
 
 def _nats(settings: "Settings") -> list[Finding]:
@@ -203,11 +205,11 @@ def _nats(settings: "Settings") -> list[Finding]:
     try:
         wrong = asyncio.run(tried_nats(settings))
     except ImportError:
-        wrong = "it needs an extra: pip install 'interlock-runtime[nats]'"
+        wrong = "NATS needs an extra: pip install 'interlock-runtime[nats]'"
     if wrong:
-        detail = f"cannot be used: {wrong}; workers look for tasks once a second instead"
+        detail = f"NATS cannot be used: {wrong}; workers poll for tasks once a second instead"
         return [Finding("nats", WARNING, detail)]
-    return [Finding("nats", GOOD, f"reached; the queue of {settings.nats.prefix} is there")]
+    return [Finding("nats", GOOD, f"connected; the queue of {settings.nats.prefix} exists")]
 
 
 def _short_secrets(settings: "Settings") -> list[Finding]:
@@ -215,7 +217,7 @@ def _short_secrets(settings: "Settings") -> list[Finding]:
     from interlock.redaction.redactor import MIN_SECRET_LENGTH
 
     if any(len(secret) < MIN_SECRET_LENGTH for secret in secrets_of(settings)):
-        detail = f"a secret has fewer than {MIN_SECRET_LENGTH} characters and cannot be redacted"
+        detail = f"a secret is shorter than {MIN_SECRET_LENGTH} characters and cannot be redacted"
         return [Finding("secrets", WARNING, detail)]
     return []
 
@@ -230,7 +232,7 @@ def _state_folder(settings: "Settings") -> Finding:
     prepare_folder(config.path)
     folder = config.path.parent
     if folder.stat().st_mode & 0o077:
-        return Finding("state folder", WARNING, f"{folder} can be read by others; chmod 700 {folder}")
+        return Finding("state folder", WARNING, f"other users can read {folder}; run: chmod 700 {folder}")
     return Finding("state folder", GOOD, str(folder))
 
 
@@ -257,13 +259,13 @@ def _disk(settings: "Settings") -> Finding:
     database = open_database(store_config(settings))
     try:
         if database.reserve is None:
-            return Finding("disk", GOOD, "that of the PostgreSQL server is not looked at")
+            return Finding("disk", GOOD, "not checked for a PostgreSQL server")
         shortage = database.reserve.shortage()
     finally:
         database.close()
     if shortage is not None:
         return Finding("disk", BAD, shortage)
-    return Finding("disk", GOOD, "the store has space to grow, and its reserve")
+    return Finding("disk", GOOD, "the store has free space and its reserve")
 
 
 def _log(settings: "Settings") -> Finding:
@@ -278,7 +280,7 @@ def _log(settings: "Settings") -> Finding:
     finally:
         database.close()
     if report.ok:
-        return Finding("log", GOOD, f"{report.events} events in {report.streams} streams verify")
+        return Finding("log", GOOD, f"verified {report.events} events in {report.streams} streams")
     return Finding("log", BAD, str(report.faults[0]))
 
 
@@ -332,5 +334,5 @@ def _mcp(settings: "Settings") -> Finding:
         changed = server["tools"].get("changed", 0)
         trouble = server["unavailable"] or (f"{changed} of its tools changed" if changed else "")
         state = WARNING if trouble else state
-        told.append(f"{server['id']}: {trouble or server['closed'] or 'may be used'}")
+        told.append(f"{server['id']}: {trouble or server['closed'] or 'usable'}")
     return Finding("mcp", state, "; ".join(told))

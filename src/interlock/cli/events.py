@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from interlock.events.lineage import Lineage
     from interlock.events.tree import Node
 
-app = App(
-    name="events", help="Read and verify the log of everything that happened.", help_format="plaintext"
-)
+app = App(name="events", help="Read and verify the event log.", help_format="plaintext")
 
 POLL_SECONDS = 0.25
 # What was decided by the rules that held then.
@@ -43,16 +41,16 @@ async def tree(
     processes: Annotated[bool, Parameter(negative=())] = False,
     json: AsJson = False,
 ) -> int:
-    """Show what caused what in a session (or `system`).
+    """Show the events of a session (or `system`) as a tree of causes.
 
     Parameters
     ----------
     session
-        The session's id, or `system` for facts that belong to no session.
+        The session's id, or `system` for events that belong to no session.
     task
-        Only the events of this task.
+        Show only the events of this task.
     processes
-        Under the processes in which it happened: supervisor, worker, agent, turn, tool call.
+        Group the events by process: supervisor, worker, agent, turn, tool call.
     """
     from interlock.events.feed import whole_stream
     from interlock.events.lineage import build_lineage, read_processes
@@ -63,7 +61,7 @@ async def tree(
         stored = await runtime.database.read(lambda db: list(whole_stream(db, session)))
         known = await runtime.database.read(read_processes) if processes else []
     if not stored:
-        raise SessionNotFound(f"there is nothing in the log about {session}")
+        raise SessionNotFound(f"the log has no events of {session}")
     chosen = [event for event in stored if task is None or _is_of(event.header.task, task)]
     if processes:
         _print_lineage(build_lineage(chosen, known), session, json=json)
@@ -82,7 +80,7 @@ def _print_lineage(lineage: "Lineage", session: str, *, json: bool) -> None:
     for root in (*lineage.outside, *lineage.processes):
         _print_tree(root, session)
     for process in lineage.unrecorded:
-        print_line(f"{'':>6}  {process.worker}  (a terminal, or a process that the log does not tell of)")
+        print_line(f"{'':>6}  {process.worker}  (a terminal, or a process that is not in the log)")
         for child in process.children:
             _print_tree(child, session, depth=1)
 
@@ -108,13 +106,13 @@ async def tail(
     Parameters
     ----------
     session
-        The session's id, or `system`. Without it, all of them.
+        The session's id, or `system`. Default: all sessions.
     after
-        Begin behind this place: a number within a session, a cursor (shown with --json) over all.
+        Start after this position: a sequence number within a session, else a cursor (shown with --json).
     limit
-        At most so many of the newest, unless --after is given.
+        Maximum number of events, the newest ones unless --after is given.
     follow
-        Go on as new events arrive.
+        Keep printing new events as they arrive.
     """
     from interlock.events.feed import read_all, read_stream
 
@@ -155,14 +153,14 @@ async def export(
     out: Path | None = None,
     _json: AnywayJson = False,
 ) -> int:
-    """Print events with their hashes as JSON lines, of one session or of all, as they are now.
+    """Print the current events with their hashes as JSON lines, of one session or of all.
 
     Parameters
     ----------
     session
-        The session's id, or `system`. Without it, all of them.
+        The session's id, or `system`. Default: all sessions.
     after
-        Begin behind this place: a number within a session, a cursor over all.
+        Start after this position: a sequence number within a session, else a cursor.
     out
         Write to this new file instead of stdout.
     """
@@ -189,14 +187,14 @@ async def export(
 
 @app.command
 async def verify(*, session: str | None = None, anchor: str | None = None, json: AsJson = False) -> int:
-    """Check the whole log and name the first event that is broken, missing or cut off.
+    """Verify the whole log and name the first event that is corrupt, missing or truncated.
 
     Parameters
     ----------
     session
-        Only this session.
+        Verify only this session.
     anchor
-        Also check against a line that `events anchor` printed earlier.
+        Also compare the log with a line that `events anchor` printed earlier.
     """
     from interlock.events.checkpoint import Anchor
     from interlock.events.verify import verify as check
@@ -228,20 +226,23 @@ async def verify(*, session: str | None = None, anchor: str | None = None, json:
             f"{report.erased} with erased content"
         )
         if report.ok and known is None:
-            note("against being replaced as a whole, keep a line of `interlock events anchor` elsewhere")
+            note(
+                "to detect a log that was replaced as a whole, keep a line of `interlock events "
+                "anchor` elsewhere"
+            )
     return Exit.ok if report.ok else Exit.failed
 
 
 @app.command
 async def given(session: str, number: int, *, json: AsJson = False) -> int:
-    """Show what a call was given, as it was given, where the log masks it; secrets included.
+    """Show the original arguments of a call where the log masks them, including secrets.
 
     Parameters
     ----------
     session
         The session's id.
     number
-        The number of the call's `tool_call.started` in that session.
+        The sequence number of the call's `tool_call.started` event in that session.
     """
     from interlock.events.catalog import ToolCallStarted
     from interlock.events.feed import read_stream
@@ -253,27 +254,27 @@ async def given(session: str, number: int, *, json: AsJson = False) -> int:
         )
         event = stored[0].event() if stored and stored[0].header.seq == number else None
         if not isinstance(event, ToolCallStarted):
-            raise PersonError(f"#{number} of {session} is no beginning of a call")
+            raise PersonError(f"event #{number} of {session} does not start a tool call")
         if not event.arguments_seal:
-            raise PersonError("nothing of what it was given is masked: `events tree` shows all of it")
+            raise PersonError("none of its arguments are masked; `events tree` shows all of them")
         arguments = runtime.sealed.opened(session, event.arguments_seal)
     if arguments is None:
         raise PersonError(
-            "what it was given is not kept on this machine any more, or was changed; where it ran is told "
-            "by `events tree --processes`"
+            "the arguments are no longer kept on this machine, or were changed; `events tree "
+            "--processes` shows where the call ran"
         )
     if json:
         print_json({"arguments": arguments, "arguments_seal": event.arguments_seal})
     else:
         for name, value in arguments.items():
             print_text(f"{name}: {value}")
-        note(f"as the log vouches for it: sha256 {event.arguments_seal}")
+        note(f"matches the log: sha256 {event.arguments_seal}")
     return Exit.ok
 
 
 @app.command
 async def anchor(*, json: AsJson = False) -> int:
-    """Record a checkpoint over all streams and print the line to keep elsewhere."""
+    """Record a checkpoint over all streams and print an anchor line to keep elsewhere."""
     from interlock.events.checkpoint import write_checkpoint
 
     async with opened_runtime() as runtime:
@@ -282,27 +283,29 @@ async def anchor(*, json: AsJson = False) -> int:
         print_json({"anchor": line})
     else:
         print_line(line)
-        note("keep this line where this machine cannot change it; check with: events verify --anchor LINE")
+        note(
+            "store this line where this machine cannot change it; to check it: events verify --anchor LINE"
+        )
     return Exit.ok
 
 
 @app.command
 async def sweep(*, json: AsJson = False) -> int:
-    """Erase what is older than EVENT_RETENTION_DAYS, as `serve` does by itself."""
+    """Erase content older than EVENT_RETENTION_DAYS, as `serve` does automatically."""
     from dataclasses import asdict
 
     from interlock.infra.errors import PersonError
 
     async with opened_runtime() as runtime:
         if runtime.retention is None:
-            raise PersonError("EVENT_RETENTION_DAYS is not set: everything is kept, nothing was erased")
+            raise PersonError("EVENT_RETENTION_DAYS is not set, so nothing was erased")
         swept = await runtime.retention.sweep()
     if json:
         print_json(asdict(swept))
     else:
         print_line(
-            f"erased the content of {swept.events} events and {swept.messages} messages "
-            f"in {swept.streams} streams, from before {local_time(swept.before_us)}"
+            f"erased the content of {swept.events} events and {swept.messages} messages in "
+            f"{swept.streams} streams, older than {local_time(swept.before_us)}"
         )
     return Exit.ok
 
@@ -319,7 +322,9 @@ def _place_of(session: str | None, after: str | None) -> "Cursor":
         return Cursor.parse(after)
     number = event_number(after)
     if number is None:
-        raise BadUsage(f"--after {quotable(after, 100)}: within a session it is an event's number")
+        raise BadUsage(
+            f"--after {quotable(after, 100)}: within a session, it must be the sequence number of an event"
+        )
     return Cursor(0, number)
 
 
@@ -340,7 +345,7 @@ def _back_one(session: str, limit: int) -> Any:
     def read(db: Any) -> int:
         rows = db.query(HEAD, (session,))
         if not rows:
-            raise SessionNotFound(f"there is nothing in the log about {session}")
+            raise SessionNotFound(f"the log has no events of {session}")
         return max(0, int(rows[0][0]) - limit)
 
     return read

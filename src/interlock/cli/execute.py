@@ -119,7 +119,7 @@ def _end_of(task: "Task") -> str:
     from interlock.worker.rows import TaskStatus
 
     if task.status is TaskStatus.waiting:
-        return f"it waits for an answer: interlock questions show {task.question_id}"
+        return f"waiting for an answer: interlock questions show {task.question_id}"
     return task.reason or task.status.value
 
 
@@ -132,13 +132,13 @@ def _read_task(task: str) -> str:
 
 def _given_or_read(task: str) -> str:
     if _AN_OPTION.fullmatch(task):
-        raise BadUsage(f"there is no option {task}; a task that looks like one can be given by the input")
+        raise BadUsage(f"there is no option {task}; pass a task that starts with a dash on stdin")
     if task != "-":
         return task
     given = sys.stdin.buffer.read(MAX_TASK_BYTES + 1)
     if len(given) > MAX_TASK_BYTES:
-        raise BadUsage(f"a task may have at most {MAX_TASK_BYTES} bytes")
+        raise BadUsage(f"a task can have at most {MAX_TASK_BYTES} bytes")
     try:
         return given.decode()
     except UnicodeDecodeError:
-        raise BadUsage("the input is not valid UTF-8") from None
+        raise BadUsage("stdin is not valid UTF-8") from None

@@ -62,4 +62,4 @@ def stop_on_signals(hands: Hands) -> asyncio.Event:
 
 
 def nobody_works() -> StopsProcess:
-    return StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+    return StopsProcess("the workers keep failing; to see why: interlock events tail system")

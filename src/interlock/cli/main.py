@@ -35,32 +35,35 @@ _SHOWN_BY = {
 }
 
 _GROUPS = {
-    "init": ("interlock.cli.init:init", "Make a workspace with files and folders to begin with."),
-    "chat": ("interlock.cli.chat:chat", "Talk with an agent in the terminal."),
-    "exec": ("interlock.cli.execute:execute", "Work on one task and print the answer, for scripts."),
-    "serve": ("interlock.cli.serve:serve", "Serve the page and the socket, and work on what is asked."),
-    "telegram": ("interlock.cli.telegram:telegram", "Let listed people talk with an agent in Telegram."),
-    "worker": ("interlock.cli.work:worker", "Work on tasks until told to stop."),
+    "init": ("interlock.cli.init:init", "Create a workspace with initial files and folders."),
+    "chat": ("interlock.cli.chat:chat", "Chat with an agent in the terminal."),
+    "exec": ("interlock.cli.execute:execute", "Run one task and print the answer, for scripts."),
+    "serve": ("interlock.cli.serve:serve", "Serve the page and the WebSocket, and run the tasks."),
+    "telegram": ("interlock.cli.telegram:telegram", "Let allowed people chat with an agent in Telegram."),
+    "worker": ("interlock.cli.work:worker", "Run tasks until stopped."),
     "supervisor": ("interlock.cli.work:supervisor", "Keep worker processes running."),
     "tasks": ("interlock.cli.tasks:app", "List, show, cancel and retry tasks."),
-    "token": ("interlock.cli.token:app", "Make, list and revoke tokens; make a link for a browser."),
+    "token": ("interlock.cli.token:app", "Create, list and revoke tokens; create a login link."),
     "tool": ("interlock.cli.tool:app", "List the tools, or call one through the gates."),
-    "mcp": ("interlock.cli.mcp:app", "Add MCP servers, look at them, and class their tools."),
-    "policy": ("interlock.cli.policy:app", "What may be done in which mode, and why."),
-    "sessions": ("interlock.cli.sessions:app", "List, find, show, export, delete sessions; switch a mode."),
-    "workflow": ("interlock.cli.workflow:app", "List, check, run and steer workflows."),
+    "mcp": ("interlock.cli.mcp:app", "Add and inspect MCP servers, and classify their tools."),
+    "policy": ("interlock.cli.policy:app", "Show what each mode allows, and why."),
+    "sessions": (
+        "interlock.cli.sessions:app",
+        "List, find, show, export and delete sessions; switch the mode.",
+    ),
+    "workflow": ("interlock.cli.workflow:app", "List, check, run and control workflows."),
     "agents": ("interlock.cli.agents:app", "List, show and check the agents of the workspace."),
     "questions": ("interlock.cli.questions:app", "List, show, answer and close questions."),
-    "undo": ("interlock.cli.undo:undo", "Take back what a session, a task or a call did to files."),
-    "events": ("interlock.cli.events:app", "Read and verify the log of everything that happened."),
-    "redact": ("interlock.cli.redact:redact", "Take the secrets out of a text: from stdin to stdout."),
+    "undo": ("interlock.cli.undo:undo", "Undo the file changes of a session, a task or a call."),
+    "events": ("interlock.cli.events:app", "Read and verify the event log."),
+    "redact": ("interlock.cli.redact:redact", "Redact the secrets in a text, from stdin to stdout."),
     "settings": ("interlock.cli.settings:app", "Show and change the stored settings."),
-    "config": ("interlock.cli.config:app", "Show the operator's settings and where they came from."),
-    "doctor": ("interlock.cli.doctor:doctor", "Check this installation and say what is wrong."),
-    "backup": ("interlock.cli.storage:backup", "Write the whole store into one file."),
-    "restore": ("interlock.cli.storage:restore", "Fill the store from a backup, after checking it."),
-    "db": ("interlock.cli.storage:app", "Look after the database."),
-    "completion": ("interlock.cli.completion:completion", "Have your shell complete all of this."),
+    "config": ("interlock.cli.config:app", "Show the operator's settings and their sources."),
+    "doctor": ("interlock.cli.doctor:doctor", "Check this installation and report problems."),
+    "backup": ("interlock.cli.storage:backup", "Write the whole store to one file."),
+    "restore": ("interlock.cli.storage:restore", "Replace the store with a backup, after verifying it."),
+    "db": ("interlock.cli.storage:app", "Maintain the database."),
+    "completion": ("interlock.cli.completion:completion", "Install completion for your shell."),
 }
 
 
@@ -151,12 +154,12 @@ def _usage_panel(error: "CycloptsError") -> "Panel":
         # It is known by its place, and nobody has to write the name that it has as an option.
         told = f"{words} needs {argument.name.lstrip('-').upper()}."
     elif isinstance(error, UnusedCliTokensError):
-        told = f"{words} takes nothing more: {' '.join(error.unused_tokens or ())}"
+        told = f"{words}: unexpected argument: {' '.join(error.unused_tokens or ())}"
         if "exec" in words.split():
-            told += "\nA task of several words is written in quotes."
+            told += "\nPut a task of several words in quotes."
     elif isinstance(error, CoercionError) and error.token is not None and error.target_type is int:
-        told = f'{error.token.keyword or error.token.value}: "{error.token.value}" is no whole number.'
-    return CycloptsPanel(_safe(f"{told}\n{words} --help tells more.", lines=True))
+        told = f'{error.token.keyword or error.token.value}: "{error.token.value}" is not a whole number.'
+    return CycloptsPanel(_safe(f"{told}\nFor help, run: {words} --help", lines=True))
 
 
 def _discard_output() -> None:
@@ -170,7 +173,7 @@ def _print_overview() -> int:
     """The first help page, from the table above alone: asking what there is should take no time."""
     width = max(len(name) for name in _GROUPS)
     lines = [f"  {name:<{width}}  {text}" for name, (_, text) in _GROUPS.items()]
-    more = "  --help on any command tells its options; --version prints the version."
+    more = "  --help after any command shows its options; --version prints the version."
     sys.stdout.write("\n".join(["Usage: interlock COMMAND", "", SUMMARY, "", *lines, "", more, ""]))
     return Exit.ok
 
@@ -198,9 +201,9 @@ def _fail(error: Exception) -> int:
     sentence = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, OSError) and error.errno in _NOT_WRITTEN and not error.filename:
         # What is about a file names it; this is our own output.
-        sentence = f"what was to be printed cannot be written: {error.strerror}"
+        sentence = f"the output cannot be written: {error.strerror}"
     if not isinstance(error, InterlockError | OSError):
-        sentence = f"an unexpected fault ({type(error).__name__}): {sentence}"
+        sentence = f"unexpected error ({type(error).__name__}): {sentence}"
         if os.environ.get("LOG_LEVEL") == "debug":
             sys.stderr.write(_safe("".join(traceback.format_exception(error)), lines=True))
     if isinstance(error, InterlockError) and (command := _SHOWN_BY.get(error.code)):

@@ -11,7 +11,7 @@ from interlock.cli.runtime import opened_runtime
 
 app = App(
     name="mcp",
-    help="Add MCP servers, look at what they offer, and class their tools.",
+    help="Add and inspect MCP servers, and classify their tools.",
     help_format="plaintext",
 )
 
@@ -20,11 +20,11 @@ Each = Parameter(consume_multiple=False, negative=())
 # Of a description in a table; with the tool's name, all of it is shown.
 MAX_BRIEF_CHARS = 120
 _STATES = {
-    "classed": "can be used as classed",
-    "unclassed": "nobody has classed it",
-    "changed": "CHANGED since it was classed: look at it, and class it again",
-    "unusable": "cannot be used",
-    "gone": "was classed, and is not offered any more",
+    "classed": "usable as classified",
+    "unclassed": "Not reviewed yet",
+    "changed": "CHANGED since it was classified: review it and classify it again",
+    "unusable": "not usable",
+    "gone": "classified, but no longer offered",
 }
 
 
@@ -40,26 +40,26 @@ async def add(
     network: Flag = False,
     json: AsJson = False,
 ) -> int:
-    """Add a server: a command that is run in the sandbox, or an address. Nothing of it can be used yet.
+    """Add a server: a command to run in the sandbox, or a URL. Its tools must be classified before use.
 
     Parameters
     ----------
     server
-        What to call it: 1 to 20 of a-z, 0-9 and -. Its tools will be called SERVER__TOOL.
+        The server's id: 1 to 20 characters of a-z, 0-9 and -. Its tools are named SERVER__TOOL.
     command
         The command and its arguments, after --.
     url
-        Its address, instead of a command: https, or http on this machine.
+        The server's URL, instead of a command: https, or http on this machine.
     env
-        A variable for the command: NAME=VALUE, and for secrets NAME=env:VARIABLE or NAME=file:/PATH.
+        A variable for the command: NAME=VALUE; for secrets NAME=env:VARIABLE or NAME=file:/PATH.
     header
-        A header for the address, given like --env.
+        An HTTP header for the URL, in the form of --env.
     readable
-        A further folder or file that the command may read, such as where it is installed.
+        An additional folder or file that the command may read, such as its installation folder.
     roots
-        What of the opened folders the command reaches: none, read or write.
+        The command's access to the opened folders: none, read or write.
     network
-        Let the command use the network, as far as the operator opened it to commands.
+        Let the command use the network, if the operator allows it for commands.
     """
     from interlock.wiring import foreign, local_person
 
@@ -79,15 +79,15 @@ async def add(
         print_json(told)
         return Exit.ok
     print_line(f"added     {server}, over {told['transport']}")
-    print_line(f"modes     its tools can be classed for {', '.join(told['modes'])}")
+    print_line(f"modes     its tools can be classified for {', '.join(told['modes'])}")
     if told["unreadable"]:
         note(
-            f"warning   the sandbox will not let it read {told['unreadable']}; remove it, and add it again"
+            f"warning   the sandbox blocks reading {told['unreadable']}; remove the server and add it again"
         )
         note("          with --readable FOLDER")
     for word in _relative_files(command):
-        note(f"warning   {word} is a relative path, and the server runs in a folder of its own;")
-        note("          remove it, and add it again with its whole path")
+        note(f"warning   {word} is a relative path, and the server runs in its own folder;")
+        note("          remove the server and add it again with the absolute path")
     _note_state(told)
     return Exit.ok
 
@@ -99,7 +99,7 @@ def _relative_files(command: tuple[str, ...]) -> list[str]:
 
 @app.command(name="list")
 async def list_servers(*, json: AsJson = False) -> int:
-    """List the servers, whether they may be used, and how their tools are classed."""
+    """List the servers, whether they are usable, and the classification of their tools."""
     from interlock.wiring import foreign
 
     async with opened_runtime(sandboxed=True) as runtime:
@@ -108,24 +108,24 @@ async def list_servers(*, json: AsJson = False) -> int:
         print_json(told)
         return Exit.ok
     if not told["servers"]:
-        note("there are no MCP servers; add one: interlock mcp add NAME -- COMMAND")
+        note("no MCP servers; to add one: interlock mcp add NAME -- COMMAND")
         return Exit.ok
     rows = [
         [
             each["id"],
             each["url"] or " ".join(each["command"]),
-            ", ".join(f"{count} {state}" for state, count in each["tools"].items()) or "not looked at yet",
+            ", ".join(f"{count} {state}" for state, count in each["tools"].items()) or "not inspected yet",
             each["closed"] or each["unavailable"] or _use(each["tools"]),
         ]
         for each in told["servers"]
     ]
-    print_table(["server", "what it is", "tools", "state"], rows)
+    print_table(["server", "command or URL", "tools", "state"], rows)
     return Exit.ok
 
 
 @app.command
 async def inspect(server: str, tool: str | None = None, *, json: AsJson = False) -> int:
-    """Start a server, ask what it offers, and show it; with a tool's name, all of that tool.
+    """Start a server, query its tools, and show them; with a tool's name, show that tool in full.
 
     Parameters
     ----------
@@ -145,14 +145,14 @@ async def inspect(server: str, tool: str | None = None, *, json: AsJson = False)
         for each in offered:
             _print_tool(each)
     else:
-        print_line(f"server    {server} calls itself {told['calls_itself'] or '(nothing)'}")
+        print_line(f"server    {server} reports the name {told['calls_itself'] or '(none)'}")
         if told["instructions"]:
-            note(f"it would like models to be told (they are not): {told['instructions']}")
+            note(f"instructions for models (not passed on): {told['instructions']}")
         rows = [
             [each["tool"], _class_text(each), each["suggested_effect"], each["hash"][:12], _brief(each)]
             for each in offered
         ]
-        print_table(["tool", "class", "its own hint", "hash", "what it says of itself"], rows)
+        print_table(["tool", "class", "its own hint", "hash", "its own description"], rows)
         _note_state(told)
     if tool is not None and not offered:
         note(f"{server} offers no tool '{tool}'")
@@ -172,7 +172,7 @@ async def allow(
     vouch: Flag = False,
     json: AsJson = False,
 ) -> int:
-    """Class a tool as it was last seen: what it does, and in which modes it may be used.
+    """Classify a tool as it was last inspected: its effect, and the modes in which it may be used.
 
     Parameters
     ----------
@@ -181,16 +181,16 @@ async def allow(
     tool
         The tool's name.
     effect
-        read, write, exec or special. Only what reads may be repeated after a crash.
+        read, write, exec or special. Only a tool that reads may be repeated after a crash.
     modes
-        The modes it may be used in, separated by commas.
+        The modes in which it may be used, separated by commas.
     group
-        What it is about, for display.
+        The tool's group, for display.
     hash
-        The hash of what you looked at, as inspect shows it, or at least its first 12 characters. It is
-        refused where the tool is another one now.
+        The hash of the definition you reviewed, as inspect shows it, or at least its first 12 characters.
+        The command fails if the tool has changed since.
     vouch
-        Class it for a mode although no wall keeps its server to that mode, on your word.
+        Classify it for a mode whose limits the sandbox does not enforce on its server. You vouch for it.
     """
     from interlock.wiring import foreign, local_person
 
@@ -203,9 +203,10 @@ async def allow(
         print_json(told)
         return Exit.ok
     _print_tool(told["tool"])
-    print_line(f"classed   {told['tool']['name']}: {_class_text(told['tool'])}")
+    print_line(f"saved     {told['tool']['name']}: {_class_text(told['tool'])}")
     print_line(
-        f"pinned    to its definition {told['tool']['hash'][:12]}; another one must be classed again"
+        f"pinned    to its definition {told['tool']['hash'][:12]}; a changed definition must be "
+        "classified again"
     )
     _note_state(told["server"])
     return Exit.ok
@@ -213,14 +214,14 @@ async def allow(
 
 @app.command
 async def remove(server: str, tool: str | None = None, *, json: AsJson = False) -> int:
-    """Remove a server with the classes of its tools; with a tool's name, only that tool's class.
+    """Remove a server with the classifications of its tools; with a tool's name, only that classification.
 
     Parameters
     ----------
     server
         The server's id.
     tool
-        The tool whose class is taken away.
+        The tool whose classification to remove.
     """
     from interlock.wiring import foreign, local_person
 
@@ -229,7 +230,9 @@ async def remove(server: str, tool: str | None = None, *, json: AsJson = False) 
     if json:
         print_json(told)
     else:
-        print_line(f"removed   {server}" if tool is None else f"removed   the class of {server} {tool}")
+        print_line(
+            f"removed   {server}" if tool is None else f"removed   the classification of {server} {tool}"
+        )
     return Exit.ok
 
 
@@ -244,10 +247,10 @@ def _class_text(tool: dict[str, Any]) -> str:
 def _use(tools: dict[str, int]) -> str:
     """By the states of its tools, where nothing speaks against the server itself."""
     if tools.get("classed"):
-        return "may be used"
+        return "usable"
     if tools.get("changed"):
-        return "nothing of it may be used: what was classed has CHANGED; look at it, and class it again"
-    return "nothing of it may be used: no tool is classed"
+        return "not usable: a classified tool has CHANGED; review it and classify it again"
+    return "not usable: no tool is classified"
 
 
 def _brief(tool: dict[str, Any]) -> str:
@@ -274,6 +277,6 @@ def _print_tool(tool: dict[str, Any]) -> None:
 def _note_state(server: dict[str, Any]) -> None:
     """What is missing before an agent can use it, and the commands for that."""
     if server["unavailable"]:
-        note(f"warning   it cannot be used here: {server['unavailable']}")
+        note(f"warning   not usable here: {server['unavailable']}")
     for step in server["next"]:
         note(f"next      {step}")

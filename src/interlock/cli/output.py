@@ -16,14 +16,12 @@ from interlock.infra.text import json_value, visible
 # C1 controls and the characters that reorder text.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-AsJson = Annotated[
-    bool, Parameter(name="--json", negative=(), help="The same facts for machines, as JSON.")
-]
+AsJson = Annotated[bool, Parameter(name="--json", negative=(), help="Print the same facts as JSON.")]
 # What comes as it happens; the command says of what kind.
 AsJsonLines = Annotated[bool, Parameter(name="--json", negative=())]
 # An export has no other form.
 AnywayJson = Annotated[
-    bool, Parameter(name="--json", negative=(), help="As it is anyway: an export is JSON lines.")
+    bool, Parameter(name="--json", negative=(), help="No effect: an export is always JSON lines.")
 ]
 # What is longer, such as a path, may be broken where there is no room.
 LONG_WORD = 20

@@ -12,12 +12,12 @@ from interlock.config.modes import ToolMode
 
 NARROW = 96
 
-app = App(name="policy", help="What may be done in which mode, and why.", help_format="plaintext")
+app = App(name="policy", help="Show what each mode allows, and why.", help_format="plaintext")
 
 
 @app.command
 async def matrix(*, json: AsJson = False) -> int:
-    """Show every tool in every mode, and who decided."""
+    """Show whether each tool is allowed in each mode, and which layer decided."""
     from interlock.gates.explaining import matrix_json
     from interlock.wiring.views import authorities
 
@@ -41,8 +41,8 @@ async def matrix(*, json: AsJson = False) -> int:
     print_table(["tool", *about, *heads], rows, styles=True)
     note(
         f"open modes: {', '.join(mode for mode in ToolMode if mode in open_modes)}   "
-        "(SESSION_OPEN_MODES opens more)\n"
-        "ask about one call: interlock policy explain TOOL --mode MODE"
+        "(SESSION_OPEN_MODES opens more)\nto check one call: interlock policy explain TOOL "
+        "--mode MODE"
     )
     return Exit.ok
 
@@ -56,18 +56,18 @@ async def explain(
     root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
     json: AsJson = False,
 ) -> int:
-    """Judge one call without running it.
+    """Evaluate one call without running it.
 
     Parameters
     ----------
     tool
         The tool's name or one of its aliases.
     mode
-        The mode to judge it in.
+        The mode to evaluate it in.
     args
-        Its arguments as a JSON object; leave it out to judge the tool alone.
+        Its arguments as a JSON object; omit them to evaluate the tool alone.
     root
-        A folder to judge paths against, instead of the configured ones.
+        A folder to evaluate paths against, instead of the configured ones.
     """
     from interlock.gates.verdict import SwitchWay
     from interlock.wiring.views import explain as judged
@@ -87,12 +87,12 @@ async def explain(
 
 @app.command
 async def show(digest: str, *, json: AsJson = False) -> int:
-    """Show what was allowed under the authority an event names.
+    """Show what the authority named by an event allowed.
 
     Parameters
     ----------
     digest
-        The `authority_digest` of an event, or enough of its beginning.
+        The `authority_digest` of an event, or a unique prefix of it.
     """
     from interlock.gates.book import look_up
     from interlock.infra.errors import BadUsage
@@ -102,7 +102,7 @@ async def show(digest: str, *, json: AsJson = False) -> int:
     async with opened_runtime() as runtime:
         found = await runtime.database.read(lambda db: look_up(db, digest))
     if found is None:
-        note(f"no call was ever judged under one authority that begins with {digest}")
+        note(f"no single authority in the log has a digest that starts with {digest}")
         return Exit.failed
     if json:
         print_json(found)
@@ -128,7 +128,10 @@ def _print_explanation(answer: dict[str, Any]) -> None:
         print_line(f"next      {answer['next_action']}")
     print_line(f"authority {answer['authority_digest'][:16]}")
     if not answer["mode_is_open"]:
-        note(f"note: {answer['mode']} mode is not open for sessions here; it was opened for this question")
+        note(
+            f"note: {answer['mode']} mode is not open for sessions here; it was opened for this "
+            "command only"
+        )
 
 
 def _mark(verdict: Any) -> str:

@@ -32,9 +32,9 @@ Several = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=Fal
 
 _HOW = {
     "form": "--set NAME=VALUE for each field",
-    "selection": "--choose VALUE (several times for several), --text WORDS for something else",
+    "selection": "--choose VALUE (repeat for several), --text WORDS for another answer",
     "confirmation": "--yes or --no",
-    "plan_review": "--yes, --no, or --text WORDS to have it revised",
+    "plan_review": "--yes, --no, or --text WORDS to request a revision",
     "feedback": "--rate N, --text WORDS",
     "action_selection": "--choose ACTION, and --text WORDS for a comment",
 }
@@ -65,11 +65,11 @@ async def list_questions(
     Parameters
     ----------
     session
-        Only those of this session.
+        Only questions of this session.
     closed
-        Also those that were answered or closed.
+        Include answered and closed questions.
     limit
-        At most so many.
+        Maximum number of questions.
     """
     async with opened_runtime() as runtime:
         found = await runtime.questions.list_questions(
@@ -81,13 +81,13 @@ async def list_questions(
         note("no questions" if closed else "no open questions")
     else:
         rows = [[q.id, q.widget, q.status.value, local_time(q.asked_us), _first_line(q)] for q in found]
-        print_table(["question", "type", "status", "asked", "what"], rows)
+        print_table(["question", "type", "status", "asked", "text"], rows)
     return Exit.ok
 
 
 @app.command
 async def show(question: str, *, json: AsJson = False) -> int:
-    """Show a question, and its answer if there is one.
+    """Show a question and its answer, if any.
 
     Parameters
     ----------
@@ -128,17 +128,17 @@ async def answer(
     no
         Deny, or reject the plan.
     choose
-        An option or an action by its value; several times for several.
+        The value of an option or an action; repeat the option for several.
     rate
         The rating.
     text
-        A comment, or something else than the options.
+        A comment, or an answer other than the options.
     fields
         A field of a form as NAME=VALUE; NAME= leaves it empty.
     args
-        The whole answer as a JSON object, instead of all these.
+        The whole answer as a JSON object, instead of the options above.
     build
-        With an approved plan: have it built, as a task in coding mode, which must be open.
+        With an approved plan: build it as a task in coding mode, which must be open.
     """
     from interlock.wiring import local_person
 
@@ -150,7 +150,7 @@ async def answer(
         if build:
             built = await office.plans.approve(question, given, who=local_person())
             answered = built.question
-            note(f"to be built as task {built.task.id} in coding mode")
+            note(f"queued as task {built.task.id} in coding mode")
         else:
             answered = await questions.answer(question, given, who=local_person())
     if json:
@@ -162,15 +162,15 @@ async def answer(
 
 
 @app.command
-async def close(question: str, *, reason: str = "nobody will answer it", json: AsJson = False) -> int:
-    """Close a question unanswered. The call that asked ends as cancelled.
+async def close(question: str, *, reason: str = "no answer is expected", json: AsJson = False) -> int:
+    """Close a question without an answer. The call that asked it ends as cancelled.
 
     Parameters
     ----------
     question
         The question's id.
     reason
-        Why, for whoever reads the log.
+        The reason, for readers of the log.
     """
     from interlock.wiring import local_person
 
@@ -201,7 +201,7 @@ def _print_question(question: "Question") -> None:
     print_text(question_text(question.read_widget()))
     print_line()
     if question.closed_us is None:
-        note(f"answer it: interlock questions answer {question.id}  {_HOW[question.widget]}")
+        note(f"to answer: interlock questions answer {question.id}  {_HOW[question.widget]}")
     else:
         _print_answer(question)
 
@@ -224,7 +224,7 @@ def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
     import orjson
 
     if _names_said(said):
-        raise BadUsage("--args is the whole answer: leave the other options out")
+        raise BadUsage("--args is the whole answer; omit the other options")
     try:
         given = orjson.loads(args)
     except orjson.JSONDecodeError as error:
@@ -237,7 +237,7 @@ def _from_json(args: str, said: _Said) -> Mapping[str, Any]:
 def _from_words(question: "Question", said: _Said) -> Mapping[str, Any]:
     names = _names_said(said)
     if not names or not set(names) <= _USES[question.widget] or (said.yes and said.no):
-        raise BadUsage(f"a question of type {question.widget} is answered with {_HOW[question.widget]}")
+        raise BadUsage(f"answer a question of type {question.widget} with {_HOW[question.widget]}")
     return _answer(question.read_widget(), said)
 
 

@@ -63,7 +63,7 @@ async def go_on_here(
         run = (await desk.office.runs.book.standing(run_id)).run
         if not desk.office.runtime.mode_switch.is_open(run.mode):
             raise ModeNotOpen(
-                f"run {run_id} is in {run.mode} mode, which is not open here: --mode {run.mode}"
+                f"run {run_id} is in {run.mode} mode, which is not open here; use --mode {run.mode}"
             )
 
         async def begin() -> "Task":
@@ -173,7 +173,7 @@ class _Follower:
             told = " ".join(f"{fields['tool_name']}: {fields['error']}".split())
             note(f"  {kind.removeprefix('tool_call.')} {told[:MAX_CHARS]}")
         if len(rows) > MAX_CALLS:
-            note(f"  and {len(rows) - MAX_CALLS} more calls that were denied or failed")
+            note(f"  and {len(rows) - MAX_CALLS} more denied or failed calls")
         task = await self._desk.office.tasks.get(visit.task_id)
         if answer := (await self._desk.answer_of(task)).strip():
             print_text(_first_lines(answer))

@@ -98,7 +98,7 @@ def _warn_of_typos() -> None:
 
     for name, near in unknown_variables().items():
         if near is not None:
-            note(f"warning: {name} is set but is no setting; did you mean {near}?")
+            note(f"warning: {name} is set but is not a setting; did you mean {near}?")
 
 
 async def _warn_of_missing_needs(runtime: "Runtime") -> None:
@@ -127,12 +127,12 @@ def root_arguments(given: Iterable[Path]) -> tuple[Path, ...] | None:
     for path in named:
         resolved = path.resolve()
         if not resolved.is_dir():
-            raise BadUsage(f"--root {path}: there is no such folder")
+            raise BadUsage(f"--root {path}: no such folder")
         if not is_utf8(str(resolved)):
-            raise BadUsage(f"--root {path}: it leads to a folder whose name is not valid UTF-8")
+            raise BadUsage(f"--root {path}: it resolves to a folder whose name is not valid UTF-8")
         if any(links_to(path)):
             # Somebody who worked in the folder above may have put the link there.
-            note(f"--root {path} leads to {resolved}")
+            note(f"--root {path} resolves to {resolved}")
         roots.append(resolved)
     try:
         refuse_steered(named, roots)

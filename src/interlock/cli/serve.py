@@ -79,7 +79,7 @@ def _say_on_the_command_line(host: str | None, port: int | None, roots: tuple[Pa
 def _listed(roots: tuple[Path, ...]) -> str:
     for root in roots:
         if "," in str(root):
-            raise BadUsage(f"--root {root}: the name of a folder to serve may have no comma")
+            raise BadUsage(f"--root {root}: the name of a served folder cannot contain a comma")
     return ",".join(map(str, roots))
 
 
@@ -115,8 +115,10 @@ async def _serve(office: "Office", hands: Hands) -> None:
 
 def _announce(given: "GatewaySettings", open_modes: "frozenset[ToolMode]", link: str) -> None:
     modes = ", ".join(sorted(mode.value for mode in open_modes))
-    note(f"Interlock is listening on {given.host}; open modes: {modes}. Ctrl-C stops it.")
-    note("Open this link in a browser. It works once, within ten minutes; more: interlock token link")
+    note(f"Interlock is listening on {given.host}; open modes: {modes}. Press Ctrl-C to stop.")
+    note(
+        "Open this link in a browser. It works once, within ten minutes. For another: interlock token link"
+    )
     print_line(link)
     # Whoever reads it from a pipe waits for it.
     sys.stdout.flush()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="sessions",
-    help="List, find, show, export, delete, erase sessions; switch a mode.",
+    help="List, find, show, export, delete and erase sessions; switch the mode.",
     help_format="plaintext",
 )
 
@@ -44,11 +44,11 @@ async def list_sessions(
     Parameters
     ----------
     group
-        The chats, what single commands (exec, tool call) made for themselves, or all.
+        The chats, the sessions of single commands (exec, tool call), or all.
     archived
-        Also those that were archived.
+        Include archived sessions.
     limit
-        At most so many.
+        Maximum number of sessions.
     """
     from interlock.session.models import SessionGroup
 
@@ -59,7 +59,11 @@ async def list_sessions(
     if json:
         print_json([asdict(session) for session in sessions])
     elif not sessions:
-        note("no sessions yet" if group == "all" else f"no {group} yet; --group all lists every session")
+        note(
+            "no sessions yet"
+            if group == "all"
+            else f"no {group} yet; use --group all to list every session"
+        )
     else:
         rows = [[s.id, s.kind, s.stored_mode, local_time(s.updated_us), s.title] for s in sessions]
         print_table(["session", "kind", "mode", "last used", "title"], rows)
@@ -70,21 +74,21 @@ async def list_sessions(
 async def search(
     *words: Annotated[str, Parameter(required=True)], limit: Count = 20, json: AsJson = False
 ) -> int:
-    """Find sessions by their titles and by what was said in them. Exit 1 if there is none.
+    """Search the titles and messages of sessions. Exits with 1 if nothing matches.
 
     Parameters
     ----------
     words
-        All of them have to occur in one title or message, in upper or lower case.
+        Words that must all occur in one title or message; case is ignored.
     limit
-        At most so many places.
+        Maximum number of matches.
     """
     from interlock.infra.errors import BadUsage
     from interlock.session.search import search_sessions
 
     query = " ".join(words).strip()
     if not query:
-        raise BadUsage("say which words to look for")
+        raise BadUsage("give the words to search for")
     async with opened_runtime() as runtime:
         found = await runtime.database.read(lambda db: search_sessions(db, query, limit=limit))
     if json:
@@ -92,13 +96,13 @@ async def search(
     else:
         _print_matches(found)
         if len(found) == limit:
-            note(f"there may be more than these {limit}; --limit says how many are shown")
+            note(f"showing the first {limit} matches; use --limit to see more")
     return Exit.ok if found else Exit.failed
 
 
 def _print_matches(found: "list[Match]") -> None:
     if not found:
-        note("nothing was found")
+        note("no matches")
     shown = ""
     for match in found:
         session = match.session
@@ -111,7 +115,7 @@ def _print_matches(found: "list[Match]") -> None:
 
 @app.command
 async def show(session: str, *, json: AsJson = False) -> int:
-    """Show a session and what was said in it.
+    """Show a session and its messages.
 
     Parameters
     ----------
@@ -142,7 +146,7 @@ async def show(session: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def export(session: str, *, out: Path | None = None, _json: AnywayJson = False) -> int:
-    """Print a session as JSON lines: first the session, then its messages, then its events.
+    """Print a session as JSON lines: the session, then its messages, then its events.
 
     Parameters
     ----------
@@ -175,35 +179,38 @@ async def delete(session: str, *, yes: bool = False) -> int:
     session
         The session's id.
     yes
-        Really do it; without this, it only says what would be hidden.
+        Confirm; without this option, the command only shows what it would hide.
     """
     from interlock.wiring import local_person
 
     async with opened_office() as office:
         found = await office.runtime.sessions.get(session)
         if not yes:
-            note(f"this would hide {found.id} and cancel its tasks; say --yes to do it")
+            note(f"this would hide {found.id} and cancel its tasks; use --yes to confirm")
             return Exit.usage
         await office.tasks.delete_session(session, who=local_person())
-    note(f"deleted {session}: it is hidden, and its log stays (erase: interlock sessions erase {session})")
+    note(
+        f"deleted {session}: it is hidden, and its log is kept (to erase it: interlock sessions "
+        f"erase {session})"
+    )
     return Exit.ok
 
 
 @app.command
 async def erase(session: str, *, yes: bool = False, wait: float = 30.0, json: AsJson = False) -> int:
-    """Delete a session and erase its content: texts, arguments, results, kept files.
+    """Delete a session and erase its content: texts, arguments, results, saved files.
 
-    What stays proves what was done: tools, modes, verdicts, actors, digests, times and hashes. The erasure
-    is an event of the `system` stream. Backups and exports keep what they hold.
+    The log keeps the proof of what was done: tools, modes, verdicts, actors, digests, times and hashes. The
+    erasure is an event of the `system` stream. Backups and exports are not changed.
 
     Parameters
     ----------
     session
-        The session's id; it may be deleted already.
+        The session's id; the session may already be deleted.
     yes
-        Really do it; without this, it only says what would be erased.
+        Confirm; without this option, the command only shows what it would erase.
     wait
-        Seconds to wait for calls that still run. Where they do not end, nothing is erased.
+        Seconds to wait for running calls. If they do not end in time, nothing is erased.
     """
     from interlock.wiring import local_person
 
@@ -211,7 +218,7 @@ async def erase(session: str, *, yes: bool = False, wait: float = 30.0, json: As
         eraser, person = office.runtime.eraser, local_person()
         is_deleted = await eraser.is_deleted(session)
         if not yes:
-            note(f"this would erase the content of {session} for good; say --yes to do it")
+            note(f"this would permanently erase the content of {session}; use --yes to confirm")
             return Exit.usage
         if not is_deleted:
             await office.tasks.delete_session(session, who=person)
@@ -225,15 +232,15 @@ async def erase(session: str, *, yes: bool = False, wait: float = 30.0, json: As
 
 @app.command
 async def mode(session: str, mode: str | None = None, *, json: AsJson = False) -> int:
-    """Show a session's mode, or switch it among the modes the operator opened.
+    """Show a session's mode, or switch it to one of the open modes.
 
     Parameters
     ----------
     session
         The session's id.
     mode
-        The mode for its next task; a stricter one also holds for the next call of a task that runs.
-        Without it, the present one is shown.
+        The mode for the next task. A stricter mode also applies to the next call of a running task.
+        Without it, the command shows the current mode.
     """
     from interlock.wiring import local_person
 

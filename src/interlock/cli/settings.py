@@ -16,9 +16,9 @@ app = App(name="settings", help="Show and change the stored settings.", help_for
 
 @app.command
 async def show(*, json: AsJson = False) -> int:
-    """Show the stored settings and, where the operator's ceiling is lower, what holds instead.
+    """Show the stored settings and, where the operator's ceiling is lower, the effective values.
 
-    Settings that cannot be read are shown as they are stored, with every fault; it exits with 1 then.
+    If the settings cannot be read, it shows them as stored, with every error, and exits with 1.
     """
     from interlock.gates.policy import merge_tool_policies
     from interlock.session.settings_store import UnreadableSettings, leaves, to_document
@@ -42,7 +42,7 @@ async def show(*, json: AsJson = False) -> int:
     print_table(["setting", "stored", "effective"], rows)
     for path, value in unknown.items():
         note(f"warning: {path} is stored ({_shown(value)}), but this version has no such setting; ignored")
-    note(f"version {current.version}; change one with: interlock settings set tools.fs.enabled false")
+    note(f"version {current.version}; to change a setting: interlock settings set tools.fs.enabled false")
     return Exit.ok
 
 
@@ -68,9 +68,9 @@ def _show_broken(broken: "UnreadableSettings", *, as_json: bool) -> None:
     print_table(["setting", "stored", "fault"], rows)
     field = next((path for path in faults_at if path in field_paths()), "tools.fs.enabled")
     note(
-        f"version {broken.version} of the stored settings cannot be read; no task runs until it can\n"
-        f"repair it with: interlock settings set {field} VALUE\n"
-        f"That stores version {broken.version + 1}, in which everything is switched off but what you set."
+        f"version {broken.version} of the stored settings cannot be read, so no task can run\n"
+        f"repair it with: interlock settings set {field} VALUE\nThis stores version "
+        f"{broken.version + 1}, in which everything except the value you set is switched off."
     )
 
 
@@ -83,7 +83,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     path
         The setting's name as `settings show` prints it, for example tools.fs.max_read_bytes.
     value
-        The new value in JSON (false, 1048576, ["a", "b"]); an empty value restores the default.
+        The new value as JSON (false, 1048576, ["a", "b"]); an empty value restores the default.
     """
     from interlock.session.settings_store import patch_for, to_document
     from interlock.wiring import local_person
@@ -98,7 +98,7 @@ async def set_value(path: str, value: str, *, json: AsJson = False) -> int:
     else:
         print_line("nothing changed" if after.version == before else f"saved as version {after.version}")
     for name in sorted(after.settings.tools.denied_tools - known):
-        note(f"warning: denied_tools names '{name}', and no tool is called that")
+        note(f"warning: denied_tools names '{name}', but there is no such tool")
     return Exit.ok
 
 
@@ -109,7 +109,7 @@ async def _version(store: "SettingsStore") -> int:
     try:
         return (await store.current()).version
     except UnreadableSettings as error:
-        note(f"warning: {error.summary}. Everything that you do not set now is switched off")
+        note(f"warning: {error.summary}. Every setting that you do not set now is switched off")
         return error.version
 
 

@@ -8,7 +8,7 @@ from interlock.cli.exits import Exit
 from interlock.cli.output import AsJson, note, print_json, print_line
 from interlock.cli.runtime import opened_runtime
 
-app = App(name="db", help="Look after the database.", help_format="plaintext")
+app = App(name="db", help="Maintain the database.", help_format="plaintext")
 
 
 async def backup(file: Path, *, json: AsJson = False) -> int:
@@ -21,7 +21,7 @@ async def backup(file: Path, *, json: AsJson = False) -> int:
     """
     from interlock.store.archive import back_up
 
-    _refuse_in_reach(file, "agents could read it, which has everything of every session in it")
+    _refuse_in_reach(file, "agents could read it, and it contains every session")
     async with opened_runtime() as runtime:
         entries = back_up(runtime.database, file)
     rows = {entry.name: entry.rows for entry in entries}
@@ -50,12 +50,12 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     from interlock.store.driver import Connection
     from interlock.wiring import store_config
 
-    _refuse_in_reach(file, "agents could have changed it, and with it what they may do")
+    _refuse_in_reach(file, "agents could have changed it, and with it their own permissions")
 
     def check(connection: Connection) -> None:
         report = verify(connection)
         if not report.ok:
-            raise PersonError(f"the backup does not verify, nothing was replaced: {report.faults[0]}")
+            raise PersonError(f"the backup does not verify; nothing was replaced: {report.faults[0]}")
         newest(connection)
 
     kept = fill(store_config(load_settings()), file, replace_existing=replace, check=check)
@@ -64,7 +64,7 @@ def restore(file: Path, *, replace: bool = False, json: AsJson = False) -> int:
     else:
         print_line(f"restored {file}")
         if kept:
-            note(f"the store that was there is kept as {kept}")
+            note(f"the previous store was saved as {kept}")
     return Exit.ok
 
 
@@ -75,12 +75,12 @@ def _refuse_in_reach(file: Path, why: str) -> None:
 
     for root in load_settings().tool.allowed_roots or ():
         if any(place.is_relative_to(root) for place in (file.resolve(), *links_to(file))):
-            raise PersonError(f"{file} is in the opened folder {root}: {why}; name a place elsewhere")
+            raise PersonError(f"{file} is in the opened folder {root}: {why}; choose a path elsewhere")
 
 
 @app.command(name="upgrade")
 def upgrade_schema(*, json: AsJson = False) -> int:
-    """Bring the database to this program's schema; SQLite is copied first."""
+    """Upgrade the database to this program's schema; a SQLite file is copied first."""
     from interlock.config.settings import load_settings
     from interlock.store.database import stored_revision
     from interlock.store.upgrade import upgrade

@@ -36,11 +36,11 @@ async def list_tasks(
     Parameters
     ----------
     session
-        Only those of this session.
+        Only tasks of this session.
     status
-        Only queued, running, waiting, done, failed or cancelled ones.
+        Only tasks with this status: queued, running, waiting, done, failed or cancelled.
     limit
-        At most so many.
+        Maximum number of tasks.
     """
     from interlock.worker.rows import what_was_asked
 
@@ -71,12 +71,12 @@ def _print_tasks(tasks: "list[Task]", asked: dict[str, str]) -> None:
         ]
         for task in tasks
     ]
-    print_table(["task", *where, "status", "mode", "put", "asked"], rows)
+    print_table(["task", *where, "status", "mode", "created", "message"], rows)
 
 
 @app.command
 async def show(task: str, *, json: AsJson = False) -> int:
-    """Show a task and how it stands.
+    """Show a task and its status.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ async def show(task: str, *, json: AsJson = False) -> int:
         print_json({**asdict(found), "message": words})
         return Exit.ok
     print_line(f"task      {found.id}  in session {found.session_id}")
-    print_line(f"status    {found.status}{' (to be cancelled)' if found.is_to_stop else ''}")
-    print_line(f"asked     {' '.join(words.split())[:200]}")
-    print_line(f"put       {local_time(found.created_us)} by {found.who}")
+    print_line(f"status    {found.status}{' (cancelling)' if found.is_to_stop else ''}")
+    print_line(f"message   {' '.join(words.split())[:200]}")
+    print_line(f"created   {local_time(found.created_us)} by {found.who}")
     if found.started_us is not None:
         again = f", {found.attempts} times" if found.attempts > 1 else ""
         print_line(f"started   {local_time(found.started_us)} in {found.mode} mode{again}")
@@ -104,13 +104,13 @@ async def show(task: str, *, json: AsJson = False) -> int:
     if found.reason:
         print_line(f"reason    {found.reason}")
     if found.question_id:
-        note(f"it waits for an answer: interlock questions show {found.question_id}")
+        note(f"waiting for an answer: interlock questions show {found.question_id}")
     return Exit.ok
 
 
 @app.command
 async def cancel(task: str, *, json: AsJson = False) -> int:
-    """Cancel a task. Where it is being worked on, its worker is told.
+    """Cancel a task. If it is running, its worker is notified.
 
     Parameters
     ----------
@@ -121,13 +121,15 @@ async def cancel(task: str, *, json: AsJson = False) -> int:
 
     async with opened_office() as office:
         cancelled = await office.tasks.cancel(task, who=local_person())
-    _tell(cancelled, "cancelled" if cancelled.status.is_end else "told its worker to stop", json=json)
+    _tell(
+        cancelled, "cancelled" if cancelled.status.is_end else "cancelling; notified its worker", json=json
+    )
     return Exit.ok
 
 
 @app.command
 async def retry(task: str, *, json: AsJson = False) -> int:
-    """Put the message of a failed or cancelled task once more, as a new task.
+    """Send the message of a failed or cancelled task again, as a new task.
 
     Parameters
     ----------
@@ -140,7 +142,7 @@ async def retry(task: str, *, json: AsJson = False) -> int:
         queued = await office.tasks.retry(task, who=local_person())
     _tell(queued, f"queued {queued.id}", json=json)
     if not json:
-        note(f"a worker takes it up: interlock worker, or: interlock chat --session {queued.session_id}")
+        note(f"to run it: interlock worker, or: interlock chat --session {queued.session_id}")
     return Exit.ok
 
 

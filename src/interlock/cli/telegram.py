@@ -60,7 +60,7 @@ async def _run(office: "Office", front: "Front", hands: "Hands") -> None:
     stop = stop_on_signals(hands)
     if cancelled := await front.dismiss():
         counted = "1 task" if cancelled == 1 else f"{cancelled} tasks"
-        note(f"cancelled {counted} of people or groups that may no longer use the bot")
+        note(f"cancelled {counted} of people or groups that are no longer allowed to use the bot")
     working = asyncio.create_task(hands.run())
     beside = _started(office, front, hands)
     stopping = asyncio.create_task(stop.wait())
@@ -102,8 +102,8 @@ async def _ended(*tasks: "asyncio.Task[None] | asyncio.Task[bool]") -> None:
 
 def _tell_waiting(name: "BotName") -> None:
     note(
-        f"another `interlock telegram` on this store speaks for @{name.username}; "
-        "this one waits, and takes over when that one is gone"
+        f"another `interlock telegram` on this store is connected as @{name.username}; this "
+        "process waits and takes over when that one exits"
     )
 
 
@@ -112,6 +112,9 @@ def _announce(office: "Office", name: "BotName") -> None:
     modes = ", ".join(sorted(mode.value for mode in situation.open_modes))
     people = len(given.allowed_users)
     counted = "1 person" if people == 1 else f"{people} people"
-    note(f"@{name.username} is listening for {counted}; open modes: {modes}. Ctrl-C stops it.")
+    note(f"@{name.username} is listening for {counted}; open modes: {modes}. Press Ctrl-C to stop.")
     if not people:
-        note("TELEGRAM_ALLOWED_USERS names nobody: write to the bot, and it tells you your id to add there")
+        note(
+            "TELEGRAM_ALLOWED_USERS is empty; send the bot a message, and it replies with your "
+            "id to add there"
+        )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.gateway.auth import Credentials
 
 app = App(
-    name="token", help="Make, list and revoke tokens; make a link for a browser.", help_format="plaintext"
+    name="token", help="Create, list and revoke tokens; create a login link.", help_format="plaintext"
 )
 
 Port = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=65535))]
@@ -26,12 +26,12 @@ Port = Annotated[int, Parameter(validator=validators.Number(gte=1, lte=65535))]
 
 @app.command
 async def add(name: str, *, json: AsJson = False) -> int:
-    """Make a token for a script and print it. It is shown this once.
+    """Create a token for a script and print it. It is shown only once.
 
     Parameters
     ----------
     name
-        Who it is, as the log will name them: letters, digits, dots, dashes, underscores.
+        The name shown in the log: letters, digits, dots, dashes, underscores.
     """
     from interlock.wiring import local_person
 
@@ -41,20 +41,20 @@ async def add(name: str, *, json: AsJson = False) -> int:
         print_json(asdict(made))
     else:
         print_line(made.secret)
-    note(f"{made.id} is {made.name}; keep the token, it is not shown again")
-    note("use it as  Authorization: Bearer TOKEN")
+    note(f"created {made.id} for {made.name}; save the token, it is not shown again")
+    note("send it as  Authorization: Bearer TOKEN")
     return Exit.ok
 
 
 @app.command(name="list")
 async def list_tokens(*, json: AsJson = False) -> int:
-    """List what lets somebody in: tokens, browsers, and links that nobody opened yet."""
+    """List the credentials: tokens, browser logins, and unused login links."""
     async with _opened_credentials() as (credentials, _):
         found = await credentials.list()
     if json:
         print_json([asdict(one) for one in found])
     elif not found:
-        note("nobody can come in; interlock token add NAME and interlock token link change that")
+        note("no credentials; to create one: interlock token add NAME or interlock token link")
     else:
         rows = [
             [
@@ -72,9 +72,9 @@ async def list_tokens(*, json: AsJson = False) -> int:
 
 @app.command
 async def revoke(token: str, *, json: AsJson = False) -> int:
-    """End a token, a browser or a link for good, and cancel the tasks and runs that it started.
+    """Revoke a token, a browser login or a link, and cancel the tasks and runs that it started.
 
-    Open connections are closed within two seconds.
+    Its open connections are closed within two seconds.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ async def revoke(token: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def link(*, port: Port | None = None, json: AsJson = False) -> int:
-    """Print a link that logs one browser in, as whoever runs this. It works once, within ten minutes.
+    """Print a link that logs in one browser as the current user. It works once, within ten minutes.
 
     Parameters
     ----------
     port
-        The port that the server printed, if it is not that of GATEWAY_PORT.
+        The port that the server printed, if it differs from GATEWAY_PORT.
     """
     from interlock.wiring import local_person
 
@@ -124,7 +124,7 @@ async def link(*, port: Port | None = None, json: AsJson = False) -> int:
         print_json({"link": address})
     else:
         print_line(address)
-    note("it works once, within ten minutes; interlock serve must be running")
+    note("the link works once, within ten minutes; interlock serve must be running")
     return Exit.ok
 
 
@@ -141,7 +141,7 @@ def link_base(gateway: "GatewaySettings", port: int) -> str:
         return named[0] if named else f"{gateway.scheme}://{public}"
     if not port:
         raise PersonError(
-            "GATEWAY_PORT is 0, any free port: say --port with the one that the server printed"
+            "GATEWAY_PORT is 0 (any free port); use --port with the port that the server printed"
         )
     host = "127.0.0.1" if gateway.host in EVERYWHERE else gateway.host
     return f"{gateway.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -25,12 +25,12 @@ async def list_tools(
     root: Annotated[tuple[Path, ...], Parameter(consume_multiple=False, negative=())] = (),
     json: AsJson = False,
 ) -> int:
-    """List the tools, all of them or those that can be used in one mode.
+    """List all tools, or those that can be used in one mode.
 
     Parameters
     ----------
     mode
-        Only what can be used in this mode now.
+        Only tools that can be used in this mode now.
     root
         A folder to work in, instead of the configured ones.
     """
@@ -69,7 +69,7 @@ async def list_tools(
             ]
             for tool in tools
         ]
-        print_table(["tool", "modes", "what it does"], rows)
+        print_table(["tool", "modes", "description"], rows)
         if authority is not None:
             _note_missing(authority)
     return Exit.ok
@@ -95,7 +95,7 @@ async def call(
     jsonl: Annotated[bool, Parameter(negative=())] = False,
     json: AsJson = False,
 ) -> int:
-    """Call one tool and print its result, or with --jsonl one tool for each line of input.
+    """Call one tool and print its result; with --jsonl, call one tool for each line of stdin.
 
     Parameters
     ----------
@@ -104,17 +104,17 @@ async def call(
     args
         Its arguments as a JSON object.
     mode
-        The mode to call it in; it is opened for this process alone.
+        The mode for the call; it is opened for this process only.
     root
         A folder the tool may work in, instead of the configured ones.
     session
-        Continue this session, in its own mode unless --mode is given; otherwise the call gets a new one.
+        Continue this session, in its own mode unless --mode is given. Default: a new session.
     timeout_seconds
-        How many seconds it may take, as far as the policy allows.
+        Time limit for the call in seconds, up to the limit of the policy.
     ask
-        Somebody will answer: a tool that asks puts its question, prints the question's id and returns.
+        Allow questions: a tool that asks one prints the question's id and returns.
     jsonl
-        Read calls {"id", "name", "arguments"} from the input, one a line, and print {"id", "result"}
+        Read calls {"id", "name", "arguments"} from stdin, one per line, and print {"id", "result"}
         for each, in order and in one session. A line may have its own "timeout_seconds".
     """
     from interlock.cli.calls import call_each_line, opened_calls
@@ -149,9 +149,9 @@ def _refuse_contradictions(name: str | None, args: str, *, jsonl: bool) -> None:
     from interlock.infra.errors import BadUsage
 
     if jsonl and (name is not None or args != "{}"):
-        raise BadUsage("with --jsonl the names and arguments come from the input, not from the command")
+        raise BadUsage("--jsonl reads names and arguments from stdin; omit them on the command line")
     if not jsonl and name is None:
-        raise BadUsage("name the tool to call, or give calls on the input with --jsonl")
+        raise BadUsage("name the tool to call, or use --jsonl to read calls from stdin")
 
 
 async def _exit_of(done: "Done", calls: "Calls") -> Exit:
@@ -179,13 +179,13 @@ def _print_output(result: "ToolResult") -> None:
     if result.stdout:
         print_text(result.stdout.removesuffix("\n"))
     else:
-        note("nothing   the result is empty")
+        note("empty     the result is empty")
     if result.stderr:
         note(result.stderr.removesuffix("\n"))
     if result.next_page_cursor:
-        note(f"more      --args with cursor {result.next_page_cursor}")
+        note(f"more      use --args with cursor {result.next_page_cursor}")
     elif result.truncated_lines or result.truncated_bytes:
-        note("more      there is more than is shown")
+        note("more      the result is truncated")
 
 
 def _print_failed(result: "ToolResult", failure: "ToolFailure") -> None:

@@ -9,7 +9,7 @@ from interlock.cli.runtime import opened_runtime
 if TYPE_CHECKING:
     from interlock.wiring import Runtime, UndoReport
 
-_DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
+_DONE = {"created": "removed", "replaced": "restored", "deleted": "recreated", "moved": "moved back"}
 
 
 async def undo(id: str, *, dry_run: bool = False, json: AsJson = False) -> int:  # noqa: A002 - it is the argument's name
@@ -70,4 +70,4 @@ def print_report(report: "UndoReport", runtime: "Runtime") -> None:
         reason = f"   ({outcome.reason})" if outcome.reason else ""
         print_line(runtime.redactor.text(f"{word:<14}{outcome.now_at}{reason}"))
     if any(outcome.reason is None for outcome in report.outcomes):
-        note(f"to take this back: interlock undo {report.undo_id}")
+        note(f"to undo this: interlock undo {report.undo_id}")

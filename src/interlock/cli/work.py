@@ -38,7 +38,7 @@ async def worker(*, supervised: bool = False, spawned: str | None = None) -> int
         _when_interrupted(own.stop)
         if supervised:
             await _when_input_ends(own.stop)
-        note(f"working on {office.runtime.settings.state_dir}; Ctrl-C stops")
+        note(f"working on {office.runtime.settings.state_dir}; press Ctrl-C to stop")
         try:
             await own.run()
         finally:
@@ -60,10 +60,10 @@ async def supervisor(*, workers: Workers = 2) -> int:
     async with opened_runtime(sandboxed=True, is_checked=True) as runtime:
         keeping = supervisor_of(runtime, workers)
         _when_interrupted(keeping.stop)
-        note(f"{workers} workers on {runtime.settings.state_dir}; Ctrl-C stops")
+        note(f"{workers} workers on {runtime.settings.state_dir}; press Ctrl-C to stop")
         await keeping.run()
         if not keeping.is_working:
-            raise StopsProcess("no worker stays up: interlock events tail system tells how they ended")
+            raise StopsProcess("the workers keep failing; to see why: interlock events tail system")
     return Exit.ok
 
 

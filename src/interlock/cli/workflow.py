@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="workflow",
-    help="List and check workflows; run one; show, pause, resume, retry and stop runs.",
+    help="List, check and run workflows; show, pause, resume, retry and stop runs.",
     help_format="plaintext",
 )
 
@@ -38,7 +38,7 @@ Here = Annotated[bool, Parameter(negative=())]
 
 @app.command(name="list")
 async def list_workflows(*, json: AsJson = False) -> int:
-    """List the workflows of the workspace. Those with problems are named on stderr."""
+    """List the workflows of the workspace. Workflows with problems are named on stderr."""
     from interlock.workflow.shown import checked_json
 
     async with _folder() as folder:
@@ -48,17 +48,17 @@ async def list_workflows(*, json: AsJson = False) -> int:
         return Exit.ok
     usable = [each for each in found if not each.problems and each.workflow]
     if usable:
-        print_table(["workflow", "what it is for"], [[e.name, _description(e)] for e in usable])
+        print_table(["workflow", "description"], [[e.name, _description(e)] for e in usable])
     else:
         note(f"no workflows in {folder.path}")
     if broken := [each.name for each in found if each.problems]:
-        note(f"not usable: {', '.join(broken)}; interlock workflow check tells why")
+        note(f"not usable: {', '.join(broken)}; for the reasons, run: interlock workflow check")
     return Exit.ok
 
 
 @app.command
 async def check(name: str | None = None, *, json: AsJson = False) -> int:
-    """Check one workflow, or all of them, and print every problem with its file and line.
+    """Check one workflow, or all of them, and print each problem with its file and line.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ async def check(name: str | None = None, *, json: AsJson = False) -> int:
                 place = folder.path / each.name / problem.file
                 print_line(f"{place}:{problem.line}: {problem.text}")
         bad = sum(bool(each.problems) for each in found)
-        note(f"workflows that can be used: {len(found) - bad}; with problems: {bad}")
+        note(f"usable workflows: {len(found) - bad}; with problems: {bad}")
     return Exit.failed if any(each.problems for each in found) else Exit.ok
 
 
@@ -98,15 +98,15 @@ async def run(
     name
         The workflow's name.
     text
-        What the run is for: every step is told.
+        The purpose of the run; every step receives it.
     mode
-        The mode to work in, and the ceiling of every step; it is opened for this process alone.
+        The mode of the run and the ceiling of every step; it is opened for this process only.
     root
         A folder to work in, instead of the configured ones.
     model
-        The model to ask, one of those that are configured.
+        One of the configured models.
     json
-        Print what happens as JSON lines.
+        Print progress as JSON lines.
     """
     from interlock.cli.running import run_new
 
@@ -115,7 +115,7 @@ async def run(
 
 @app.command
 async def show(name: str, *, json: AsJson = False) -> int:
-    """Show a run by its id: where it is, and every node it came to. Or a workflow by its name: its graph.
+    """Show a run by its id: its state and every visited node. Or a workflow by its name: its graph.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ async def show(name: str, *, json: AsJson = False) -> int:
     else:
         _print_run(shown.standing, is_waiting=shown.is_waiting)
         if shown.is_waiting and shown.task is not None:
-            note(f"it waits for an answer: interlock questions show {shown.task.question_id}")
+            note(f"waiting for an answer: interlock questions show {shown.task.question_id}")
     return Exit.ok
 
 
@@ -153,9 +153,9 @@ async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson =
     Parameters
     ----------
     workflow
-        Only those of this workflow.
+        Only runs of this workflow.
     limit
-        At most so many.
+        Maximum number of runs.
     """
     from interlock.workflow.shown import run_json
 
@@ -182,7 +182,7 @@ async def runs(*, workflow: str | None = None, limit: Count = 50, json: AsJson =
 
 @app.command
 async def pause(run: str, *, json: AsJson = False) -> int:
-    """Begin no further step of a run; the one at work goes to its end.
+    """Pause a run: the running step finishes, and no further step starts.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ async def pause(run: str, *, json: AsJson = False) -> int:
 
 @app.command
 async def stop(run: str, *, json: AsJson = False) -> int:
-    """End a run for good, and cancel the step that is at work.
+    """Stop a run permanently and cancel its running step.
 
     Parameters
     ----------
@@ -208,14 +208,14 @@ async def stop(run: str, *, json: AsJson = False) -> int:
 async def resume(
     run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
 ) -> int:
-    """Let a paused run go on. Workers do the work, or this process.
+    """Resume a paused run. Workers continue it, or this process with --here.
 
     Parameters
     ----------
     run
         The run's id.
     here
-        Work on it in this process; also one that is not paused and that nobody works on.
+        Run it in this process, even if it is not paused, unless another process runs it.
     mode
         With --here: the mode to open for this process; it must be the run's own.
     root
@@ -232,14 +232,14 @@ async def resume(
 async def retry(
     run: str, *, here: Here = False, mode: str | None = None, root: Roots = (), json: AsJson = False
 ) -> int:
-    """Do the step again that did not get to an end, with the agents as their files are now.
+    """Retry the step that did not finish, with the current files of the agents.
 
     Parameters
     ----------
     run
         The run's id.
     here
-        Work on it in this process.
+        Run it in this process.
     mode
         With --here: the mode to open for this process; it must be the run's own.
     root
@@ -262,7 +262,7 @@ async def _changed(what: str, run_id: str, *, as_json: bool) -> int:
     else:
         print_line(f"run       {changed.session_id}  {changed.status}")
     if what in {"resume", "retry"}:
-        note(f"whoever works goes on with it: interlock worker, serve, or workflow {what} {run_id} --here")
+        note(f"a worker continues it: interlock worker, serve, or workflow {what} {run_id} --here")
     return Exit.ok
 
 

@@ -23,21 +23,24 @@ def refuse_unfit_key(key: SecretStr | None, variable: str) -> None:
     """It becomes a header, in which a line end would begin another one."""
     text = key.get_secret_value() if key is not None else ""
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError(f"{variable}: has a character that no key has (a space, a line end, or no ASCII)")
+        raise ValueError(
+            f"{variable}: contains a character that is not allowed in a key (a "
+            "space, a line end, or a non-ASCII character)"
+        )
 
 
 def _fault(address: str, plain_http: str) -> str | None:
     parts = split_address(address)
     if parts is None or not parts.hostname or not address.isprintable() or " " in address:
-        return "is not a valid address; write https://HOST/v1"
+        return "is not a valid URL; write https://HOST/v1"
     if parts.scheme not in _PORTS:
         return f"'{parts.scheme}' is not supported; use https"
     if parts.username is not None or parts.password is not None:
-        return "has a user name or a password in it; give the key in its own variable"
+        return "contains a user name or a password; set the key in its own variable"
     if parts.query or parts.fragment or "?" in address or "#" in address:
-        return "has a part after ? or #; write the address without it"
+        return "contains ? or #; remove that part"
     if parts.scheme == "http" and plain_http and not is_loopback(parts.hostname):
-        return f"plain http shows the key to others on the way; use https, or set {plain_http}=true"
+        return f"plain http exposes the key on the network; use https, or set {plain_http}=true"
     return None
 
 

@@ -62,12 +62,14 @@ class ControlSettings(SettingsGroup):
     @model_validator(mode="after")
     def _bounds_that_fit(self) -> "ControlSettings":
         if self.retry_seconds > self.max_retry_seconds:
-            raise ValueError("CONTROL_RETRY_SECONDS may not exceed CONTROL_MAX_RETRY_SECONDS")
+            raise ValueError("CONTROL_RETRY_SECONDS must not exceed CONTROL_MAX_RETRY_SECONDS")
         if self.max_recent_denials > self.recent_calls:
-            raise ValueError("CONTROL_MAX_RECENT_DENIALS may not exceed CONTROL_RECENT_CALLS")
+            raise ValueError("CONTROL_MAX_RECENT_DENIALS must not exceed CONTROL_RECENT_CALLS")
         for name in ("max_cost", "max_session_cost", "max_day_cost"):
             if getattr(self, name) is not None and not self.prices:
-                raise ValueError(f"CONTROL_{name.upper()} needs CONTROL_PRICES: no cost is known without")
+                raise ValueError(
+                    f"CONTROL_{name.upper()} needs CONTROL_PRICES, because costs are unknown without prices"
+                )
         return self
 
 
@@ -79,5 +81,6 @@ def _two_prices(model: str, prices: Any) -> tuple[Decimal, Decimal]:
             if 0 <= given <= _HIGHEST_PRICE and 0 <= taken <= _HIGHEST_PRICE:
                 return Decimal(given), Decimal(taken)
     raise ValueError(
-        f"'{model}' needs two prices from 0 to {_HIGHEST_PRICE}, for a million tokens in and a million out"
+        f"'{model}' needs two prices from 0 to {_HIGHEST_PRICE}: per million input tokens and per "
+        "million output tokens"
     )

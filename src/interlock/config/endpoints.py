@@ -26,13 +26,13 @@ def image_endpoint(settings: Settings) -> ImageEndpoint | str:
     image, chat = settings.image, settings.openai
     if image.model is None:
         return (
-            "no endpoint for images is configured "
-            "(set IMAGE_MODEL and IMAGE_API_KEY, and IMAGE_BASE_URL for another server)"
+            "no image endpoint is configured (set IMAGE_MODEL and IMAGE_API_KEY, and "
+            "IMAGE_BASE_URL for another server)"
         )
     base_url = image.base_url or chat.base_url
     key = image.api_key
     if key is None and chat.api_key and origin_of(base_url) == origin_of(chat.base_url):
         key = chat.api_key
     if key is None and image.base_url is None:
-        return "the endpoint for images has no key (set IMAGE_API_KEY or OPENAI_API_KEY)"
+        return "the image endpoint has no key (set IMAGE_API_KEY or OPENAI_API_KEY)"
     return ImageEndpoint(base_url.rstrip("/"), image.model, key, image.timeout_seconds)

@@ -16,8 +16,8 @@ _LOADING = (
     *("OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "GCONV_PATH"),
 )
 _OTHER_PYTHON = (
-    "unset PYTHONPATH, start it as interlock and not as python -m interlock, or install it in an "
-    "environment of its own"
+    "unset PYTHONPATH, start it as interlock instead of python -m interlock, or install it in a "
+    "separate environment"
 )
 
 
@@ -31,7 +31,7 @@ def existing_folder(path: Path) -> Path:
     if not resolved.is_dir():
         raise ValueError(f"'{path}' is not a folder")
     if not is_utf8(str(resolved)):
-        raise ValueError(f"'{path}' leads to a folder whose name is not valid UTF-8")
+        raise ValueError(f"'{path}' resolves to a folder whose name is not valid UTF-8")
     return resolved
 
 
@@ -46,8 +46,8 @@ def refuse_steered(paths: Iterable[Path], roots: Iterable[Path]) -> None:
             for root in opened:
                 if link.is_relative_to(root):
                     raise ValueError(
-                        f"'{path}' leads through the link {link}, which agents that may write in {root} "
-                        "can replace; name the folder itself that it should lead to"
+                        f"'{path}' contains the symlink {link}, which agents with write access to "
+                        f"{root} can replace; give the path of the target folder"
                     )
 
 
@@ -90,8 +90,8 @@ def _refuse_place(entry: str, roots: tuple[Path, ...], what: str, way_out: str) 
     for root in roots:
         if place.is_relative_to(root):
             raise ValueError(
-                f"{what} from {place}, which is in the opened folder {root}: Interlock itself would run "
-                f"what agents write there; {way_out}"
+                f"{what} from {place}, which is in the opened folder {root}, so Interlock would "
+                f"run code that agents write there; {way_out}"
             )
 
 

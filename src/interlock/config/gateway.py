@@ -46,7 +46,7 @@ class GatewaySettings(SettingsGroup):
     def _plain_address(cls, value: str) -> str:
         if not _LISTENING.fullmatch(value):
             raise ValueError(
-                "write a name or an address, without brackets and port, such as 127.0.0.1 or ::1"
+                "write a host name or an address without brackets and port, such as 127.0.0.1 or ::1"
             )
         return value
 
@@ -55,7 +55,7 @@ class GatewaySettings(SettingsGroup):
     def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for host in value:
             if not _ALLOWED_HOST.fullmatch(host):
-                raise ValueError(f"'{host}' is not HOST or HOST:PORT; there are no patterns")
+                raise ValueError(f"'{host}' is not HOST or HOST:PORT; patterns are not supported")
         return value
 
     @field_validator("allowed_origins")
@@ -64,8 +64,8 @@ class GatewaySettings(SettingsGroup):
         for origin in value:
             if not _ALLOWED_ORIGIN.fullmatch(origin):
                 raise ValueError(
-                    f"'{origin}' is not http(s)://HOST or http(s)://HOST:PORT, with nothing behind; "
-                    "there are no patterns"
+                    f"'{origin}' is not http(s)://HOST or http(s)://HOST:PORT without a path; "
+                    "patterns are not supported"
                 )
         return value
 
@@ -81,24 +81,24 @@ class GatewaySettings(SettingsGroup):
             return None
         path = Path(os.path.abspath(value))  # noqa: PTH100 - a link stays one: certificates are renewed
         if not os.path.isfile(path):  # noqa: PTH113 - also for a name that is too long to be one
-            raise ValueError(f"there is no file '{path}'")
+            raise ValueError(f"'{path}' is not an existing file")
         if not os.access(path, os.R_OK):
-            raise ValueError(f"'{path}' cannot be read by this account")
+            raise ValueError(f"this account cannot read '{path}'")
         return path
 
     @model_validator(mode="after")
     def _certificate_and_key(self) -> "GatewaySettings":
         if (self.tls_cert is None) != (self.tls_key is None):
-            raise ValueError("GATEWAY_TLS_CERT and GATEWAY_TLS_KEY: set both or none")
+            raise ValueError("GATEWAY_TLS_CERT and GATEWAY_TLS_KEY: set both or neither")
         return self
 
     @model_validator(mode="after")
     def _encrypted_beyond_this_machine(self) -> "GatewaySettings":
         if self.tls_cert is None and not self.plain_http and not is_loopback_address(self.host):
             raise ValueError(
-                f"GATEWAY_HOST: '{self.host}' can be reached from other machines, and without TLS others "
-                "read along. Set GATEWAY_TLS_CERT and GATEWAY_TLS_KEY, or GATEWAY_PLAIN_HTTP=true if "
-                "something in front of it encrypts"
+                f"GATEWAY_HOST: '{self.host}' is reachable from other machines, and without TLS "
+                "the traffic is not encrypted. Set GATEWAY_TLS_CERT and GATEWAY_TLS_KEY, or "
+                "GATEWAY_PLAIN_HTTP=true behind a proxy that encrypts"
             )
         return self
 

@@ -45,7 +45,7 @@ def refuse_no_tool_names(names: frozenset[str]) -> frozenset[str]:
     """What cannot be a tool's name would look like a denial and deny nothing."""
     for name in sorted(names):
         if not TOOL_NAME.fullmatch(name):
-            raise ValueError(f"'{quotable(name, 64)}' cannot be a tool's name; put commas between names")
+            raise ValueError(f"'{quotable(name, 64)}' is not a valid tool name; separate names with commas")
     return names
 
 
@@ -57,8 +57,8 @@ def modes_by_tool(entries: Iterable[str]) -> dict[str, frozenset[ToolMode]]:
         if not equals or not TOOL_NAME.fullmatch(name):
             raise ValueError(f"'{quotable(entry, 64)}' is not of the form TOOL=MODE+MODE")
         if not modes:
-            raise ValueError(f"{name} is given no mode; a tool that is to be off belongs into TOOL_DENIED")
+            raise ValueError(f"{name} has no mode; to disable a tool, use TOOL_DENIED")
         if name in found:
-            raise ValueError(f"{name} is named twice; put + between its modes")
+            raise ValueError(f"{name} occurs twice; join its modes with +")
         found[name] = frozenset(parse_mode(mode.strip()) for mode in modes.split("+"))
     return found

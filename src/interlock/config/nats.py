@@ -59,21 +59,21 @@ class NatsSettings(SettingsGroup):
         for server in servers:
             _check(server)
         if len({server.partition("://")[2].rpartition("@")[0] for server in servers}) > 1:
-            raise ValueError("all servers of a cluster take the same user and password")
+            raise ValueError("all servers of a cluster must have the same user and password")
         return value
 
     @field_validator("prefix")
     @classmethod
     def _plain_name(cls, value: str) -> str:
         if not re.fullmatch("[a-z0-9_-]+", value):
-            raise ValueError("use small letters, digits, - and _")
+            raise ValueError("use lower-case letters, digits, - and _")
         return value
 
     @field_validator("tls_ca")
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
         if value is not None and not os.path.isfile(value):  # noqa: PTH113 - also for one that is too long
-            raise ValueError(f"there is no file {value}")
+            raise ValueError(f"{value} is not an existing file")
         return value
 
     @model_validator(mode="after")
@@ -81,8 +81,8 @@ class NatsSettings(SettingsGroup):
         open_ones = [server for server in self.servers if server.startswith("nats:")]
         if not self.plain and not all(is_loopback(urlsplit(server).hostname or "") for server in open_ones):
             raise ValueError(
-                "NATS_URL: nats:// to another machine is not encrypted; write tls://, "
-                "or set NATS_PLAIN=true where nobody else shares the network"
+                "NATS_URL: nats:// to another machine is not encrypted; use tls://, or set "
+                "NATS_PLAIN=true on a private network"
             )
         return self
 
@@ -93,10 +93,10 @@ def _check(server: str) -> None:
         parts = urlsplit(server)
         _ = parts.port
     except ValueError:
-        raise ValueError("is not a valid address; percent-encode what is special in it") from None
+        raise ValueError("is not a valid URL; percent-encode special characters") from None
     if parts.scheme not in SCHEMES or not parts.hostname:
-        raise ValueError("write nats://USER:PASSWORD@HOST:PORT or tls://…, several with commas")
+        raise ValueError("write nats://USER:PASSWORD@HOST:PORT or tls://…, separate several with commas")
     if not parts.username or not parts.password:
-        raise ValueError("name a user and a password: nats://USER:PASSWORD@HOST:PORT")
+        raise ValueError("give a user and a password: nats://USER:PASSWORD@HOST:PORT")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
-        raise ValueError("write nothing after the port")
+        raise ValueError("remove what follows the port")

@@ -86,7 +86,7 @@ class DatabaseSettings(SettingsGroup):
         try:
             _ = urlsplit(text).port
         except ValueError:
-            raise ValueError("is not a valid address; percent-encode what is special in it") from None
+            raise ValueError("is not a valid URL; percent-encode special characters") from None
         return value
 
 
@@ -220,7 +220,7 @@ class ToolSettings(SettingsGroup):
     @classmethod
     def _at_least_one_root(cls, value: tuple[Path, ...] | None) -> tuple[Path, ...] | None:
         if value == ():
-            raise ValueError("is set but names no folder; unset it or list absolute folders")
+            raise ValueError("is set but empty; unset it or list absolute folders")
         return value
 
     @field_validator("modes")
@@ -238,7 +238,7 @@ class ToolSettings(SettingsGroup):
     def _timeout_within_maximum(self) -> "ToolSettings":
         if self.timeout_seconds > self.max_timeout_seconds:
             usual, longest = given_name("TOOL_TIMEOUT_SECONDS"), given_name("TOOL_MAX_TIMEOUT_SECONDS")
-            raise ValueError(f"{usual} may not exceed {longest}")
+            raise ValueError(f"{usual} must not exceed {longest}")
         return self
 
 
@@ -258,7 +258,7 @@ def _home_folder(variable: str, usual: str, setting: str) -> Path:
     try:
         return Path.home() / usual / "interlock"
     except RuntimeError:
-        raise ValueError(f"{setting}: set it; this account has no home folder") from None
+        raise ValueError(f"{setting} must be set, because this account has no home folder") from None
 
 
 class Settings(SettingsGroup):
@@ -305,7 +305,7 @@ class Settings(SettingsGroup):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         if set(str(value)) & {"?", "#", "\0"}:
-            raise ValueError(f"'{value}' has a character that cannot be in it (? or #)")
+            raise ValueError(f"'{value}' contains a character that is not allowed (? or #)")
         try:
             return Path(os.path.normpath(Path.cwd() / value.expanduser()))
         except (OSError, RuntimeError) as error:
@@ -321,8 +321,8 @@ class Settings(SettingsGroup):
     def _many_machines_share_a_server(self) -> "Settings":
         if self.nats.url is not None and self.database_url.startswith("sqlite:"):
             raise ValueError(
-                "NATS_URL is for many machines, and those share a PostgreSQL: name it in DATABASE_URL, or "
-                "unset NATS_URL"
+                "NATS_URL needs a PostgreSQL database that all machines share: set DATABASE_URL, "
+                "or unset NATS_URL"
             )
         return self
 
@@ -355,8 +355,8 @@ class Settings(SettingsGroup):
                 within = [one for one in (real, *links_to(folder)) if one.is_relative_to(root)]
                 if within or root.is_relative_to(real):
                     raise ValueError(
-                        f"{named}: {root} and the {what} ({(within or [real])[0]}) lie inside one another; "
-                        "an agent must not reach its own audit, policy, definitions or secrets"
+                        f"{named}: {root} and the {what} ({(within or [real])[0]}) overlap; an "
+                        "agent must not reach its own audit log, policy, definitions or secrets"
                     )
 
     def _files_of_the_operator(self) -> dict[str, Path]:

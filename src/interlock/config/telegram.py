@@ -37,7 +37,7 @@ class TelegramSettings(SettingsGroup):
     @classmethod
     def _token_as_given(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _TOKEN.fullmatch(value.get_secret_value()):
-            raise ValueError("is no bot token; BotFather gives one in the form NUMBER:LETTERS")
+            raise ValueError("is not a bot token; BotFather gives one in the form NUMBER:LETTERS")
         return value
 
     @field_validator("allowed_users", "allowed_chats", "operators", mode="before")
@@ -46,21 +46,23 @@ class TelegramSettings(SettingsGroup):
         named = split_words(value)
         for name in named if isinstance(named, tuple) else ():
             if not _ID.fullmatch(name):
-                raise ValueError(f"'{name}' is no id; Telegram's ids are numbers, names are not taken")
+                raise ValueError(
+                    f"'{name}' is not an id; Telegram ids are numbers, and names are not accepted"
+                )
         return named
 
     @field_validator("allowed_users", "operators")
     @classmethod
     def _people(cls, value: frozenset[int]) -> frozenset[int]:
         if any(number <= 0 for number in value):
-            raise ValueError("a person's id is a number above 0; groups go into TELEGRAM_ALLOWED_CHATS")
+            raise ValueError("a person's id is a positive number; groups belong in TELEGRAM_ALLOWED_CHATS")
         return value
 
     @field_validator("allowed_chats")
     @classmethod
     def _groups(cls, value: frozenset[int]) -> frozenset[int]:
         if any(number >= 0 for number in value):
-            raise ValueError("a group's id is a number below 0; people go into TELEGRAM_ALLOWED_USERS")
+            raise ValueError("a group's id is a negative number; people belong in TELEGRAM_ALLOWED_USERS")
         return value
 
     @field_validator("base_url")
@@ -70,7 +72,7 @@ class TelegramSettings(SettingsGroup):
         refuse_unsafe(value, "TELEGRAM_BASE_URL", plain_http="")
         parts = split_address(value)
         if parts is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-            raise ValueError("TELEGRAM_BASE_URL: plain http shows the token to others; use https")
+            raise ValueError("TELEGRAM_BASE_URL: plain http exposes the token; use https")
         return value.rstrip("/")
 
     @model_validator(mode="after")

@@ -7,15 +7,15 @@ from interlock.config.group import SettingsGroup
 
 # The library's own sentences tell a programmer what could not be parsed.
 _PLAIN = {
-    "int_parsing": "it takes a whole number",
-    "int_from_float": "it takes a whole number",
-    "float_parsing": "it takes a number",
-    "bool_parsing": "it is true or false",
+    "int_parsing": "it must be a whole number",
+    "int_from_float": "it must be a whole number",
+    "float_parsing": "it must be a number",
+    "bool_parsing": "it must be true or false",
     "greater_than": "it must be greater than {gt}",
     "greater_than_equal": "it must be at least {ge}",
     "less_than": "it must be less than {lt}",
     "less_than_equal": "it must be at most {le}",
-    "literal_error": "it is one of {expected}",
+    "literal_error": "it must be one of {expected}",
 }
 
 

@@ -74,7 +74,7 @@ async def open_gates(
 def _folders(roots: list[Path]) -> tuple[Path, ...]:
     found = tuple(dict.fromkeys(root.resolve() for root in roots))
     if missing := [root for root in roots if not root.is_dir()]:
-        raise ConfigurationError(f"{missing[0]}: there is no such folder")
+        raise ConfigurationError(f"{missing[0]}: no such folder")
     try:
         refuse_steered(roots, found)
     except ValueError as error:

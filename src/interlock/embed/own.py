@@ -65,4 +65,4 @@ def tool(
 def refuse_one_text(name: str, given: object) -> None:
     """A text would be gone through letter by letter, and no type checker says so."""
     if isinstance(given, str):
-        raise TypeError(f"{name} is a list, not one text: [{given!r}]")
+        raise TypeError(f"{name} must be a list, not a single text: [{given!r}]")

@@ -76,8 +76,8 @@ class ToldAccess:
     def _difference(self, identity: str, row: tuple[Any, ...]) -> Iterator[Difference]:
         told = self._told.get(identity)
         if told is None:
-            yield 0, "broken", f"no event tells of the credential {identity}"
+            yield 0, "broken", f"no event describes the credential {identity}"
         elif told.has_ended:
-            yield told.seq, "broken", f"the credential {identity} was ended, and lives again"
+            yield told.seq, "broken", f"the credential {identity} was revoked but is active again"
         elif row != (told.kind, told.name, told.expires_us):
             yield told.seq, "broken", f"the credential {identity} was changed"

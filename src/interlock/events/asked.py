@@ -46,15 +46,15 @@ class ToldQuestions:
         rows = {str(row[0]): row[1:] for row in connection.query(ROWS, (stream,))}
         for identity, told in self._told.items():
             if identity not in rows:
-                yield told.seq, "missing", f"the row of question {identity} is gone"
+                yield told.seq, "missing", f"the row of question {identity} is missing"
                 continue
             document, status, answer = rows[identity]
             if _parsed(document) != told.question:
                 yield told.seq, "broken", f"question {identity} was changed"
             elif (status, _parsed(answer)) != (told.status, told.answer):
-                yield told.seq, "broken", f"what became of question {identity} was changed"
+                yield told.seq, "broken", f"the outcome of question {identity} was changed"
         for identity in rows.keys() - self._told.keys():
-            yield 0, "broken", f"no event tells of question {identity}"
+            yield 0, "broken", f"no event describes question {identity}"
 
 
 def _parsed(text: str | None) -> Any:

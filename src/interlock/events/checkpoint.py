@@ -36,7 +36,7 @@ class Anchor:
     def parse(cls, text: str) -> "Anchor":
         match = _ANCHOR.fullmatch(text.strip())
         if match is None:
-            raise BadUsage("that is not an anchor; give the whole line that `events anchor` printed")
+            raise BadUsage("this is not an anchor; give the whole line that `events anchor` printed")
         return cls(match[1], int(match[2]), bytes.fromhex(match[3]))
 
 

@@ -75,7 +75,7 @@ class Cursor:
             raise BadUsage(f"'{shown}' is not a cursor; use one that `events tail` printed")
         txid, position = map(event_number, text.split("."))
         if txid is None or position is None:
-            raise BadUsage(f"'{shown}' is not a cursor; it lies beyond every log")
+            raise BadUsage(f"'{shown}' is not a cursor; it is past the end of every log")
         return cls(txid, position)
 
 

@@ -67,7 +67,7 @@ class ToldGrants:
         if _is_there(connection, "settings_versions"):
             for (version,) in connection.query(VERSIONS):
                 if version not in self._versions:
-                    yield 0, "broken", f"no event tells of version {version} of the settings"
+                    yield 0, "broken", f"no event describes version {version} of the settings"
         if _is_there(connection, "mcp_tools"):
             yield from self._of_servers({str(row[0]): row[1] for row in connection.query(SERVERS)})
             yield from self._of_classes(
@@ -77,11 +77,11 @@ class ToldGrants:
     def _of_servers(self, rows: dict[str, str]) -> Iterator[Difference]:
         for name, told in self._servers.items():
             if name not in rows:
-                yield told.seq, "missing", f"the row of the MCP server {name} is gone"
+                yield told.seq, "missing", f"the row of the MCP server {name} is missing"
             elif orjson.loads(rows[name]) != told.definition:
                 yield told.seq, "broken", f"the MCP server {name} was changed"
         for name in sorted(rows.keys() - self._servers.keys()):
-            yield 0, "broken", f"no event tells of the MCP server {name}"
+            yield 0, "broken", f"no event describes the MCP server {name}"
 
     def _of_classes(self, rows: dict[tuple[str, str], dict[str, Any]]) -> Iterator[Difference]:
         told = {
@@ -92,11 +92,11 @@ class ToldGrants:
         for (server, tool), (seq, given) in told.items():
             row = rows.get((server, tool))
             if row is None:
-                yield seq, "missing", f"the class of {tool} of the MCP server {server} is gone"
+                yield seq, "missing", f"the class of {tool} of the MCP server {server} is missing"
             elif {name: row.get(name) for name in given} != given:
                 yield seq, "broken", f"the class of {tool} of the MCP server {server} was changed"
         for server, tool in sorted(rows.keys() - told.keys()):
-            yield 0, "broken", f"no event tells of the class of {tool} of the MCP server {server}"
+            yield 0, "broken", f"no event describes the class of {tool} of the MCP server {server}"
 
 
 def _is_there(connection: Connection, table: str) -> bool:

@@ -292,7 +292,7 @@ class Ledger:
                 return True
             if present != pending.before:
                 # Another process appended since this one last looked: chain the whole group again.
-                raise RetryTransaction(f"the head of {pending.stream} has moved on")
+                raise RetryTransaction(f"the head of {pending.stream} has moved")
             if pending.condition is not None and self._is_held(pending):
                 self._refuse_conditional(pending)
                 return False

@@ -270,7 +270,7 @@ class EventLog:
     def _apply_unit(self, connection: Connection, ledger: Ledger, unit: _Unit, torn: set[int]) -> None:
         unit.error = None
         if unit.story and (unit.story in self._torn or unit.story in torn):
-            unit.fail(StoreAway("something of the same task could not be written a moment ago"))
+            unit.fail(StoreAway("an earlier write of the same task has just failed"))
             return
         if unit.work is not None:
             # What others queued is settled first; if that fails, it is the whole group's failure.

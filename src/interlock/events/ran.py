@@ -119,10 +119,10 @@ class ToldRuns:
         run = self._run
         if run is None:
             if rows:
-                yield 0, "broken", "no event tells of its run"
+                yield 0, "broken", "no event describes its run"
             return
         if not rows:
-            yield run.seq, "missing", "the row of its run is gone"
+            yield run.seq, "missing", "the row of its run is missing"
             return
         yield from _of_run(run, rows[0])
         yield from self._of_nodes(connection.query(NODES, (stream,)))
@@ -131,11 +131,11 @@ class ToldRuns:
         found = {int(row[0]): (*row[1:6], _parsed(row[6])) for row in rows}
         for number, told in self._nodes.items():
             if number not in found:
-                yield told.seq, "missing", f"the row of node {number} of its run is gone"
+                yield told.seq, "missing", f"the row of node {number} of its run is missing"
             elif found[number] != told.values:
                 yield told.seq, "broken", f"node {number} of its run was changed"
         for number in found.keys() - self._nodes.keys():
-            yield 0, "broken", f"no event tells of node {number} of its run"
+            yield 0, "broken", f"no event describes node {number} of its run"
 
 
 def _of_run(run: _Run, row: tuple[Any, ...]) -> Iterator[tuple[int, str, str]]:
@@ -143,11 +143,11 @@ def _of_run(run: _Run, row: tuple[Any, ...]) -> Iterator[tuple[int, str, str]]:
     began = run.started
     started = (began.workflow, began.digest, began.mode, run.credential_id)
     if (workflow, digest, mode, credential_id or "") != started:
-        yield run.seq, "broken", "its run is not the one that was begun"
+        yield run.seq, "broken", "its run is not the one that was started"
     elif definition is not None and sha256(definition.encode()).hexdigest() != began.digest:
         yield run.seq, "broken", "the workflow of its run was changed"
     elif (status, outcome) != (run.status, run.outcome):
-        yield run.seq, "broken", "what became of its run was changed"
+        yield run.seq, "broken", "the outcome of its run was changed"
     elif run.agents is not None and orjson.loads(agents) != run.agents:
         yield run.seq, "broken", "the agents of its run were changed"
 

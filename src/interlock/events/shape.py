@@ -44,9 +44,9 @@ def missing_parts(connection: Connection) -> Iterator[str]:
     if connection.dialect != "sqlite" or not _is_of_this_version(connection):
         return
     for name in sorted(KEYS.keys() - MAY_BE_GONE - _tables(connection)):
-        yield f"the table {name} is gone"
+        yield f"the table {name} is missing"
     if not connection.query(COLUMN_IS_THERE):
-        yield "the table sessions is not as it was made"
+        yield "the definition of the table sessions was changed"
 
 
 def odd_parts(connection: Connection) -> Iterator[str]:
@@ -57,7 +57,7 @@ def odd_parts(connection: Connection) -> Iterator[str]:
         if table in there and (rows := connection.query(_doubles(table, key))):
             yield f"the table {table} has more than one row of {_told(rows[0])}"
     for what, name in connection.query(PLANTED[connection.dialect]):
-        yield f"the database has a {what} that is not ours: {name}"[:300]
+        yield f"the database has a {what} that does not belong to Interlock: {name}"[:300]
 
 
 def _doubles(table: str, key: str) -> str:

@@ -94,7 +94,7 @@ class _Problems:
 def read_stats(connection: Connection, *, days: int, now_us: int, zone: tzinfo = UTC) -> Stats:
     """The last so many days, today included, as the clocks of that zone divide them."""
     if not 1 <= days <= MAX_DAYS:
-        raise PersonError(f"days: it must be from 1 to {MAX_DAYS}")
+        raise PersonError(f"days: must be from 1 to {MAX_DAYS}")
     today = datetime.fromtimestamp(now_us / _SECOND_US, zone).date()
     dates = [today - timedelta(days=back) for back in reversed(range(days))]
     ended = _ended_tasks(connection, _begin_us(dates[0], zone), _begin_us(_next(today), zone), zone)

@@ -135,19 +135,19 @@ class ToldSession:
         told = self._session
         if not rows:
             if told is not None or self._is_deleted:
-                yield (told.seq if told else 0), "missing", "the row of the session is gone"
+                yield (told.seq if told else 0), "missing", "the row of the session is missing"
             return
         kind, opened_by, mode, agent, model, deleted_us = rows[0]
         seq = told.seq if told else 0
         if (deleted_us is not None) != self._is_deleted:
             what = "kept" if self._is_deleted else "deleted"
-            yield seq, "broken", f"no event tells that the session was {what}"
+            yield seq, "broken", f"no event records that the session was {what}"
         if told is None:
             return
         if (kind, opened_by, agent or "") != (told.kind, told.opened_by, told.agent):
-            yield seq, "broken", "the session is not the one that was opened"
+            yield seq, "broken", "the session is not the one that was created"
         if mode != told.mode:
-            yield seq, "broken", f"the session is in {mode} mode, and the log tells of {told.mode}"
+            yield seq, "broken", f"the session is in {mode} mode, but the log says {told.mode}"
         if (model or "") != told.model:
             yield seq, "broken", "the session's model was changed"
 
@@ -155,11 +155,11 @@ class ToldSession:
         found = {str(row[0]): row[1:] for row in rows}
         for task_id, told in self._tasks.items():
             if task_id not in found:
-                yield told.seq, "missing", f"the row of task {task_id} is gone"
+                yield told.seq, "missing", f"the row of task {task_id} is missing"
             elif not _agree(told, found[task_id]):
                 yield told.seq, "broken", f"task {task_id} was changed"
         for task_id in sorted(found.keys() - self._tasks.keys()):
-            yield 0, "broken", f"no event tells of task {task_id}"
+            yield 0, "broken", f"no event describes task {task_id}"
 
 
 def _agree(told: _Task, row: tuple[Any, ...]) -> bool:

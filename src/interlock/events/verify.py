@@ -78,7 +78,7 @@ def verify(connection: Connection, *, anchor: Anchor | None = None, only: str | 
     report.faults.extend(Fault(SYSTEM_STREAM, 0, "broken", part) for part in odd_parts(connection))
     streams = sorted({only, SYSTEM_STREAM}) if only else [str(row[0]) for row in connection.query(STREAMS)]
     if only and not connection.query(KNOWN, (only, only)):
-        raise SessionNotFound(f"there is nothing in the log about {only}")
+        raise SessionNotFound(f"the log has no events of {only}")
     erasures = Erasures(connection)
     for stream in streams:
         report.streams += 1
@@ -105,7 +105,7 @@ def _faults_of(connection: Connection, stream: str, report: Report, erasures: Er
         header = stored.header
         expected_seq += 1
         if header.seq != expected_seq:
-            yield Fault(stream, expected_seq, "missing", f"the next event there is #{header.seq}")
+            yield Fault(stream, expected_seq, "missing", f"the next event is #{header.seq}")
         report.events += 1
         yield from _faults_of_event(stored, chained, erasures)
         yield from _faults_of_what_it_covers(connection, stored, report)
@@ -117,11 +117,11 @@ def _faults_of(connection: Connection, stream: str, report: Report, erasures: Er
         grants.take(stored)
         access.take(stored)
         if stored.cursor.position <= position:
-            yield Fault(stream, header.seq, "broken", "its place in the order of all events was changed")
+            yield Fault(stream, header.seq, "broken", "its position in the order of all events was changed")
         chained, position = stored.hash, stored.cursor.position
     yield from _faults_of_head(connection, stream, expected_seq, chained)
     for row in connection.query(UNTOLD_MESSAGES, (stream,)):
-        yield Fault(stream, row[0], "broken", "a transcript row that no event tells of")
+        yield Fault(stream, row[0], "broken", "no event describes this transcript row")
     for seq, what, detail in chain.from_iterable(
         told.differences(connection, stream) for told in (questions, runs, session, grants, access)
     ):
@@ -131,13 +131,13 @@ def _faults_of(connection: Connection, stream: str, report: Report, erasures: Er
 def _faults_of_event(stored: StoredEvent, chained: bytes, erasures: Erasures) -> Iterator[Fault]:
     header = stored.header
     if stored.prev_hash != chained:
-        yield Fault(header.stream, header.seq, "broken", "it does not follow from the event before")
+        yield Fault(header.stream, header.seq, "broken", "it does not follow from the previous event")
     facts = stored.facts.encode()
     if link(stored.prev_hash, header.encoded(), facts, stored.content_hash) != stored.hash:
         yield Fault(header.stream, header.seq, "broken", "its hash does not match its header and facts")
     if stored.is_erased:
         if not erasures.cover(header):
-            detail = "its content is missing and no erasure is on record"
+            detail = "its content is missing and no erasure is recorded"
             yield Fault(header.stream, header.seq, "broken", detail)
     elif stored.content is not None:
         content_hash = hash_content(stored.salt or b"", stored.content.encode())
@@ -162,7 +162,7 @@ def _faults_of_what_it_covers(
     elif isinstance(event, AuthorityCompiled):
         if sha256(event.form.encode()).hexdigest() != event.digest:
             header = stored.header
-            yield Fault(header.stream, header.seq, "broken", "the authority it tells is not its digest's")
+            yield Fault(header.stream, header.seq, "broken", "its authority does not match its digest")
     elif isinstance(event, LogCheckpoint):
         report.checkpoints += 1
         yield from _faults_of_checkpoint(connection, stored, event)
@@ -174,7 +174,7 @@ def _faults_of_erasure(connection: Connection, stored: StoredEvent) -> Iterator[
     stream, seq = stored.header.stream, stored.header.seq
     for _, content, tool_calls, _ in connection.query(READ_MESSAGE, (stream, seq)):
         if content is not None or tool_calls is not None:
-            yield Fault(stream, seq, "broken", "its transcript row was erased and is filled again")
+            yield Fault(stream, seq, "broken", "its transcript row was erased and has content again")
 
 
 def _faults_of_settings(
@@ -183,7 +183,7 @@ def _faults_of_settings(
     stream, seq = stored.header.stream, stored.header.seq
     rows = connection.query(READ_SETTINGS, (event.version,))
     if not rows:
-        yield Fault(stream, seq, "missing", f"version {event.version} of the settings is gone")
+        yield Fault(stream, seq, "missing", f"version {event.version} of the settings is missing")
     elif sha256(str(rows[0][0]).encode()).hexdigest() != event.document_hash:
         yield Fault(stream, seq, "broken", f"version {event.version} of the settings was changed")
 
@@ -194,7 +194,7 @@ def _faults_of_message(
     stream, seq = stored.header.stream, stored.header.seq
     rows = connection.query(READ_MESSAGE, (stream, seq))
     if not rows:
-        yield Fault(stream, seq, "missing", "its transcript row is gone")
+        yield Fault(stream, seq, "missing", "its transcript row is missing")
     elif content_hash(*rows[0]).hex() != event.content_hash:
         yield Fault(stream, seq, "broken", "its transcript row was changed")
 
@@ -206,11 +206,11 @@ def _faults_of_checkpoint(
     for stream, seq, expected in event.heads:
         rows = connection.query(HASH_AT, (stream, seq))
         if not rows:
-            yield Fault(stream, seq, "cut", f"{which} saw it")
+            yield Fault(stream, seq, "cut", f"{which} covers it")
         elif bytes(rows[0][0]).hex() != expected:
-            yield Fault(stream, seq, "broken", f"{which} saw another")
+            yield Fault(stream, seq, "broken", f"{which} has a different one")
         elif rows[0][1] >= stored.cursor.position:
-            yield Fault(stream, seq, "broken", f"{which} saw it, and it was moved behind that")
+            yield Fault(stream, seq, "broken", f"{which} covers it, but it was moved after that")
 
 
 def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained: bytes) -> Iterator[Fault]:
@@ -220,7 +220,7 @@ def _faults_of_head(connection: Connection, stream: str, last_seq: int, chained:
         return
     seq, head_hash = rows[0]
     if seq > last_seq:
-        yield Fault(stream, last_seq + 1, "cut", f"the head says that #{seq} was the last event")
+        yield Fault(stream, last_seq + 1, "cut", f"the head says that the last event is #{seq}")
     elif seq < last_seq or bytes(head_hash) != chained:
         yield Fault(stream, last_seq, "broken", "the head does not match the last event")
 
@@ -231,6 +231,6 @@ def _faults_of_anchor(connection: Connection, anchor: Anchor) -> Iterator[Fault]
         return
     rows = connection.query(HASH_AT, (SYSTEM_STREAM, anchor.seq))
     if not rows:
-        yield Fault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is gone")
+        yield Fault(SYSTEM_STREAM, anchor.seq, "cut", "the anchored checkpoint is missing")
     elif bytes(rows[0][0]) != anchor.hash:
-        yield Fault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint was another one")
+        yield Fault(SYSTEM_STREAM, anchor.seq, "broken", "the anchored checkpoint is different")

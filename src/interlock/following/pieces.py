@@ -217,7 +217,7 @@ def _denial(payload: dict[str, Any]) -> ToolDeniedData:
         "mode": str(payload.get("mode") or "unknown"),
         "error_code": str(payload.get("error_code") or "unknown"),
         "message": str(payload.get("error") or "refused"),
-        "next_action": str(payload.get("next_action") or "Go on without it."),
+        "next_action": str(payload.get("next_action") or "Continue without it."),
     }
     if (requested := payload.get("requested_name")) and requested != data["tool_name"]:
         data["called_as"] = str(requested)

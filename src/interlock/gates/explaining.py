@@ -77,7 +77,7 @@ def next_action_now(denial: Mapping[str, Any], authority: Authority) -> str:
         return str(denial.get("next_action", ""))
     if isinstance(verdict, Denied):
         return verdict.next_action
-    return f"{verdict.tool_name} can be used now: this session is in {authority.mode} mode."
+    return f"{verdict.tool_name} is available now: this session is in {authority.mode} mode."
 
 
 def _refused(refusal: Refusal) -> dict[str, Any]:

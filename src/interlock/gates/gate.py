@@ -78,7 +78,7 @@ class ClearedCall:
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _GATE_SEAL:
-            raise TypeError("a call is cleared by the gate, not made by hand")
+            raise TypeError("only the gate can create a cleared call")
 
 
 def judge_tool(call: ToolCall, authority: Authority) -> Allowed | Refusal:
@@ -135,15 +135,15 @@ async def _judge_arguments(
     except TimeoutError:
         objection = ToolError(
             ErrorCode.TIMEOUT,
-            "what it was asked for could not be looked at in time; nothing was done",
-            "Ask for something else, or tell the person that the disk does not answer.",
+            "the request could not be checked in time; nothing was done",
+            "Request something else, or tell the user that the disk does not respond.",
         )
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool that cannot judge its arguments must not run
         _log.error("tool_could_not_judge", tool_name=tool.name, call_id=call.call_id, exc_info=error)
         objection = ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"it could not judge these arguments ({type(error).__name__})",
-            "Try other arguments, or tell the person that the tool has a fault.",
+            f"it could not check these arguments ({type(error).__name__})",
+            "Try other arguments, or tell the user that the tool is broken.",
         )
     else:
         return ClearedCall(
@@ -163,7 +163,7 @@ def _seconds(call: ToolCall, tool: BaseTool, arguments: Mapping[str, Any], autho
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
                 "timeout_seconds: must be more than 0",
-                "Ask for a longer time, or leave it out.",
+                "Use a longer timeout, or omit it.",
             )
         wanted = call.timeout_seconds
     return min(wanted, authority.limits.max_timeout_seconds)
@@ -180,8 +180,8 @@ def _not_found(call: ToolCall, authority: Authority) -> Refusal:
 
 def changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """Tools of other servers come and go. What this Authority allowed is not what is there now."""
-    message = f"{tool_name} is not available: it has changed since this turn began"
-    step = "Go on without it; what holds now is told with the next turn."
+    message = f"{tool_name} is not available: it has changed since this turn started"
+    step = "Continue without it; the next turn lists the current tools."
     failure = _failure(ErrorCode.TOOL_NOT_AVAILABLE, tool_name, authority, message, step)
     return Refusal(failure, call.name, Layer.capability)
 
@@ -189,7 +189,7 @@ def changed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> R
 def cancelled_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """Its task is to be stopped: nothing more of it is begun."""
     message = f"{tool_name} was not run: the task was cancelled"
-    step = "Nothing: the task is being stopped."
+    step = "Nothing: the task is being cancelled."
     failure = _failure(ErrorCode.CANCELLED, tool_name, authority, message, step)
     return Refusal(failure, call.name, Layer.task)
 
@@ -197,7 +197,7 @@ def cancelled_meanwhile(call: ToolCall, tool_name: str, authority: Authority) ->
 def _closed_meanwhile(call: ToolCall, tool_name: str, authority: Authority) -> Refusal:
     """The registry does not offer it in this mode any more."""
     message = f"{tool_name} is not allowed in {authority.mode} mode"
-    step = "This has changed since the turn began. Go on without it."
+    step = "This has changed since the turn started. Continue without it."
     failure = _failure(ErrorCode.MODE_DENIED, tool_name, authority, message, step)
     return Refusal(failure, call.name, Layer.override)
 

@@ -18,4 +18,4 @@ def why_offline(tool: BaseTool, policy: ShellPolicy) -> tuple[str, str] | None:
     if not closed:
         return None
     told = ", ".join(str(port) for port in sorted(closed)[:MAX_TOLD])
-    return f"what it runs reaches ports that are closed here ({told})", "shell.ports"
+    return f"what it runs connects to ports that are closed here ({told})", "shell.ports"

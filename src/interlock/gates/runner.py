@@ -144,7 +144,7 @@ class ToolRunner:
                 authority, judged = await self._judge_again(call, judged, context)
             else:
                 return await self._carry_out(judged, begun)
-        raise AuditUnavailable("what may be done was changed too often while the call was judged")
+        raise AuditUnavailable("the permissions changed too often while the call was checked")
 
     async def _judge(
         self, call: ToolCall, authority: Authority, context: CallContext
@@ -237,7 +237,7 @@ class ToolRunner:
             try:
                 seal = await self._threads.start(lambda: sealed.seal(context.session_id, cleared.arguments))
             except OSError as error:
-                raise AuditUnavailable(f"what it was given could not be kept: {error.strerror}") from error
+                raise AuditUnavailable(f"its arguments could not be saved: {error.strerror}") from error
         return intent_event(cleared, arguments, seal)
 
     async def _record_intent(self, cleared: ClearedCall, context: CallContext) -> CallContext:
@@ -296,7 +296,7 @@ class ToolRunner:
             shown = presentable(result, cleared.authority.limits, self._redactor)
         except Exception as error:  # noqa: BLE001 - whatever a tool gave back, there is an outcome
             _log.error("tool_result_unusable", tool_name=cleared.tool.name, exc_info=error)
-            shown = _faulty(cleared, "it gave back something that cannot be shown")
+            shown = _faulty(cleared, "its result cannot be shown")
         return Outcome(shown, round(latency_ms, 3))
 
     async def _record_outcome(self, cleared: ClearedCall, outcome: Outcome, context: CallContext) -> None:
@@ -359,14 +359,14 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
     """What a finished tool gave; whatever it raised becomes a failure that tells no internals."""
     if running.cancelled():
         return _failed(
-            cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if it is still needed."
+            cleared, ErrorCode.CANCELLED, "it was stopped", "Call it again if you still need it."
         )
     error = running.exception()
     if error is not None and may_pass(error):
         # The store was away, and the tool has no fault. A question may be asked: an outcome now would close
         # it to the person who is shown it. And what was handed over left off as its task does.
         cause = error.__cause__ if isinstance(error, AuditUnavailable) else error
-        raise AuditUnavailable(f"what {cleared.tool.name} came to is not known: {cause}") from cause
+        raise AuditUnavailable(f"the outcome of {cleared.tool.name} is unknown: {cause}") from cause
     if isinstance(error, ToolError) and isinstance(error.error_code, ErrorCode):
         said = (error.error_code, str(error.message), str(error.next_action))
         told = _told(cleared, *said, is_an_answer=error.is_an_answer)
@@ -378,7 +378,7 @@ def _result_of(running: "asyncio.Future[ToolResult]", cleared: ClearedCall) -> T
     if isinstance(result, ToolResult):
         return result
     _log.error("tool_returned_no_result", tool_name=cleared.tool.name, returned=type(result).__name__)
-    return _faulty(cleared, "it gave back something that is not a tool result")
+    return _faulty(cleared, "its return value is not a tool result")
 
 
 def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
@@ -386,7 +386,7 @@ def _faulty(cleared: ClearedCall, reason: str) -> ToolResult:
         cleared,
         ErrorCode.EXECUTION_ERROR,
         reason,
-        "Try another way, or tell the person that the tool has a fault.",
+        "Try a different approach, or tell the user that the tool is broken.",
         error_class=ErrorClass.unknown,
     )
 
@@ -412,18 +412,18 @@ def _timed_out(cleared: ClearedCall, running: "asyncio.Future[ToolResult]") -> T
         cleared,
         ErrorCode.TIMEOUT,
         f"it did not finish within {cleared.timeout_seconds:g} seconds and was stopped"
-        + ("; whether it took effect is not known" if unknown else ""),
-        "Look at what it should have changed before you call it again."
+        + ("; it is not known whether it took effect" if unknown else ""),
+        "Check whether it took effect before you call it again."
         if unknown
-        else "Ask for less at a time, or for a longer time-out where the tool offers one.",
+        else "Request less at a time, or a longer timeout if the tool has one.",
     )
 
 
 def _stopped(cleared: ClearedCall) -> ToolResult:
     if cleared.context.cancel.took_effect:
-        reason, step = "it was cancelled; what it had done by then stays", "Look at what it changed first."
+        reason, step = "it was cancelled; its earlier effects remain", "Check what it changed first."
     else:
-        reason, step = "it was cancelled", "Nothing: the task was stopped."
+        reason, step = "it was cancelled", "Nothing: the task was cancelled."
     return _failed(cleared, ErrorCode.CANCELLED, reason, step)
 
 

@@ -27,7 +27,7 @@ class Capabilities:
     def why_missing(self, need: str) -> str | None:
         if need in self.present:
             return None
-        return dict(self.missing_reasons).get(need, f"{need} is not there")
+        return dict(self.missing_reasons).get(need, f"{need} is not available")
 
     def offering(self, needs: frozenset[str]) -> "Capabilities":
         return replace(self, present=self.present | needs) if needs else self

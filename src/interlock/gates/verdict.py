@@ -34,9 +34,9 @@ LAYER_NAMES = {
     Layer.environment: "the operator's environment settings",
     Layer.settings: "the stored settings",
     Layer.agent: "the agent's policy",
-    Layer.node: "the policy of the workflow step, or of who handed the task over",
-    Layer.task: "what kind of task it is",
-    Layer.capability: "what works on this machine",
+    Layer.node: "the policy of the workflow step or of the delegating task",
+    Layer.task: "the kind of task",
+    Layer.capability: "the capabilities of this machine",
     Layer.arguments: "the rules for this call's arguments",
 }
 
@@ -74,7 +74,7 @@ _WHO_CAN_CHANGE = {
     Layer.node: "Only the operator can change this, in the workflow's or agent's definition ({setting}).",
 }
 
-NO_MODE_OFFERS_IT = "No mode offers it. Go on without it."
+NO_MODE_OFFERS_IT = "No mode offers it. Continue without it."
 
 # What a field of the policy is called in the environment; elsewhere it is tools.FIELD.
 ENVIRONMENT_NAMES = {
@@ -133,8 +133,8 @@ def mode_hint(
     """
     if way is SwitchWay.fixed:
         return (
-            f"This task is in {mode} mode and keeps it; {tool_name} needs {_one_of(allowing)} mode. "
-            "Go on without it, or end the task and say what is missing."
+            f"This task is fixed to {mode} mode; {tool_name} needs {_one_of(allowing)} mode. "
+            "Continue without it, or end the task and report what is missing."
         )
     switches = bool(open_to_person) and way is not SwitchWay.command and not needs_root
     named = _one_of(open_to_person if switches else allowing)
@@ -142,23 +142,23 @@ def mode_hint(
     if switches:
         return f"{needs}. {_HOW_TO_SWITCH[way].format(mode=open_to_person[0])}"
     if way.opens:
-        how = "the same command" if way is SwitchWay.command else "a chat that is started"
+        how = "the same command" if way is SwitchWay.command else "a chat started"
         option = f"--mode {allowing[0]}{' --root FOLDER' if needs_root else ''}"
-        return f"{needs}. Only the operator can open it ({how} with {option}); go on without it."
+        return f"{needs}. Only the operator can open it ({how} with {option}); continue without it."
     closed = f"{needs}, which is not open on this deployment"
-    return f"{closed}. Only the operator can open it; go on without it."
+    return f"{closed}. Only the operator can open it; continue without it."
 
 
 def no_mode_helps(tool_name: str, mode: ToolMode, allowing: Sequence[ToolMode], other: Denied) -> str:
     """What to do where `other` would deny the tool in every mode that offers it."""
     return (
-        f"This session is in {mode} mode; {tool_name} needs {_one_of(allowing)} mode, which alone does not "
-        f"help: {other.message}. {other.next_action}"
+        f"This session is in {mode} mode; {tool_name} needs {_one_of(allowing)} mode, but would "
+        f"be denied there too: {other.message}. {other.next_action}"
     )
 
 
 _HOW_TO_SWITCH = {
-    SwitchWay.operators: "Only an operator can switch it here; go on without it.",
+    SwitchWay.operators: "Only an operator can switch it here; continue without it.",
     SwitchWay.page: "Only a person can switch it (/mode {mode}).",
     SwitchWay.telegram: "Only a person can switch it (/mode {mode}).",
     SwitchWay.terminal: "Only a person can switch it (/mode {mode}).",
@@ -172,7 +172,10 @@ def mode_not_open(tool_name: str, mode: ToolMode) -> Denied:
         ErrorCode.MODE_DENIED,
         Layer.mode,
         f"{tool_name} is not allowed in {mode} mode",
-        f"{mode} mode is not open on this deployment. Only the operator can open it; go on without it.",
+        (
+            f"{mode} mode is not open on this deployment. Only the operator can open it; continue "
+            "without it."
+        ),
     )
 
 
@@ -184,7 +187,7 @@ def switched_off(tool_name: str, layer: Layer, reason: str, field: str) -> Denie
         ErrorCode.TOOL_NOT_AVAILABLE,
         layer,
         f"{tool_name} is not available: {reason} in {LAYER_NAMES[layer]}",
-        f"{_WHO_CAN_CHANGE[layer].format(setting=setting)} Go on without it.",
+        f"{_WHO_CAN_CHANGE[layer].format(setting=setting)} Continue without it.",
     )
 
 
@@ -194,7 +197,7 @@ def cannot_work(tool_name: str, reason: str) -> Denied:
         ErrorCode.TOOL_NOT_AVAILABLE,
         Layer.capability,
         f"{tool_name} is not available here: {reason}",
-        "Only the operator can put right what is missing; go on without it.",
+        "Only the operator can provide what is missing; continue without it.",
     )
 
 
@@ -205,7 +208,7 @@ def not_for_this_task(tool_name: str, reason: str) -> Denied:
         ErrorCode.TOOL_NOT_AVAILABLE,
         Layer.task,
         f"{tool_name} is not available here: {reason}",
-        "No mode and no setting opens it for this task. Go on without it.",
+        "No mode and no setting enables it for this task. Continue without it.",
     )
 
 

@@ -102,7 +102,7 @@ class Gateway:
         code = await _code_in(request)
         if not self._logins.take(request.client.host if request.client else ""):
             self.metrics.login("too_many")
-            return PlainTextResponse("too many tries at once; try again", 429, {"Retry-After": "1"})
+            return PlainTextResponse("too many attempts at once; try again", 429, {"Retry-After": "1"})
         try:
             session = await self.credentials.redeem_code(code, browser_days=self._browser_days)
         except LoginRefused as error:
@@ -162,7 +162,7 @@ class Gateway:
             await socket.send_denial_response(_unknown())
             return
         if self.sockets.is_full or self.sockets.is_stopping:
-            await socket.send_denial_response(PlainTextResponse("no room for another socket", 503))
+            await socket.send_denial_response(PlainTextResponse("too many sockets are open", 503))
             return
         await socket.accept()
         connection = Connection(
@@ -256,7 +256,7 @@ class Gateway:
         if isinstance(error, StoreFull):
             return PlainTextResponse(STORE_IS_FULL, 507)
         _log.error("request_failed", exc_info=error)
-        return PlainTextResponse("something went wrong here; the server's log has it", 500)
+        return PlainTextResponse("internal error; see the server's log", 500)
 
 
 JSON = "application/json"
@@ -281,7 +281,7 @@ async def _code_in(request: Request) -> str:
 
 
 def _unknown() -> Response:
-    return PlainTextResponse("log in first: interlock token link, or a token", 401)
+    return PlainTextResponse("log in first: use interlock token link, or a token", 401)
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -53,7 +53,7 @@ TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Such a name could be taken for an id or a secret.
 ODD_NAME = re.compile(r"c_[0-9a-f]{16}|il[kcb]_.*")
 
-UNKNOWN = "there is no token or browser of that id or name; interlock token list shows them"
+UNKNOWN = "there is no token or browser with that id or name; to list them: interlock token list"
 CODE_SECONDS = 600
 MAX_WHO = 200
 # A socket that asks at least once a second is closed within two seconds of the revocation.
@@ -145,7 +145,7 @@ class Credentials:
             created_us = now_us()
             if transaction.connection.query(LIVE_TOKEN, (name, created_us)):
                 raise PersonError(
-                    f"there is a token {name} already; revoke it first, or choose another name"
+                    f"the token {name} already exists; revoke it first, or choose another name"
                 )
             row = (made.id, Kind.token.value, name, hash_of(made.secret), created_us, author, None)
             transaction.connection.change(INSERT, row)
@@ -203,7 +203,7 @@ class Credentials:
             if session is not None:
                 return session
         await self._record_refusal(digest)
-        raise LoginRefused("the code is wrong, was used already, or is too old; get a new link")
+        raise LoginRefused("the code is wrong, already used or expired; get a new link")
 
     # -- asking --
 
@@ -342,7 +342,9 @@ class Credentials:
 
     def _refuse_name(self, name: str) -> None:
         if not TOKEN_NAME.fullmatch(name):
-            raise PersonError("a token's name has 1 to 64 letters, digits, dots, dashes or underscores")
+            raise PersonError(
+                "a token's name must have 1 to 64 letters, digits, dots, dashes or underscores"
+            )
         if ODD_NAME.fullmatch(name) or self._redactor.text(name) != name:
             raise PersonError("that name looks like an id or a secret; choose another name")
 

@@ -196,11 +196,11 @@ class Connection:
         if not self._admitted(request.id, text):
             return
         if len(self._under_way) >= MAX_UNDER_WAY:
-            sentence = f"{MAX_UNDER_WAY} requests are under way already; wait for some"
+            sentence = f"{MAX_UNDER_WAY} requests are already pending; wait for some to finish"
             self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
             return
         if sum(self._under_way.values(), len(text)) > self._limits.request_chars and self._under_way:
-            sentence = "the requests under way are too large together; wait for some"
+            sentence = "the pending requests are too large together; wait for some to finish"
             self._answer_error(request.id, Code.RATE_LIMITED.value, sentence, request.method)
             return
         task = asyncio.create_task(self._carry_out(request))
@@ -214,7 +214,7 @@ class Connection:
         if self._bucket.refused > MAX_WARNINGS:
             self.close(Close.too_fast)
         else:
-            sentence = f"more than {self._limits.requests_per_second} requests a second; slow down"
+            sentence = f"more than {self._limits.requests_per_second} requests per second; slow down"
             self._answer_error(request_id, Code.RATE_LIMITED.value, sentence, "unread")
         return False
 
@@ -229,7 +229,7 @@ class Connection:
             told = told_error(error)
             if told is None:
                 _report(request, error)
-                told = (Code.INTERNAL_ERROR.value, "something went wrong here; the server's log has it")
+                told = (Code.INTERNAL_ERROR.value, "internal error; see the server's log")
             self._answer_error(request.id, *told, request.method)
             if told[0] == Code.REVOKED:
                 self.close(Close.revoked)
@@ -240,7 +240,7 @@ class Connection:
     def _refuse_too_large(self, answer: str) -> None:
         """Else the client would be cut off for not reading what it could not have read yet."""
         if sys.getsizeof(answer) > max(self._limits.queue_bytes, MIN_ANSWER_BYTES):
-            sentence = "the answer is too large for one frame; ask for less with limit, or export"
+            sentence = "the response is too large for one frame; request less with limit, or export"
             raise RequestError(Code.INVALID_PARAMS, sentence)
 
     def _answer_error(self, request_id: RequestId, code: str, message: str, method: str) -> None:

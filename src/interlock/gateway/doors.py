@@ -23,13 +23,13 @@ STATIC = "/static"
 USUAL_PORTS = {"http": 80, "https": 443}
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - it is not bound here
 
-WRONG_HOST = (403, "This server does not answer under that name; GATEWAY_ALLOWED_HOSTS names others.")
-WRONG_ORIGIN = (403, "A page of another site may not use this server.")
-NO_ORIGIN = (403, "The request does not say which site it comes from.")
-WRONG_METHOD = (403, "Only GET, HEAD and POST are answered here.")
-OTHER_SITE = (403, "What a page of another site asks for is not answered here.")
-TWO_LENGTHS = (400, "A request has one length: Content-Length or Transfer-Encoding.")
-TOO_LARGE = (413, f"A request may have at most {MAX_BODY_BYTES} bytes.")
+WRONG_HOST = (403, "This server does not accept that host name; GATEWAY_ALLOWED_HOSTS allows others.")
+WRONG_ORIGIN = (403, "Pages of other sites may not use this server.")
+NO_ORIGIN = (403, "The request does not name its origin.")
+WRONG_METHOD = (403, "Only GET, HEAD and POST are supported.")
+OTHER_SITE = (403, "Cross-site requests are not allowed.")
+TWO_LENGTHS = (400, "A request must have one length: Content-Length or Transfer-Encoding.")
+TOO_LARGE = (413, f"A request can have at most {MAX_BODY_BYTES} bytes.")
 POLICY_VIOLATION = 1008
 
 PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"

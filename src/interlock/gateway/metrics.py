@@ -18,12 +18,12 @@ class Metrics:
         self._requests = self._counter("requests", "Requests over sockets.", "method", "code")
         self._frames = self._counter("frames_sent", "Frames sent to sockets.")
         self._closed = self._counter("sockets_closed", "Sockets closed from this side.", "reason")
-        self._logins = self._counter("logins", "Codes that were given.", "outcome")
-        self._turns = self._counter("turns", "Turns of models worked on here.")
+        self._logins = self._counter("logins", "Login codes received.", "outcome")
+        self._turns = self._counter("turns", "Model turns of this process.")
         self._tokens = self._counter("tokens", "Tokens of these turns.", "direction")
-        self._calls = self._counter("tool_calls", "Tool calls worked on here.", "tool", "outcome")
+        self._calls = self._counter("tool_calls", "Tool calls of this process.", "tool", "outcome")
         self._sockets = self._gauge("sockets", "Open sockets.")
-        self._tasks = self._gauge("tasks", "Tasks that have not ended, in the store.", "status")
+        self._tasks = self._gauge("tasks", "Unfinished tasks in the store.", "status")
         self._events = self._gauge("events", "Events in the log.")
         # There are too many for a counter with a lock; it is told when somebody asks.
         self._sent = 0

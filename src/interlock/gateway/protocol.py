@@ -24,7 +24,7 @@ MAX_SHOWN_CHARS = 80
 # Fewer brackets than this cannot be nested too deeply.
 FEW_BRACKETS = 100
 # Without the path of the store, which its own sentence names.
-STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space on it, then try again"
+STORE_IS_FULL = "the disk of the store is full, so nothing was saved; free space, then try again"
 
 
 RESPONSE: Final = "response"
@@ -145,10 +145,10 @@ def read_request(text: str | bytes) -> Request:
     method, params = given.get("method"), given.get("params")
     if given.get("type") != "request" or not isinstance(method, str):
         raise RequestError(
-            Code.PARSE_ERROR, 'a frame is {"type": "request", "id", "method", "params"}', request_id
+            Code.PARSE_ERROR, ('a frame must be {"type": "request", "id", "method", "params"}'), request_id
         )
     if params is not None and not isinstance(params, dict):
-        raise RequestError(Code.INVALID_PARAMS, "params is an object", request_id)
+        raise RequestError(Code.INVALID_PARAMS, "params must be an object", request_id)
     return Request(request_id, method, params or {})
 
 
@@ -166,9 +166,9 @@ def _is_deep(text: str | bytes, given: Any) -> bool:
 
 def _read_id(given: Any) -> RequestId:
     if isinstance(given, bool) or not isinstance(given, str | int | None):
-        raise RequestError(Code.PARSE_ERROR, "id is a string or a number")
+        raise RequestError(Code.PARSE_ERROR, "id must be a string or a number")
     if isinstance(given, str) and len(given) > MAX_ID_CHARS:
-        raise RequestError(Code.PARSE_ERROR, f"id has at most {MAX_ID_CHARS} characters")
+        raise RequestError(Code.PARSE_ERROR, f"id can have at most {MAX_ID_CHARS} characters")
     return given
 
 

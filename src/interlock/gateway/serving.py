@@ -65,11 +65,11 @@ def cannot_listen(host: str, port: int, error: OSError) -> ConfigurationError:
     choose = "choose another with --port or GATEWAY_PORT"
     match error.errno:
         case errno.EADDRINUSE:
-            why = f"another program has it; {choose}. If it is Interlock: interlock token link"
+            why = f"another program uses it; {choose}. If that program is Interlock: interlock token link"
         case errno.EACCES:
-            why = f"this account may not have a port as low as that; {choose}"
+            why = f"this account cannot use a port that low; {choose}"
         case _:
-            return ConfigurationError(f"GATEWAY_HOST: {where}: name an address of this machine")
+            return ConfigurationError(f"GATEWAY_HOST: {where}: use an address of this machine")
     return ConfigurationError(f"GATEWAY_PORT: {where}: {why}")
 
 

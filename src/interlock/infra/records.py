@@ -27,7 +27,7 @@ def _dataclass(
     `slots` must be true: a class without them gains nothing.
     """
     if not slots:
-        raise TypeError("a record has slots; use dataclasses.dataclass for anything else")
+        raise TypeError("a record must have slots; use dataclasses.dataclass for anything else")
 
     def make(cls: type) -> type:
         doc = cls.__doc__

@@ -97,7 +97,7 @@ class MemoryIndex:
                         raise
                     _log.warning("memory_index_behind", error=str(error))
                     return Synced(self._known.folder_id, len(self._known.notes), str(error))
-        raise StoreError("the memory index is being made anew by another process again and again")
+        raise StoreError("another process keeps rebuilding the memory index")
 
     def _sync(self, check: Check) -> Synced:
         listing = self._folder.notes(check)
@@ -228,7 +228,7 @@ class MemoryIndex:
             except RetryTransaction as error:
                 last = error
                 time.sleep(0.01 * attempt)
-        raise StoreError(f"the database kept giving up: {last}")
+        raise StoreError(f"the database kept failing: {last}")
 
     def _remember(self, changes: Mapping[str, tuple[str, str] | None], generation: int) -> None:
         """What we changed ourselves need not be read back, where nobody else changed anything."""

@@ -84,9 +84,7 @@ class NoteWriter:
         redacted = self._redact(given)
         safe = redacted.strip("\n")
         if not safe.strip():
-            raise ToolError(
-                ErrorCode.INVALID_ARGS, "content: there is nothing in it", "Give the text to keep."
-            )
+            raise ToolError(ErrorCode.INVALID_ARGS, "content: is empty", "Give the text to save.")
         given_title = storable(title)
         safe_title = self._redact(given_title)
         line = " ".join(_CONTROLS.sub(" ", safe_title).split())
@@ -106,7 +104,7 @@ class NoteWriter:
             raise _unwritable(self._folder, error) from error
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            "the note kept changing while the entry was to be added",
+            "the note kept changing while the entry was being added",
             "Try again, or use another title.",
         )
 
@@ -259,5 +257,5 @@ def _unwritable(folder: NoteFolder, error: OSError) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
         f"the memory folder {folder.path} cannot be written: {error.strerror or type(error).__name__}",
-        "Tell the person that the workspace (WORKSPACE_DIR) must be a folder Interlock can write to.",
+        "Tell the user that the workspace (WORKSPACE_DIR) must be a folder that Interlock can write to.",
     )

@@ -68,13 +68,13 @@ class Assembly:
         """The text that this chunk adds, often none."""
         self._size += len(data)
         if self._size > MAX_REPLY_BYTES:
-            raise ModelError(ModelFault.protocol, "the model's answer has no end")
+            raise ModelError(ModelFault.protocol, "the model's response exceeds the size limit")
         try:
             chunk = orjson.loads(data)
         except orjson.JSONDecodeError:
-            raise unreadable("a piece of the answer is not JSON") from None
+            raise unreadable("a chunk of the response is not JSON") from None
         if not isinstance(chunk, dict):
-            raise unreadable("a piece of the answer is not an object")
+            raise unreadable("a chunk of the response is not an object")
         if error := chunk.get("error"):
             raise broken_off(error, self._secret)
         if usage := chunk.get("usage"):
@@ -83,7 +83,7 @@ class Assembly:
         if not choices:
             return ""
         if not isinstance(choices, list) or not isinstance(choices[0], dict):
-            raise unreadable("a piece of the answer has choices of an unknown form")
+            raise unreadable("a chunk of the response has choices of an unknown form")
         return self._add_choice(choices[0]) if self._is_chosen(choices[0].get("index")) else ""
 
     def _is_chosen(self, index: Any) -> bool:
@@ -103,7 +103,7 @@ class Assembly:
         if not delta:
             return ""
         if not isinstance(delta, dict):
-            raise unreadable("a piece of the answer has a delta of an unknown form")
+            raise unreadable("a chunk of the response has a delta of an unknown form")
         if calls := delta.get("tool_calls"):
             self._add_calls(calls)
         text = delta.get("content") or delta.get("refusal")
@@ -116,11 +116,11 @@ class Assembly:
 
     def _add_calls(self, deltas: Any) -> None:
         if not isinstance(deltas, list):
-            raise unreadable("a piece of the answer has tool calls of an unknown form")
+            raise unreadable("a chunk of the response has tool calls of an unknown form")
         for position, delta in enumerate(deltas):
             function = delta.get("function") if isinstance(delta, dict) else None
             if not isinstance(function, dict):
-                raise unreadable("a tool call in the answer has no function")
+                raise unreadable("a tool call in the response has no function")
             identity, name = _word(delta, "id"), _word(function, "name")
             call = self._call_of(delta.get("index"), identity, name, is_further=position > 0)
             call.call_id = call.call_id or identity
@@ -128,7 +128,7 @@ class Assembly:
             if name and call.name != name:
                 call.name += name
                 if len(call.name) > _MAX_NAME:
-                    raise unreadable("a tool call in the answer has a name without end")
+                    raise unreadable("a tool call in the response has a name that is too long")
             arguments = function.get("arguments")
             if isinstance(arguments, str):
                 call.arguments.append(arguments)
@@ -157,7 +157,7 @@ class Assembly:
 
     def _begin(self, index: int) -> _Call:
         if len(self._calls) >= MAX_CALLS:
-            raise unreadable(f"the answer asks for more than {MAX_CALLS} tool calls")
+            raise unreadable(f"the response requests more than {MAX_CALLS} tool calls")
         call = self._at[index] = _Call(index)
         self._calls.append(call)
         return call
@@ -165,7 +165,7 @@ class Assembly:
     def reply(self, *, is_done: bool = False) -> Reply:
         """The whole. `is_done`: the server said that this is the end, if not how."""
         if self._finish is None and not is_done:
-            raise ModelError(ModelFault.network, "the model's answer was cut off before its end")
+            raise ModelError(ModelFault.network, "the model's response was cut off")
         calls = self._requested()
         finish = _FINISHED.get(self._finish or "stop", FinishReason.stop)
         if calls and finish is FinishReason.stop:
@@ -174,14 +174,14 @@ class Assembly:
             finish = FinishReason.stop
         text = "".join(self._text)
         if not text and not calls and finish is FinishReason.stop:
-            raise ModelError(ModelFault.protocol, "the model's answer is empty")
+            raise ModelError(ModelFault.protocol, "the model's response is empty")
         return Reply(text, calls, finish, self._usage)
 
     def _requested(self) -> tuple[RequestedCall, ...]:
         requested, taken = [], {""}
         for call in sorted(self._calls, key=lambda call: call.index):
             if not call.name:
-                raise unreadable("a tool call in the answer has no name")
+                raise unreadable("a tool call in the response has no name")
             identity = call.call_id
             if identity in taken or len(identity) > _MAX_ID or not identity.isprintable():
                 identity = new_call_id()
@@ -206,20 +206,20 @@ def _word(document: dict[str, Any], key: str) -> str:
     value = document.get(key)
     if value is None or isinstance(value, str):
         return value or ""
-    raise unreadable(f"a tool call in the answer has an unknown form of {key}")
+    raise unreadable(f"a tool call in the response has an unknown form of {key}")
 
 
 def _encoded(arguments: Any) -> str:
     try:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError:
-        raise unreadable("a tool call in the answer is nested too deeply") from None
+        raise unreadable("a tool call in the response is nested too deeply") from None
 
 
 def _text_of_parts(parts: Any) -> str:
     """Some servers send text in typed parts. What is no text, such as thoughts, is passed over."""
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise unreadable("a piece of the answer has text of an unknown form")
+        raise unreadable("a chunk of the response has text of an unknown form")
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
     return "".join(text for text in texts if isinstance(text, str))
 

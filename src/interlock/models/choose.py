@@ -64,7 +64,7 @@ def _scripted(source: str) -> Provider:
 
 def _by_json(form: str, settings: Settings) -> Provider:
     if form.partition(":")[0] in (JSON, DEMO):
-        raise ConfigurationError(f"MODEL: json:{form} means nothing; write json:NAME of a real model")
+        raise ConfigurationError(f"MODEL: json:{form} is not valid; write json:NAME with a real model")
     from interlock.models.json_protocol import JsonProtocol
 
     return JsonProtocol(choose_model(form, settings))
@@ -78,8 +78,8 @@ def _openai(name: str, settings: Settings) -> Provider:
     key = given.api_key.get_secret_value() if given.api_key is not None else ""
     if not key and given.base_url.startswith(_PUBLIC):
         raise ConfigurationError(
-            f"MODEL: '{model}' at {given.base_url} needs a key; set OPENAI_API_KEY, "
-            "or OPENAI_BASE_URL to a server that needs none"
+            f"MODEL: '{model}' at {given.base_url} needs a key; set OPENAI_API_KEY, or set "
+            "OPENAI_BASE_URL to a server that needs none"
         )
     try:
         refuse_unsafe(given.base_url, "OPENAI_BASE_URL", plain_http="")
@@ -97,16 +97,16 @@ def _refuse_open_key(base_url: str, key: str) -> None:
     parts = urlsplit(base_url)
     if key and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
         raise ValueError(
-            "OPENAI_BASE_URL: plain http shows the key to others on the way; use https, "
-            "or unset OPENAI_API_KEY if that server needs none"
+            "OPENAI_BASE_URL: plain http exposes the key on the network; use https, or unset "
+            "OPENAI_API_KEY if that server needs none"
         )
 
 
 def _other(provider: str, name: str) -> Provider:
     if provider not in PROVIDERS:
         raise ConfigurationError(
-            f"MODEL: '{provider}' is no provider that is known; use one of {', '.join(PROVIDERS)}, "
-            f"or openai:{provider}:{name} for a model of that name at OPENAI_BASE_URL"
+            f"MODEL: '{provider}' is not a known provider; use one of {', '.join(PROVIDERS)}, or "
+            f"openai:{provider}:{name} for a model of that name at OPENAI_BASE_URL"
         )
     if not name:
         raise ConfigurationError(f"MODEL: {provider} needs the name of a model; write {provider}:NAME")

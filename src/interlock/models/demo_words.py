@@ -12,7 +12,7 @@ from interlock.infra.records import dataclass
 MAX_LINES = 40
 _MAX_LINE = 400
 # What a refusal tells a model, and not the person.
-_FOR_THE_MODEL = re.compile(r"\s*(?:Tell the person[^.]*|Go on without it)\.|; go on without it(?=\.)")
+_FOR_THE_MODEL = re.compile(r"\s*(?:Tell the user[^.]*|Continue without it)\.|; continue without it(?=\.)")
 
 CAN_DO = """\
 - "what time is it in Zurich?"
@@ -31,8 +31,8 @@ CAN_DO_CHINESE = """\
 - “问我 要茶还是咖啡”"""
 
 _REAL_MODEL = """\
-To connect a real model, set OPENAI_API_KEY and OPENAI_MODEL, and MODEL=openai \
-(OPENAI_BASE_URL for another server, also one on your own machine), and start Interlock again."""
+To connect a real model, set OPENAI_API_KEY, OPENAI_MODEL and MODEL=openai (and OPENAI_BASE_URL for \
+another server, which can be on your own machine), then restart Interlock."""
 
 _REAL_MODEL_CHINESE = """\
 要连接真正的模型，请设置 OPENAI_API_KEY、OPENAI_MODEL 和 MODEL=openai\
@@ -47,8 +47,9 @@ def introduction(*, chinese: bool) -> str:
             f"可以试试：\n{CAN_DO_CHINESE}\n\n{_REAL_MODEL_CHINESE}"
         )
     return (
-        "I am a small built-in demo and not a language model: I know a handful of plain requests, but the "
-        f"tools I call, the gates they pass and the log are real.\n\nTry:\n{CAN_DO}\n\n{_REAL_MODEL}"
+        "I am a small built-in demo, not a language model. I understand only a few plain "
+        "requests, but the tools I call, the gates they pass and the log are real.\n\nTry:\n"
+        f"{CAN_DO}\n\n{_REAL_MODEL}"
     )
 
 
@@ -59,8 +60,8 @@ def not_understood(*, chinese: bool) -> str:
             f"{CAN_DO_CHINESE}\n\n{_REAL_MODEL_CHINESE}"
         )
     return (
-        "I did not understand that. I am only a small built-in demo and know these requests:\n"
-        f"{CAN_DO}\n\n{_REAL_MODEL}"
+        "I did not understand that. I am only a small built-in demo and understand these "
+        f"requests:\n{CAN_DO}\n\n{_REAL_MODEL}"
     )
 
 
@@ -79,8 +80,8 @@ def refused(result: Mapping[str, Any], *, chinese: bool) -> str:
         "COMMAND_DENIED",
         "LIMIT_EXCEEDED",
     }
-    first = "I tried, and Interlock refused it" if denied else "I tried, and it did not work"
-    return "\n".join([f"{first}: {message} ({code}).", *([f"What can be done: {step}"] if step else [])])
+    first = "I tried, but Interlock denied it" if denied else "I tried, but it did not work"
+    return "\n".join([f"{first}: {message} ({code}).", *([f"What you can do: {step}"] if step else [])])
 
 
 def _refusal_in_chinese(code: str, tool: str, mode: str) -> str:
@@ -133,17 +134,17 @@ def _time(told: Told) -> str:
 
 def _listing(told: Told) -> str:
     if not told.output.strip():
-        return told.said("There is nothing in it.", "那里是空的。")
+        return told.said("It is empty.", "那里是空的。")
     if place := told.arguments.get("path"):
-        return _shown(told.said(f"This is in {place}:", f"{place} 里有："), told)
-    return _shown(told.said("These files are here:", "这里有这些文件："), told)
+        return _shown(told.said(f"Content of {place}:", f"{place} 里有："), told)
+    return _shown(told.said("Files:", "这里有这些文件："), told)
 
 
 def _reading(told: Told) -> str:
     path = told.arguments.get("path")
     if not told.output:
         return told.said(f"{path} is empty.", f"{path} 是空文件。")
-    return _shown(told.said(f"This is {path}:", f"{path} 的内容："), told)
+    return _shown(told.said(f"Content of {path}:", f"{path} 的内容："), told)
 
 
 def _searching(told: Told) -> str:
@@ -215,7 +216,7 @@ def _shown(first: str, told: Told, output: str | None = None) -> str:
     if hidden := len(lines) - len(kept):
         text += told.said(f"\n({hidden} more lines)", f"\n（还有 {hidden} 行）")
     if told.result.get("next_page_cursor"):
-        text += told.said("\n(and it goes on behind that)", "\n（后面还有更多）")
+        text += told.said("\n(truncated)", "\n（后面还有更多）")
     return text
 
 

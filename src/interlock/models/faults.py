@@ -60,20 +60,20 @@ def refusal(
 
 def _judged(status: int, signs: str, where: str) -> tuple[ModelFault, str]:
     if status in (401, 403):
-        return ModelFault.auth, f"the model's server refuses the key ({status})"
+        return ModelFault.auth, f"the model's server rejects the key ({status})"
     if status == 404:
         return ModelFault.not_found, f"there is no {where} (404)"
     if status == 402 or (status == 429 and any(sign in signs for sign in _NO_CREDIT)):
         return ModelFault.quota, f"the account at the model's server has no credit left ({status})"
     if status == 429:
-        return ModelFault.rate_limited, "the model's server is asked too often (429)"
+        return ModelFault.rate_limited, "the model's server reports too many requests (429)"
     if status in (400, 413, 422) and any(sign in signs for sign in _TOO_LONG):
         return ModelFault.too_long, f"the conversation is too long for the model ({status})"
     if status >= 500 or status in (408, 409, 425):
         return ModelFault.server, f"the model's server failed ({status})"
     if 300 <= status < 400:
-        return ModelFault.invalid_request, f"the model's server sends the request elsewhere ({status})"
-    return ModelFault.invalid_request, f"the model's server refuses the request ({status})"
+        return ModelFault.invalid_request, f"the model's server redirects the request ({status})"
+    return ModelFault.invalid_request, f"the model's server rejects the request ({status})"
 
 
 def broken_off(error: Any, secret: str) -> ModelError:
@@ -83,7 +83,9 @@ def broken_off(error: Any, secret: str) -> ModelError:
     if status >= 400:
         return refusal(status, error, where="such model", secret=secret)
     said = error_text(error, secret)
-    return ModelError(ModelFault.server, f"the model's server broke off: {said or 'it gives no reason'}")
+    return ModelError(
+        ModelFault.server, f"the model's server aborted the response: {said or 'it gives no reason'}"
+    )
 
 
 def _code(error: Any, key: str) -> str:
@@ -94,7 +96,7 @@ def _code(error: Any, key: str) -> str:
 
 def unreadable(reason: str) -> ModelError:
     return ModelError(
-        ModelFault.protocol, f"the model's server answered in a form that cannot be read: {reason}"
+        ModelFault.protocol, f"the model's server sent a response that cannot be parsed: {reason}"
     )
 
 

@@ -12,7 +12,7 @@ _THOUGHTS = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
 _FENCE = "```"
 _KEYS = {"tool_calls", "final_answer"}
 _LONGEST_KEY = 60
-_PROSE = "to say something to the person, write all of it into final_answer"
+_PROSE = "to say something to the user, write all of it into final_answer"
 
 
 class InvalidReply(ValueError):
@@ -57,7 +57,7 @@ def _document(text: str) -> dict[str, Any]:
     """The reply as one object. An object with text before or after it is quoted, and is not a request."""
     text = _unfenced(text)
     if not text.startswith("{"):
-        raise InvalidReply(f"it is not one JSON object alone; {_PROSE}")
+        raise InvalidReply(f"it is not a single JSON object; {_PROSE}")
     try:
         document: dict[str, Any] = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -67,7 +67,7 @@ def _document(text: str) -> dict[str, Any]:
     except InvalidReply:
         raise
     except (ValueError, RecursionError):
-        raise InvalidReply("it is nested too deeply, or has a number that is too long") from None
+        raise InvalidReply("it is nested too deeply, or contains a number that is too long") from None
     return document
 
 
@@ -84,7 +84,7 @@ def _shown(key: str) -> str:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise InvalidReply("a key is given twice")
+        raise InvalidReply("a key occurs twice")
     return document
 
 

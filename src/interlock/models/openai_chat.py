@@ -142,12 +142,12 @@ class OpenAIChat:
         endpoint = self._endpoint
         match error:
             case TooLong():
-                return ModelError(ModelFault.protocol, "the model's server sent a piece without end")
+                return ModelError(ModelFault.protocol, "the model's server sent a chunk that is too long")
             case aiohttp.ConnectionTimeoutError():
-                text = f"the model's server at {endpoint.base_url} did not answer the connection"
+                text = f"the model's server at {endpoint.base_url} did not accept the connection"
                 return ModelError(ModelFault.timeout, f"{text} within {endpoint.connect_seconds:g} seconds")
             case TimeoutError():
-                text = f"the model said nothing for {endpoint.idle_seconds:g} seconds"
+                text = f"the model sent nothing for {endpoint.idle_seconds:g} seconds"
                 return ModelError(ModelFault.timeout, text)
             case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
                 return ModelError(ModelFault.invalid_request, "the model's address is not a URL")
@@ -157,7 +157,7 @@ class OpenAIChat:
             case aiohttp.ClientConnectorError():
                 text = f"the model's server at {endpoint.base_url} cannot be reached"
                 return ModelError(ModelFault.network, text)
-        return ModelError(ModelFault.network, "the connection to the model's server broke")
+        return ModelError(ModelFault.network, "the connection to the model's server was lost")
 
     def _refusal(self, response: aiohttp.ClientResponse, error: Any) -> ModelError:
         return refusal(

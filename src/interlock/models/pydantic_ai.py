@@ -41,19 +41,23 @@ _FITTING = {"mistral": re.compile("[A-Za-z0-9]{9}")}
 # The more particular first: some of these are kinds of others.
 _FAULTS: tuple[tuple[type[Exception], ModelFault, str], ...] = (
     (exceptions.ModelQuotaExceededError, ModelFault.quota, "the account has no credit left"),
-    (exceptions.ModelRateLimitError, ModelFault.rate_limited, "the model is asked too often"),
+    (exceptions.ModelRateLimitError, ModelFault.rate_limited, "the provider reports too many requests"),
     (exceptions.ModelContextWindowExceededError, ModelFault.too_long, "the conversation is too long"),
-    (exceptions.ModelAuthenticationError, ModelFault.auth, "the provider refuses the key"),
+    (exceptions.ModelAuthenticationError, ModelFault.auth, "the provider rejects the key"),
     (exceptions.ModelNotFoundError, ModelFault.not_found, "there is no such model"),
-    (exceptions.ModelRequestRejectedError, ModelFault.invalid_request, "the provider refuses the request"),
-    (exceptions.ModelRequestTimeout, ModelFault.timeout, "the model said nothing for too long"),
-    (exceptions.ModelTimeoutError, ModelFault.timeout, "the model said nothing for too long"),
-    (exceptions.ModelConnectionError, ModelFault.network, "the connection to the provider broke"),
+    (
+        exceptions.ModelRequestRejectedError,
+        ModelFault.invalid_request,
+        "the provider rejects the request",
+    ),
+    (exceptions.ModelRequestTimeout, ModelFault.timeout, "the model sent nothing for too long"),
+    (exceptions.ModelTimeoutError, ModelFault.timeout, "the model sent nothing for too long"),
+    (exceptions.ModelConnectionError, ModelFault.network, "the connection to the provider was lost"),
     (exceptions.ModelAPIError, ModelFault.server, "the provider failed"),
-    (exceptions.UnexpectedModelBehavior, ModelFault.protocol, "the answer cannot be read"),
-    (exceptions.UserError, ModelFault.invalid_request, "the request cannot be put to this model"),
-    (TimeoutError, ModelFault.timeout, "the model said nothing for too long"),
-    (OSError, ModelFault.network, "the connection to the provider broke"),
+    (exceptions.UnexpectedModelBehavior, ModelFault.protocol, "the response cannot be parsed"),
+    (exceptions.UserError, ModelFault.invalid_request, "the request cannot be sent to this model"),
+    (TimeoutError, ModelFault.timeout, "the model sent nothing for too long"),
+    (OSError, ModelFault.network, "the connection to the provider was lost"),
 )
 
 
@@ -217,7 +221,7 @@ def _reply(response: messages.ModelResponse, text: str) -> Reply:
     if response.finish_reason in ("length", "content_filter"):
         finish = FinishReason(response.finish_reason)
     if not text and not calls and finish is FinishReason.stop:
-        raise ModelError(ModelFault.protocol, "the model's answer is empty")
+        raise ModelError(ModelFault.protocol, "the model's response is empty")
     used = response.usage
     usage = (
         Usage(used.input_tokens, used.output_tokens) if used.input_tokens or used.output_tokens else None

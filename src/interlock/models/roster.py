@@ -27,8 +27,8 @@ class ModelRoster:
         """The name, if the operator listed it: a person or an agent's file may not name any other."""
         if name not in self.names:
             raise ModelNotListed(
-                f"the model '{quotable(name, 80)}' is not one of those that may be used here "
-                f"({', '.join(self.names)}); the operator lists more in MODELS"
+                f"the model '{quotable(name, 80)}' is not allowed here ({', '.join(self.names)}); "
+                "the operator can add it to MODELS"
             )
         return name
 

@@ -118,20 +118,20 @@ def _turn(item: Any) -> ScriptedTurn:
     if item == "ok":
         return ScriptedTurn("ok")
     if not colon or word not in _WORDS:
-        raise _Wrong(f"'{item}' is none of ok, {', '.join(f'{known}:…' for known in _WORDS)}")
+        raise _Wrong(f"'{item}' is not one of ok, {', '.join(f'{known}:…' for known in _WORDS)}")
     return _WORDS[word](rest)
 
 
 def _part(item: str) -> str:
     words = item.removeprefix("when:").strip()
     if not words:
-        raise _Wrong("when: needs a text after it")
+        raise _Wrong("when: needs a text")
     return words
 
 
 def _message(rest: str) -> ScriptedTurn:
     if not rest:
-        raise _Wrong("msg: needs a text after it")
+        raise _Wrong("msg: needs a text")
     return ScriptedTurn(rest)
 
 
@@ -139,19 +139,19 @@ def _encoded_message(rest: str) -> ScriptedTurn:
     try:
         return _message(base64.b64decode(rest, validate=True).decode())
     except (binascii.Error, ValueError) as error:
-        raise _Wrong(f"msgb64: needs UTF-8 text in base64 after it ({error})") from None
+        raise _Wrong(f"msgb64: needs UTF-8 text in base64 ({error})") from None
 
 
 def _sleep(rest: str) -> ScriptedTurn:
     if not rest.isdecimal():
-        raise _Wrong("sleep: needs a number of milliseconds after it")
+        raise _Wrong("sleep: needs a number of milliseconds")
     return ScriptedTurn("ok", sleep_ms=_milliseconds(int(rest[:10])))
 
 
 def _error(rest: str) -> ScriptedTurn:
     name, _, seconds = rest.partition(":")
     if name not in list(ModelFault):
-        raise _Wrong(f"err:{name} is none of {', '.join(ModelFault)}")
+        raise _Wrong(f"err:{name} is not one of {', '.join(ModelFault)}")
     try:
         retry_after = float(seconds) if seconds else None
     except ValueError:
@@ -164,7 +164,7 @@ def _error(rest: str) -> ScriptedTurn:
 def _call(rest: str) -> ScriptedTurn:
     name, _, arguments = rest.partition(" ")
     if not name:
-        raise _Wrong("call: needs the name of a tool after it")
+        raise _Wrong("call: needs the name of a tool")
     return ScriptedTurn(calls=(ScriptedCall(name, arguments.strip() or "{}"),))
 
 
@@ -180,7 +180,7 @@ _WORDS: dict[str, Callable[[str], ScriptedTurn]] = {
 def _from_object(item: dict[str, Any]) -> ScriptedTurn:
     unknown = sorted(item.keys() - {"msg", "tool_calls", "sleep_ms"})
     if unknown:
-        raise _Wrong(f"'{unknown[0]}' is none of msg, sleep_ms, tool_calls")
+        raise _Wrong(f"'{unknown[0]}' is not one of msg, sleep_ms, tool_calls")
     text, calls, sleep_ms = item.get("msg", ""), item.get("tool_calls", []), item.get("sleep_ms", 0)
     if not isinstance(text, str) or not isinstance(calls, list) or type(sleep_ms) is not int:
         raise _Wrong("msg must be a text, tool_calls a list, sleep_ms a whole number")
@@ -191,7 +191,7 @@ def _from_object(item: dict[str, Any]) -> ScriptedTurn:
 
 def _call_from(item: Any) -> ScriptedCall:
     if not isinstance(item, dict) or not item.keys() <= {"name", "arguments"}:
-        raise _Wrong("a tool call has a name and arguments, and nothing else")
+        raise _Wrong("a tool call must have only a name and arguments")
     name, arguments = item.get("name"), item.get("arguments", {})
     if not isinstance(name, str) or not name:
         raise _Wrong("a tool call needs a name")

@@ -73,9 +73,7 @@ class Scripted:
                 if failed == 0:
                     return turn
                 failed -= 1
-        raise ModelError(
-            ModelFault.invalid_request, f"the script has ended after {len(self._script)} turns"
-        )
+        raise ModelError(ModelFault.invalid_request, f"the script ended after {len(self._script)} turns")
 
 
 def _reply(turn: ScriptedTurn, request: ModelRequest, state: str) -> Reply:

@@ -33,7 +33,7 @@ def read_answer(widget: Widget, given: Mapping[str, Any]) -> Answer:
     reader.finish(f"an answer to a {widget.type}")
     size = len(orjson.dumps(answer))
     if size > MAX_ANSWER_BYTES:
-        raise Fault("", f"the whole answer may have at most {MAX_ANSWER_BYTES} bytes, not {size}")
+        raise Fault("", f"the whole answer can have at most {MAX_ANSWER_BYTES} bytes, not {size}")
     return answer
 
 
@@ -106,6 +106,6 @@ def _comment(reader: Reader, wanted: Comment) -> Answer:
     text = reader.get("comment")
     if text is None or (isinstance(text, str) and not text.strip()):
         if wanted is Comment.required:
-            raise Fault("comment", "is required: say it in words")
+            raise Fault("comment", "is required: answer in words")
         return {}
     return {"comment": checked_text(text, "comment", MAX_COMMENT)}

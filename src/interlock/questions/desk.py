@@ -103,7 +103,7 @@ class QuestionDesk:
         shown, redacted = self.without_secrets(widget)
         intent_id = call.scope.parent
         if intent_id is None:
-            raise ValueError("a question belongs to a call whose intent was recorded")
+            raise ValueError("a question needs a call whose start was recorded")
         document = json_value(document_of(shown))
         identity = f"q_{secrets.token_hex(8)}"
         call_id = self._redactor.text(call.call_id)
@@ -283,15 +283,15 @@ def _refuse_another(connection: Connection, session_id: str, intent_id: str) -> 
     if connection.query(HAS_ASKED, (intent_id,)):
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            "this call has asked already",
+            "this call has already asked a question",
             "Make another call.",
             is_an_answer=True,
         )
     if connection.query(COUNT_OPEN, (session_id,))[0][0] >= MAX_OPEN:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"{MAX_OPEN} questions are open in this session already",
-            "Wait for answers, and ask for several things in one form.",
+            f"this session already has {MAX_OPEN} open questions",
+            "Wait for answers, or combine several questions in one form.",
             is_an_answer=True,
         )
 
@@ -313,15 +313,15 @@ def _read(connection: Connection, question_id: str, statement: str = READ) -> Qu
 
 def _must_be_open(question: Question) -> None:
     if question.status is not Status.open:
-        what = "was answered" if question.status is Status.answered else "was closed unanswered"
+        what = "was answered" if question.status is Status.answered else "was closed without an answer"
         raise QuestionClosed(f"question {question.id} {what} by {question.closed_by}; nothing was changed")
 
 
 def _must_wait_still(connection: Connection, question: Question) -> None:
     if _has_ended(connection, question):
         raise QuestionClosed(
-            f"the call that asked question {question.id} has ended meanwhile; "
-            f"close it with: interlock questions close {question.id}"
+            f"the call that asked question {question.id} has ended; close the question with: "
+            f"interlock questions close {question.id}"
         )
 
 
@@ -343,7 +343,7 @@ def _close(
         CLOSE, (status.value, answer, reason, closed_us, who, question.id)
     )
     if changed != 1:
-        raise QuestionClosed(f"question {question.id} was closed meanwhile; nothing was changed")
+        raise QuestionClosed(f"question {question.id} has been closed already; nothing was changed")
     if question.task is not None:
         transaction.connection.change(WAKE_TASK, (question.task, question.session_id, question.id))
 
@@ -372,9 +372,9 @@ def _cancelled(question: Question, *, redacted: bool) -> ToolCallFailed:
         authority_digest=question.authority_digest,
         redacted=redacted,
         requested_name=question.tool_name,
-        error=f"{question.tool_name}: the question was closed unanswered: {question.close_reason}",
+        error=f"{question.tool_name}: the question was closed without an answer: {question.close_reason}",
         error_code=code.value,
         error_class=code.error_class.value,
         latency_ms=question.waited_ms,
-        next_action="Go on without the answer, or ask again if it is still needed.",
+        next_action="Continue without the answer, or ask again if you still need it.",
     )

@@ -133,7 +133,8 @@ def read_name(reader: Reader, key: str) -> str:
     name = reader.text(key, 64)
     if not _NAME.fullmatch(name):
         raise Fault(
-            reader.at(key), f"must be letters, digits, _ and -, and begin with a letter, not {name!r}"
+            reader.at(key),
+            f"must start with a letter and contain only letters, digits, _ and -, not {name!r}",
         )
     return name
 
@@ -180,7 +181,7 @@ def _check_date(value: object, path: str) -> str:
     try:
         date.fromisoformat(value)
     except ValueError:
-        raise Fault(path, f"there is no such day as {value}") from None
+        raise Fault(path, f"there is no such date as {value}") from None
     return value
 
 

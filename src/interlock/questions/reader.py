@@ -94,7 +94,7 @@ def checked_text(value: object, path: str, max_chars: int, *, empty: bool = Fals
     if not isinstance(value, str):
         raise Fault(path, f"must be a text, not {told(value)}")
     if len(value) > max_chars:
-        raise Fault(path, f"may have at most {max_chars} characters, not {len(value)}")
+        raise Fault(path, f"can have at most {max_chars} characters, not {len(value)}")
     if not empty and not value.strip():
         raise Fault(path, "must not be empty")
     return value
@@ -110,7 +110,7 @@ def checked_integer(value: object, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise Fault(path, f"must be a whole number, not {told(value)}")
     if abs(value) > LARGEST:
-        raise Fault(path, "is too large a number")
+        raise Fault(path, "is too large")
     return value
 
 
@@ -118,7 +118,7 @@ def checked_number(value: object, path: str) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Fault(path, f"must be a number, not {told(value)}")
     if abs(value) > LARGEST or not math.isfinite(value):
-        raise Fault(path, "is too large a number")
+        raise Fault(path, "is too large")
     return value
 
 
@@ -137,7 +137,7 @@ def refuse_duplicates(values: Collection[str], path: str, key: str) -> None:
     for number, value in enumerate(values):
         if value in seen:
             raise Fault(
-                f"{path}[{number}].{key}" if key else f"{path}[{number}]", f"{value!r} is there twice"
+                f"{path}[{number}].{key}" if key else f"{path}[{number}]", f"{value!r} occurs twice"
             )
         seen.add(value)
 

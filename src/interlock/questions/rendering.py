@@ -16,7 +16,7 @@ from interlock.questions.widgets import (
     Widget,
 )
 
-_DECISIONS = {"approve": "Approved", "reject": "Rejected", "revise": "To be revised"}
+_DECISIONS = {"approve": "Approved", "reject": "Rejected", "revise": "Revision requested"}
 
 
 def question_text(widget: Widget) -> str:
@@ -39,7 +39,7 @@ def _offered(widget: Widget) -> Iterator[str]:
         case Confirmation():
             yield f"  {widget.confirm_label} / {widget.deny_label}"
             if widget.dangerous:
-                yield "  (this is dangerous)"
+                yield "  (dangerous)"
         case PlanReview():
             yield from ("", widget.plan, "")
             yield from (f"  {number}. {step}" for number, step in enumerate(widget.steps, 1))
@@ -47,7 +47,7 @@ def _offered(widget: Widget) -> Iterator[str]:
         case Feedback():
             if widget.rating_max is not None:
                 yield f"  a rating from {widget.rating_min} to {widget.rating_max}"
-            yield f"  a comment: {widget.comment}"
+            yield f"  comment: {widget.comment}"
         case ActionSelection():
             for number, action in enumerate(widget.actions, 1):
                 yield _action_line(number, action)
@@ -65,7 +65,7 @@ def _field_line(field: Field) -> str:
     if field.options:
         details.append("one of " + ", ".join(option.value for option in field.options))
     if field.default is not None:
-        details.append(f"unless you say otherwise {shown(field.default)}")
+        details.append(f"default {shown(field.default)}")
     return f"  - {_named(field.name, field.label)}: {'; '.join(details)}{_after(field.description)}"
 
 
@@ -73,7 +73,7 @@ def _option_lines(widget: Selection) -> Iterator[str]:
     for number, option in enumerate(widget.options, 1):
         yield f"  {number}. {_named(option.value, option.label)}{_after(option.description)}"
     if widget.allow_other:
-        yield "  - or something else, in your own words"
+        yield "  - or another answer in your own words"
     if widget.multiple:
         yield f"  (choose {widget.min_choices} to {widget.max_choices})"
 
@@ -112,7 +112,7 @@ def _answered(widget: Widget, answer: Mapping[str, Any]) -> Iterator[str]:
 def _field_value(field: Field, values: Mapping[str, Any]) -> str:
     value = values.get(field.name)
     if value is None:
-        return "(left empty)"
+        return "(empty)"
     labels = {option.value: option.label for option in field.options}
     if field.type is FieldType.multi_select:
         return ", ".join(labels.get(item, item) for item in value)

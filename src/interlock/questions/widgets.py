@@ -137,7 +137,7 @@ def read_widget(arguments: Mapping[str, Any]) -> Widget:
     reader.finish(f"a question of type {kind}")
     size = len(orjson.dumps(document_of(widget)))
     if size > MAX_DOCUMENT_BYTES:
-        raise Fault("", f"the whole question may have at most {MAX_DOCUMENT_BYTES} bytes, not {size}")
+        raise Fault("", f"the whole question can have at most {MAX_DOCUMENT_BYTES} bytes, not {size}")
     return widget
 
 
@@ -173,7 +173,7 @@ def _selection(reader: Reader, shared: dict[str, str]) -> Selection:
     if not multiple:
         for key in ("min_choices", "max_choices"):
             if reader.has(key) and reader.get(key) != 1:
-                raise Fault(key, "is only for a selection with multiple set to true")
+                raise Fault(key, "is valid only for a selection with multiple set to true")
     high = reader.integer("max_choices", 1, most, default=most if multiple else 1)
     low = reader.integer("min_choices", 0, high, default=1)
     return Selection(
@@ -212,7 +212,7 @@ def _feedback(reader: Reader, shared: dict[str, str]) -> Feedback:
     fallback = Comment.optional if high is not None else Comment.required
     comment = Comment(reader.word("comment", list(Comment), default=fallback))
     if high is None and comment is not Comment.required:
-        raise Fault("comment", "must be required where no rating is asked for")
+        raise Fault("comment", "must be required if there is no rating")
     return Feedback(**shared, rating_min=low, rating_max=high, comment=comment)
 
 

@@ -69,5 +69,5 @@ def choose_rules(own: Path | None = None, off: Collection[str] = ()) -> tuple[Ru
         check_pattern(rule)
         check_examples(rule)
     if unknown := set(off) - {rule.id for rule in rules}:
-        raise BadRules(f"there is no rule {min(unknown)!r} that could be switched off")
+        raise BadRules(f"there is no rule {min(unknown)!r} to switch off")
     return tuple(rule for rule in rules if rule.id not in off)

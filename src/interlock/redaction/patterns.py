@@ -169,7 +169,7 @@ class _Reader:
     def whole(self) -> Node:
         node = self._choice()
         if self._at < len(self._pattern):
-            raise self._bad("a bracket is closed that was not opened")
+            raise self._bad("unexpected closing bracket")
         return node
 
     def _choice(self) -> Node:
@@ -196,7 +196,7 @@ class _Reader:
             return self._escape(start)
         character = self._pattern[self._at]
         if character in _SPECIAL:
-            raise self._bad(f"{character!r} stands where a character is expected")
+            raise self._bad(f"unexpected {character!r}; a character is expected")
         self._at += 1
         return Assertion(character) if character in _ASSERTIONS else One(character)
 
@@ -208,7 +208,7 @@ class _Reader:
                 self._at += 1
             opening = f"(?{self._pattern[start : self._at]}:"
             if not self._take(":"):
-                raise self._bad("a group may be (…), (?:…) or with flags (?i:…), nothing else")
+                raise self._bad("a group must be (…), (?:…) or have flags (?i:…)")
         node = self._choice()
         if not self._take(")"):
             raise self._bad("a bracket is not closed")
@@ -223,7 +223,7 @@ class _Reader:
                 raise self._bad("a class is not closed")
         source = self._pattern[start : self._at]
         if not source.isascii():
-            raise self._bad("a class can only name ASCII characters; use alternatives for others")
+            raise self._bad("a class can contain only ASCII characters; use alternatives for others")
         return source
 
     def _escape(self, start: int) -> Node:
@@ -232,7 +232,7 @@ class _Reader:
             self._at += 3
             return One(self._pattern[start : self._at])
         if kind == "" or (kind.isalnum() and kind not in "dDsSwWbBntrfv"):
-            raise self._bad(f"the escape \\{kind} is not known")
+            raise self._bad(f"unknown escape \\{kind}")
         self._at += 1
         source = self._pattern[start : self._at]
         return Assertion(source) if source in _ASSERTIONS else One(source)
@@ -254,7 +254,7 @@ class _Reader:
         end = self._pattern.find("}", self._at)
         first, comma, last = self._pattern[self._at : max(end, self._at)].partition(",")
         if end == -1 or not first.isdecimal() or (last and not last.isdecimal()):
-            raise self._bad("a count is {n}, {n,} or {n,m}")
+            raise self._bad("a count must be {n}, {n,} or {n,m}")
         self._at = end + 1
         return int(first), int(last) if last else None if comma else int(first)
 

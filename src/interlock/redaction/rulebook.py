@@ -99,12 +99,12 @@ def read_rules(text: str, where: str) -> tuple[Rule, ...]:
     except tomllib.TOMLDecodeError as error:
         raise BadRules(f"{where} is not TOML: {error}") from None
     if unknown := document.keys() - {"fragments", "rule"}:
-        raise BadRules(f"{where} has {min(unknown)!r}, which is neither a rule nor fragments")
+        raise BadRules(f"{where} has {min(unknown)!r}, which is neither rule nor fragments")
     fragments, entries = document.get("fragments", {}), document.get("rule", [])
     if not isinstance(fragments, dict) or not all(isinstance(value, str) for value in fragments.values()):
-        raise BadRules(f"{where}: fragments are names with texts")
+        raise BadRules(f"{where}: fragments must map names to texts")
     if not isinstance(entries, list) or len(entries) > MAX_RULES:
-        raise BadRules(f"{where}: rules are a list of at most {MAX_RULES} tables, written [[rule]]")
+        raise BadRules(f"{where}: rules must be a list of at most {MAX_RULES} tables, written [[rule]]")
     return tuple(
         _rule(entry, fragments, f"{where}, rule {number}") for number, entry in enumerate(entries, 1)
     )
@@ -123,13 +123,13 @@ def _rule(entry: Any, fragments: Mapping[str, str], where: str) -> Rule:
         raise BadRules(f"{where} is not a table")
     identity = entry.get("id")
     if not isinstance(identity, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", identity):
-        raise BadRules(f"{where}: id is a short name of lower-case letters, digits and dashes")
+        raise BadRules(f"{where}: id must be a short name of lower-case letters, digits and dashes")
     where = f"{where} ({identity})"
     if unknown := entry.keys() - _FIELDS:
-        raise BadRules(f"{where}: {min(unknown)!r} is no field of a rule")
+        raise BadRules(f"{where}: {min(unknown)!r} is not a field of a rule")
     for field in ("what", "pattern", "check", "after"):
         if not isinstance(entry.get(field, ""), str):
-            raise BadRules(f"{where}: {field} is a text")
+            raise BadRules(f"{where}: {field} must be a text")
     if not entry.get("pattern"):
         raise BadRules(f"{where} has no pattern")
     check = entry.get("check")
@@ -162,14 +162,14 @@ def check_pattern(rule: Rule) -> None:
 def _examples(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
     examples = entry.get(field, [])
     if not isinstance(examples, list):
-        raise BadRules(f"{where}: {field} is a list of examples")
+        raise BadRules(f"{where}: {field} must be a list of examples")
     return examples
 
 
 def _pieces(example: Any, where: str) -> tuple[str, ...]:
     pieces = [example] if isinstance(example, str) else example
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise BadRules(f"{where}: an example is a text, or a list of its pieces")
+        raise BadRules(f"{where}: an example must be a text, or a list of its parts")
     return tuple(pieces)
 
 

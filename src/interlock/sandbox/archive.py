@@ -147,7 +147,7 @@ def _add(archive: tarfile.TarFile, entry: Entry) -> None:
 
 def _refuse_odd_names(name: str) -> None:
     if any(part in {"", ".", ".."} for part in name.split("/")):
-        raise ValueError(f"a name in the archive leads out of it: {name!r}")
+        raise ValueError(f"a name in the archive leads outside it: {name!r}")
 
 
 def _in_parent(folder: int, name: str, act: Callable[[int, str], object]) -> None:

@@ -65,7 +65,7 @@ class FileChanges:
                 except FileExistsError:
                     raise ToolError(
                         ErrorCode.STALE_READ,
-                        f"{territory.shown(place)} was created by somebody else at this moment",
+                        f"{territory.shown(place)} was created by someone else in the meantime",
                         "Read it with read_file first, then change it.",
                     ) from None
         return self._kept.is_on
@@ -245,8 +245,8 @@ def must_be_unchanged(parent: Parent, file: OpenFile) -> None:
     if now is None or replace(file, status=now).version != file.version:
         raise ToolError(
             ErrorCode.STALE_READ,
-            f"{parent.name} was changed by somebody else at this moment",
-            "Read it again with read_file, then make the change that still fits.",
+            f"{parent.name} was changed by someone else in the meantime",
+            "Read it again with read_file, then make the change if it still applies.",
         )
 
 
@@ -267,7 +267,7 @@ def _opened_target(
         if not stat.S_ISREG(status.st_mode):
             raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
         if not overwrite:
-            raise _in_the_way(f"{shown} exists already", "Choose another name, or set overwrite.")
+            raise _in_the_way(f"{shown} already exists", "Choose another name, or set overwrite.")
         with opened_in(parent.descriptor, parent.name, shown) as file:
             yield file
 
@@ -285,8 +285,8 @@ def _steady(pieces: Iterable[bytes], change: Change) -> Iterator[bytes]:
 def _unsteady(change: Change) -> ToolError:
     return ToolError(
         ErrorCode.STALE_READ,
-        f"something in {change.parts[-1]} was changed by somebody else at this moment",
-        "Look at the folder again before you go on.",
+        f"something in {change.parts[-1]} was changed by someone else in the meantime",
+        "Check the folder again before you continue.",
     )
 
 
@@ -324,14 +324,14 @@ def _rename(territory: Territory, old: Parent, destination: Place, *, replacing:
                 os.rename(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
         except FileExistsError:
             raise _in_the_way(
-                f"{territory.shown(destination)} exists already", "Choose another name."
+                f"{territory.shown(destination)} already exists", "Choose another name."
             ) from None
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             raise _in_the_way(
-                f"{territory.shown(destination)} is on another file system, where nothing can be moved to",
-                "Copy it with read_file and write_file and delete the original, or tell the person.",
+                f"{territory.shown(destination)} is on another file system; moving there is not possible",
+                "Copy it with read_file and write_file and delete the original, or tell the user.",
             ) from None
         settle(new.descriptor)
         settle(old.descriptor)

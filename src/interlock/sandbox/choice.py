@@ -67,7 +67,7 @@ async def choose_backend(
     """`is_anew` probes whatever is remembered, as `doctor` and the server's start do. `opened` are the
     folders that agents write to, from which nothing is run."""
     if setting == UnconfinedBackend.NAME:
-        return Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without any confinement")
+        return Choice(UnconfinedBackend(), "TOOL_SANDBOX=off: commands run without confinement")
     known = makers(opened) if made_by is None else made_by
     names = tuple(known) if setting == "auto" else (setting,)
     reports: list[ProbeReport] = []
@@ -75,7 +75,7 @@ async def choose_backend(
     for name in names:
         backend = known[name]() if name in known else None
         if backend is None:
-            problems.append(f"{name} is not installed" if name in known else f"{name} is no sandbox")
+            problems.append(f"{name} is not installed" if name in known else f"{name} is not a sandbox")
             continue
         verdict = Verdict(state_folder, name, setting)
         if not is_anew and await asyncio.to_thread(verdict.is_remembered):
@@ -140,7 +140,7 @@ def _own_file(path: Path) -> str:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            raise ValueError("somebody else may have written it")
+            raise ValueError("someone else may have written it")
         return file.read(_MAX_CACHE_BYTES).decode("utf-8")
 
 

@@ -80,13 +80,13 @@ def _fault(text: str, program: str) -> str:
     if found := _NEVER.search(text):
         return f"it contains {found[0]!r}; an entry is compared with one command at a time, without quotes"
     if program in _KEYWORDS:
-        return f"{program!r} is a word of the shell, not a program"
+        return f"{program!r} is a shell keyword, not a program"
     if "=" in program:
-        return "it begins with an assignment, not with a program"
+        return "it starts with an assignment, not with a program"
     if program.startswith("-"):
-        return "it begins with an option, not with a program"
+        return "it starts with an option, not with a program"
     if "/" in program and not program.startswith(("/", "./", "../", "*")):
-        return "a program with a folder must be given as it is called: from / or ./ on"
+        return "give a program path as it is called, starting with / or ./"
     return ""
 
 

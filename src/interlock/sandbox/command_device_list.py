@@ -4,7 +4,7 @@ from interlock.sandbox import command_rules as tests
 from interlock.sandbox.command_places import Place
 from interlock.sandbox.command_rules import Rule
 
-_TELL = "Tell the person what is needed; they can do it themselves."
+_TELL = "Tell the user what is needed; they can do it themselves."
 _USE_A_FILE = "Work on an image file in the working folder instead of a device."
 
 DEVICE_RULES: tuple[Rule, ...] = (
@@ -26,7 +26,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "erase-signatures",
-        "it erases what says which file system is on a device",
+        "it erases the file system signatures of a device",
         _USE_A_FILE,
         refused=("wipefs -a /dev/sda", "wipefs --all --force /dev/sdb1", "wipefs -o 0x438 /dev/sda"),
         allowed=("wipefs /dev/sda", "wipefs -an /dev/sda", "wipefs -a disk.img"),
@@ -45,8 +45,8 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "repair-device",
-        "it changes the file system of a device, and may lose what is on it",
-        "Only look at it, with -n.",
+        "it changes the file system of a device and may lose data",
+        "Only check it, with -n.",
         refused=(
             "fsck -y /dev/sda1",
             "e2fsck -fy /dev/sda1",
@@ -103,7 +103,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "remove-subvolume",
-        "it removes a system or home folder with all that is in it",
+        "it removes a system or home folder with everything in it",
         _TELL,
         refused=("btrfs subvolume delete /home",),
         allowed=("btrfs subvolume list /", "btrfs subvolume delete build/snapshot"),
@@ -113,7 +113,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "stop-volumes",
-        "it takes storage away that the machine may be using",
+        "it removes storage that the machine may be using",
         _TELL,
         refused=(
             *("mdadm --stop /dev/md0", "dmsetup remove_all", "vgchange -an", "lvchange -a n vg/root"),
@@ -128,7 +128,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "change-boot",
-        "it changes how the machine starts, or its firmware",
+        "it changes how the machine boots, or its firmware",
         _TELL,
         refused=("grub-install /dev/sda", "efibootmgr -b 0 -B", "flashrom -w bios.bin"),
         allowed=("grub-install --version", "efibootmgr -v", "flashrom -r backup.bin"),
@@ -146,7 +146,7 @@ DEVICE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "write-device",
-        "it writes over a device",
+        "it overwrites a device",
         _USE_A_FILE,
         refused=(
             "dd if=/dev/zero of=/dev/sda bs=1M",

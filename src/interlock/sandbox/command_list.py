@@ -14,13 +14,13 @@ from interlock.sandbox.command_places import Place
 from interlock.sandbox.command_rules import Rule
 from interlock.sandbox.shell_commands import SELF_STARTING
 
-_NAME_IT = "Name the file or folder inside the working folder that should go."
-_TELL = "Tell the person what is needed; they can do it themselves."
+_NAME_IT = "Name the file or folder inside the working folder to remove."
+_TELL = "Tell the user what is needed; they can do it themselves."
 
 _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     Rule(
         "remove-system-folder",
-        "it removes a system or home folder with all that is in it",
+        "it removes a system or home folder with everything in it",
         _NAME_IT,
         refused=(
             "rm -rf /",
@@ -49,7 +49,7 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "remove-with-other-tools",
-        "it removes a system or home folder, or puts it in the trash",
+        "it removes a system or home folder, or moves it to the trash",
         _NAME_IT,
         refused=("rimraf /usr", "npx -y rimraf ~", "trash-put /etc", "gio trash /home"),
         allowed=("npx rimraf dist", "gio info /etc", "trash ~/notes.txt", "gio list /"),
@@ -59,8 +59,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "pack-and-remove",
-        "it packs a system or home folder and removes what it has packed",
-        "Pack it without the option that removes.",
+        "it archives a system or home folder and removes the original files",
+        "Archive it without the option that removes the files.",
         refused=("tar --remove-files -cf x.tar /etc", "zip -rm x.zip ~", "7z a -sdel x.7z /usr"),
         allowed=("tar -cf x.tar /etc", "zip -r x.zip ~", "tar --remove-files -cf x.tar build"),
         programs=("tar", "bsdtar", "zip", "7z", "7za", "7zr", "7zz"),
@@ -69,8 +69,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "copy-and-remove",
-        "it copies a system or home folder and removes what it has copied",
-        "Copy it without the option that removes.",
+        "it copies a system or home folder and removes the original files",
+        "Copy it without the option that removes the files.",
         refused=("rsync -a --remove-source-files /etc/ x/",),
         allowed=("rsync -a --remove-source-files x/ ~", "rsync -a /etc/ x/"),
         programs=("rsync",),
@@ -91,7 +91,7 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "move-system-folder",
-        "it moves a system or home folder away",
+        "it moves a system or home folder",
         _NAME_IT,
         refused=("mv / /dev/null", "mv /etc /tmp/e", "mv -t /tmp /usr"),
         allowed=("mv build /opt/x", "mv a ~", "mv ~/ws/a b"),
@@ -101,7 +101,7 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "empty-system-folder",
-        "it makes a system or home folder equal to another and deletes the rest",
+        "it mirrors another folder onto a system or home folder and deletes everything else",
         _NAME_IT,
         refused=("rsync -a --delete empty/ /", "rsync -r --delete-after x/ ~"),
         allowed=("rsync -a --delete src/ dst/", "rsync -a ~/ backup/", "rsync -an --delete x/ /etc/"),
@@ -142,8 +142,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "change-home-access",
-        "it changes who may use a whole system or home folder",
-        "Change the access of files inside the working folder.",
+        "it changes the ownership or permissions of a whole system or home folder",
+        "Change the permissions of files inside the working folder.",
         refused=("chmod -R 777 /", "chown -R nobody ~", "chgrp --recursive x /home"),
         allowed=("chmod -R u+w .", "chown -R me build", "chmod 700 ~/.ssh"),
         programs=("chmod", "chown", "chgrp", "setfacl"),
@@ -152,8 +152,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "change-system-access",
-        "it changes the access or the attributes of system files",
-        "Change the access of files inside the working folder.",
+        "it changes the permissions or attributes of system files",
+        "Change the permissions of files inside the working folder.",
         refused=("chmod 777 /etc/shadow", "chattr +i /etc/passwd", "chown me /usr/bin/env"),
         allowed=("chmod +x run.sh", "chmod 644 /tmp/x", "chattr +i x"),
         programs=("chmod", "chown", "chgrp", "chattr", "setfacl"),
@@ -161,8 +161,11 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "write-system-file",
-        "it changes a file that the system trusts: accounts, rights, start-up, schedules or programs",
-        "Write the file inside the working folder and tell the person where it belongs.",
+        (
+            "it changes a file that the system trusts: accounts, permissions, start-up, schedules or "
+            "programs"
+        ),
+        "Write the file inside the working folder and tell the user where it belongs.",
         refused=(
             ": > /etc/passwd",
             "echo x | tee -a /etc/sudoers",
@@ -183,7 +186,7 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     Rule(
         "change-user",
         "it runs commands as another user",
-        "Run the command as it is, without changing the user.",
+        "Run the command without changing the user.",
         refused=("sudo rm x", "sudo -i", "doas sh", "su -c id", "env pkexec id", "x | sudo tee y"),
         allowed=("cat sudoku.py", "which sudo", "command -v doas", "./su", "echo sudo", "sudo --version"),
         programs=(
@@ -193,8 +196,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "change-user-by-option",
-        "it runs commands as the administrator",
-        "Run the command as it is, without changing the user.",
+        "it runs commands as root",
+        "Run the command without changing the user.",
         refused=("setpriv --reuid=0 sh", "setpriv --ruid root id", "machinectl shell root@.host"),
         allowed=("setpriv --reuid=1000 ls", "setpriv --dump", "machinectl list"),
         programs=("setpriv", "machinectl"),
@@ -225,8 +228,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "raise-rights",
-        "it lets a file run with the rights of its owner",
-        "Leave the set-user-id bit off.",
+        "it sets the set-user-id or set-group-id bit of a file",
+        "Do not set that bit.",
         refused=("chmod u+s x", "chmod 4755 x", "chmod a+xs x", "install -m 6755 a b"),
         allowed=("chmod g+s folder", "chmod 755 x", "chmod 2775 x", "chmod u+x s", "chmod +x s"),
         programs=("chmod", "install"),
@@ -234,7 +237,7 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "give-capabilities",
-        "it gives a program rights of the administrator",
+        "it gives root capabilities to a program",
         _TELL,
         refused=("setcap cap_setuid+ep ./x",),
         allowed=("getcap ./x",),
@@ -242,8 +245,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "plan-jobs",
-        "it plans commands that run later, outside this task",
-        "Run the command now, or tell the person what should run regularly.",
+        "it schedules commands that run later, outside this task",
+        "Run the command now, or tell the user what should run regularly.",
         refused=("crontab jobs.txt", "echo x | crontab -", "crontab -r", "make-jobs | crontab"),
         allowed=("crontab -l", "cat crontab"),
         programs=("crontab",),
@@ -251,8 +254,8 @@ _FILES_AND_RIGHTS: tuple[Rule, ...] = (
     ),
     Rule(
         "fork-bomb",
-        "it is a function that starts itself again and again",
-        "Start a number of processes that is known beforehand.",
+        "it is a function that calls itself without end",
+        "Start a fixed number of processes.",
         refused=(":(){ :|:& };:", "b() { b | b & }; b", "f(){ f & }; f"),
         allowed=("echo ':(){ :|:& };:'", "f() { g | g & }; f", "f() { f; }"),
         programs=(SELF_STARTING,),

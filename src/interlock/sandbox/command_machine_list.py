@@ -4,9 +4,9 @@ from interlock.sandbox import command_rules as tests
 from interlock.sandbox.command_places import Place
 from interlock.sandbox.command_rules import Rule
 
-_TELL = "Tell the person what is needed; they can do it themselves."
+_TELL = "Tell the user what is needed; they can do it themselves."
 _ONLY_OWN = "Start and stop only the processes of this task."
-_NAME_PROCESS = "Name the process of this task that should end."
+_NAME_PROCESS = "Name the process of this task to stop."
 
 MACHINE_RULES: tuple[Rule, ...] = (
     Rule(
@@ -22,7 +22,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sleep-until",
-        "it sends the machine to sleep",
+        "it suspends the machine",
         _ONLY_OWN,
         refused=("rtcwake -m mem -s 60", "rtcwake --mode=off -s 60", "rtcwake -s 60"),
         allowed=("rtcwake -m show", "rtcwake -m no -s 60"),
@@ -68,7 +68,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "stop-services",
-        "it stops a service without which nobody reaches the machine, or starts its shutdown",
+        "it stops a service that is needed to reach the machine, or starts its shutdown",
         _ONLY_OWN,
         refused=(
             "systemctl stop sshd",
@@ -90,7 +90,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "end-sessions",
-        "it ends the sessions of everybody who is logged in",
+        "it ends the sessions of all logged-in users",
         _NAME_PROCESS,
         refused=("loginctl terminate-user root", "loginctl kill-session 2"),
         allowed=("loginctl list-sessions", "loginctl show-user root"),
@@ -99,7 +99,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "signal-everything",
-        "it signals every process, or the first one",
+        "it signals every process, or process 1",
         _NAME_PROCESS,
         refused=("kill -9 -1", "kill -- -1", "kill -s KILL -1", "kill 1", "kill -1"),
         allowed=("kill %1", "kill -1 4242", "kill -0 1", "kill -9 4242", "kill -l", "kill -- -4242"),
@@ -108,7 +108,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "signal-system",
-        "it ends the system's own processes",
+        "it stops the system's own processes",
         _NAME_PROCESS,
         refused=(
             "pkill -9 -u root",
@@ -124,7 +124,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "signal-all-but-shell",
-        "it signals every process but its own",
+        "it signals every process except its own",
         _NAME_PROCESS,
         refused=("killall5 -9",),
         allowed=("man killall5",),
@@ -132,7 +132,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "swap",
-        "it takes memory away from the whole machine",
+        "it disables swap for the whole machine",
         _TELL,
         refused=("swapoff -a",),
         allowed=("swapon --show", "grep swapoff ."),
@@ -140,7 +140,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "signal-users-of-folder",
-        "it ends every process that has something open in a system or home folder",
+        "it stops every process that uses a system or home folder",
         _NAME_PROCESS,
         refused=("fuser -k /", "fuser -km /home", "fuser --kill -TERM /usr"),
         allowed=("fuser -k 8080/tcp", "fuser -v /", "fuser -k build/app.lock"),
@@ -150,7 +150,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "change-kernel",
-        "it loads or removes a part of the kernel, or changes how the kernel behaves",
+        "it loads or removes a kernel module, or changes kernel settings",
         _TELL,
         refused=("insmod x.ko", "rmmod ext4", "modprobe -r loop", "sysctl -w kernel.panic=1", "sysctl -p"),
         allowed=("modprobe -n loop", "modprobe --show-depends x", "sysctl -a", "sysctl kernel.panic"),
@@ -160,7 +160,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "change-mounts",
-        "it mounts over a system or home folder, or takes its file system away",
+        "it mounts over a system or home folder, or unmounts it",
         _TELL,
         refused=("mount -o remount,rw /", "mount / -o remount", "umount -l /home", "mount --bind x /etc"),
         allowed=("mount", "mount -t ext4", "mount -o loop x.iso mnt", "mount --bind / mnt", "umount /mnt"),
@@ -170,7 +170,7 @@ MACHINE_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "unmount-all",
-        "it takes away every file system that can be",
+        "it unmounts every file system",
         _TELL,
         refused=("umount -a", "umount -f --all"),
         allowed=("umount mnt", "mount -a --help", "umount --help"),

@@ -21,7 +21,7 @@ class Place(StrEnum):
     system = "a system folder"
     vital = "a file that the system trusts"
     device = "a device"
-    any_device = "a device, or an unknown one"
+    any_device = "a device, or an unknown device"
 
 
 def _paths(text: str) -> frozenset[tuple[str, ...]]:

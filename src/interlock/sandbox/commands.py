@@ -82,7 +82,7 @@ class CommandJudge:
                 "protected-name",
                 command,
                 f"it writes to {visible(protection.name)}, and a program may run what is written there",
-                "Tell the person what should be changed; they can do it themselves.",
+                "Tell the user what to change; they can do it themselves.",
             )
         return None
 
@@ -169,7 +169,7 @@ def check_examples(rules: Sequence[Rule]) -> None:
                 if matched is not is_refused or seen.unread:
                     expected = "match" if is_refused else "not match"
                     raise ConfigurationError(
-                        f"the command rule {rule.name} does not hold: it should {expected} {example!r}"
+                        f"the command rule {rule.name} is wrong: it should {expected} {example!r}"
                     )
 
 
@@ -178,7 +178,7 @@ def _denied(entry: DeniedEntry, command: Command) -> Refused:
         f"TOOL_BASH_DENYLIST: {entry.text}",
         command,
         f"the operator denies {visible(entry.text)!r}",
-        "Do it another way, or tell the person that this command is denied.",
+        "Use a different approach, or tell the user that this command is denied.",
     )
 
 

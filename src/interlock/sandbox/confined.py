@@ -16,7 +16,7 @@ from interlock.sandbox import landlock, seccomp
 from interlock.sandbox.order import Order
 
 STEPS = (
-    *("", "beginning a session", "connecting its output", "entering its folder", "entering the sandbox"),
+    *("", "starting a session", "connecting its output", "changing to its folder", "entering the sandbox"),
     *("entering the filter", "setting its limits", "executing the program"),
 )
 

@@ -54,7 +54,7 @@ def refuse_protected_inside(territory: Territory, place: Place, *, moved_to: Pla
                 if whole is not None:
                     territory.refuse_protected_below(whole, entry.parts)
             if moved_to is not None:
-                refuse_closed(entry, os.R_OK | os.X_OK, "so nobody can say what would be moved")
+                refuse_closed(entry, os.R_OK | os.X_OK, "so it is not known what would be moved")
                 _refuse_depth(entry)
     finally:
         os.close(folder)
@@ -67,8 +67,8 @@ def refuse_closed(entry: Entry, needed: int, consequence: str) -> None:
     ):
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"the account Interlock runs as has no permission for {entry.name} inside it; {consequence}",
-            "Name something else, or tell the person.",
+            f"Interlock's account has no permission for {entry.name} inside it; {consequence}",
+            "Choose something else, or tell the user.",
             is_an_answer=True,
         )
 
@@ -77,7 +77,7 @@ def _refuse_depth(entry: Entry) -> None:
     if entry.kind is Kind.folder and len(entry.parts) >= MAX_DEPTH:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"more than {MAX_DEPTH} folders lie inside one another, which is too deep to look through",
-            "Move its parts one by one, or tell the person.",
+            f"folders are nested more than {MAX_DEPTH} deep, too deep to check",
+            "Move its parts one by one, or tell the user.",
             is_an_answer=True,
         )

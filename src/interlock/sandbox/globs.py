@@ -56,7 +56,7 @@ def _expand(pattern: str, depth: int) -> list[str]:
             for text in _expand(pattern[left + 1 : right], depth - 1)
         ]
         if len(found) * len(choices) > MAX_ALTERNATIVES:
-            raise BadPattern(f"it stands for more than {MAX_ALTERNATIVES} patterns")
+            raise BadPattern(f"it expands to more than {MAX_ALTERNATIVES} patterns")
         found = [f"{text}{pattern[done:start]}{choice}" for text in found for choice in choices]
         done = end + 1
     return [f"{text}{pattern[done:]}" for text in found]

@@ -41,7 +41,7 @@ from interlock.sandbox.removal import remove_entry
 from interlock.sandbox.tree import Entry, walk
 
 MAX_SCANNED = 50_000
-NOT_PUT_BACK = " (it could not be put back)"
+NOT_PUT_BACK = " (it could not be restored)"
 _PATTERNED = frozenset("*?[")
 _OWNER_BITS = 0o700
 # As a file, it says where the repository is.
@@ -402,9 +402,9 @@ def _bases(roots: tuple[Path, ...], workdir: Place) -> Iterator[Place]:
 def _too_many(shown: str) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
-        f"there are more than {MAX_SCANNED} names in {shown}, so protected ones among them could not be "
-        "put back; it was not run",
-        "Tell the person: something has filled that folder.",
+        f"{shown} contains more than {MAX_SCANNED} names, so protected ones could not be "
+        "restored; it was not run",
+        "Tell the user: something has filled that folder.",
     )
 
 

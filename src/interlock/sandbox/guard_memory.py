@@ -239,7 +239,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise state_refused(error, "protected names cannot be remembered; it was not run") from error
+        raise state_refused(error, "protected names cannot be saved; it was not run") from error
 
 
 @contextmanager

@@ -78,12 +78,12 @@ class Job:
 
     def __post_init__(self) -> None:
         if not self.argv or not os.fsencode(self.argv[0]).startswith(b"/"):
-            raise ValueError("a job's program is named by its absolute path")
+            raise ValueError("a job's program must be an absolute path")
         words = [os.fsencode(word) for pair in self.environment.items() for word in pair]
         if any(b"\0" in os.fsencode(word) for word in (*self.argv, *words)):
-            raise ValueError("a null character would end an argument or a variable early")
+            raise ValueError("arguments and variables must not contain a null character")
         if any(not name or "=" in name for name in self.environment):
-            raise ValueError("a variable's name is not empty and has no equals sign")
+            raise ValueError("a variable's name must not be empty or contain an equals sign")
 
     def order(self) -> dict[str, object]:
         """What whoever starts it has to know, whatever confines it, in the form it is sent in."""
@@ -131,17 +131,17 @@ class Ended:
             case EndReason.exited:
                 return f"it ended with exit code {self.exit_code}"
             case EndReason.signalled:
-                return f"it was ended by {_signal_name(self.signal)}"
+                return f"it was killed by {_signal_name(self.signal)}"
             case EndReason.stopped:
                 return "it was stopped"
             case EndReason.not_started:
                 return f"it could not be started ({self.step}): {os.strerror(self.error)}"
             case EndReason.too_many_processes:
-                return "it was ended because it had too many processes"
+                return "it was killed because it had too many processes"
             case EndReason.too_much_memory:
-                return "it was ended because it used too much memory"
+                return "it was killed because it used too much memory"
             case EndReason.launcher_lost:
-                return "it was ended because the sandbox's launcher died"
+                return "it was killed because the sandbox's launcher died"
 
 
 def _signal_name(number: int | None) -> str:

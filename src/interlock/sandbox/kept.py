@@ -54,11 +54,11 @@ _NO_ROOM = {
 
 def state_refused(error: OSError, consequence: str) -> ToolError:
     """The system does not let us write to the state folder: its disk is another one than the model's."""
-    reason = _NO_ROOM.get(error.errno or 0, f"refuses to write ({error.strerror})")
+    reason = _NO_ROOM.get(error.errno or 0, f"does not accept writes ({error.strerror})")
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
         f"the disk of the state folder {reason}, so {consequence}",
-        "Tell the person: somebody has to look after that disk.",
+        "Tell the user: that disk needs attention.",
     )
 
 
@@ -176,7 +176,9 @@ class KeptVersions:
             # Reading the earlier content fails in other ways: this is the state folder's disk.
             if error.errno not in _NO_ROOM:
                 raise
-            raise state_refused(error, "what is there now cannot be kept; nothing was changed") from error
+            raise state_refused(
+                error, "the current content cannot be saved; nothing was changed"
+            ) from error
 
     def _kept(self, change: Change, pieces: Iterable[bytes]) -> KeptEntry:
         folder = self._folder_of(change.session_id)
@@ -391,7 +393,7 @@ def _from_json(values: dict[str, Any]) -> Change:
     for name in ("owner", "identity"):
         known[name] = tuple(int(number) for number in known.get(name, ()))
     if not (isinstance(known["session_id"], str) and isinstance(known["call_id"], str)):
-        raise TypeError("ids are texts")
+        raise TypeError("ids must be text")
     if any(part in {"", ".", ".."} or "/" in part for name in _LISTS for part in known[name]):
-        raise ValueError("parts are names")
+        raise ValueError("parts must be names")
     return Change(**known | {"action": Action(known["action"]), "content": Content(known["content"])})

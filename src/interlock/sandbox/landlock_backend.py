@@ -188,7 +188,7 @@ class LandlockBackend:
                 if error.errno not in BUSY:
                     raise
                 await asyncio.sleep(BUSY_SECONDS)
-        raise SandboxUnavailable("the sandbox's launcher dies as soon as it is started")
+        raise SandboxUnavailable("the sandbox's launcher dies immediately after its start")
 
     async def _worker(self) -> _Worker:
         while self._idle:
@@ -264,7 +264,7 @@ class LandlockBackend:
                 self._bury(worker.key)
         self._remember(launcher.close())
         if not self._is_closed:
-            self._report("its jobs were ended; another one is being started")
+            self._report("its jobs were killed; a new launcher is being started")
             self._remember(self._start_again())
 
     def _remember(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
@@ -279,7 +279,7 @@ class LandlockBackend:
             await self._start()
         except (SandboxUnavailable, OSError, TimeoutError) as error:
             # The next job tries again, and is refused with the reason.
-            self._report(f"it could not be started again: {error}")
+            self._report(f"it could not be restarted: {error}")
 
 
 def _order(job: Job) -> dict[str, object]:

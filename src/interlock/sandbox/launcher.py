@@ -155,11 +155,11 @@ def _prepare(system: list[bytes], devices: list[bytes]) -> Shared:
     abi = landlock.abi_version()
     machine = os.uname().machine
     if not abi:
-        raise Unfit("this kernel has no Landlock, or it is switched off or forbidden in this container")
+        raise Unfit("this kernel has no Landlock, or Landlock is disabled or forbidden in this container")
     if abi < landlock.CONFINING_ABI:
         raise Unfit(
-            f"this kernel's Landlock has version {abi}, and before {landlock.CONFINING_ABI} (Linux 6.12) "
-            "a command could signal the server"
+            f"this kernel's Landlock has version {abi}; before version {landlock.CONFINING_ABI} "
+            "(Linux 6.12), a command could signal the server"
         )
     if machine not in AUDIT_ARCH:
         raise Unfit(f"there is no system call filter for {machine}")
@@ -203,9 +203,9 @@ def _give_up_privileges() -> None:
     _libc.prctl(_PR_CAP_AMBIENT, _AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     if _libc.capset(header, (ctypes.c_uint32 * 6)()):
-        raise Unfit("the launcher could not give up its capabilities")
+        raise Unfit("the launcher could not drop its capabilities")
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise Unfit("the launcher could not forbid itself new privileges")
+        raise Unfit("the launcher could not set no_new_privs")
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
@@ -233,7 +233,7 @@ def _make_sure() -> None:
         finally:
             os._exit(outcome)
     if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != _CONFINED:
-        raise Unfit("Landlock answers but does not confine")
+        raise Unfit("Landlock is available but does not confine")
 
 
 def _can_ask(program: seccomp.Prepared) -> bool:

@@ -32,8 +32,8 @@ class OtherNames:
         if not self.are_inside(file):
             raise ToolError(
                 ErrorCode.PATH_DENIED,
-                f"{shown} is also a file outside the folders that were opened (a hard link)",
-                "Tell the person; the setting TOOL_HARD_LINKS=true allows such files to be read.",
+                f"{shown} is a hard link to a file that may be outside the opened folders",
+                "Tell the user; the setting TOOL_HARD_LINKS=true allows reading such files.",
             )
 
     def _count(self) -> Counter[tuple[int, int]]:

@@ -37,7 +37,7 @@ class _PipeEnd:
 
     async def _ready(self) -> None:
         if self._waiter is not None:
-            raise RuntimeError("an end of a pipe is used by one at a time")
+            raise RuntimeError("only one reader or writer can use an end of a pipe at a time")
         self._waiter = asyncio.get_running_loop().create_future()
         self._listen(self._descriptor, self._wake)
         try:

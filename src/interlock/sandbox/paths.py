@@ -90,7 +90,7 @@ class Territory:
     def first_root(self) -> Path:
         if not self._profile.readable_roots:
             raise ToolError(
-                ErrorCode.PATH_DENIED, "no folder was opened", "Only the operator can open one."
+                ErrorCode.PATH_DENIED, "no folder was opened", "Only the operator can open a folder."
             )
         return self._profile.readable_roots[0]
 
@@ -209,8 +209,8 @@ class Territory:
         ):
             raise ToolError(
                 ErrorCode.PATH_DENIED,
-                f"{visible(place.asked)} may be read here, not written",
-                "Write somewhere else, or tell the person.",
+                f"{visible(place.asked)} is read-only here",
+                "Write to another path, or tell the user.",
             )
         self._refuse_protected(place, ())
         self.refuse_git_layout(place, is_removed=not place.follow)
@@ -230,7 +230,7 @@ class Territory:
                     ErrorCode.PATH_DENIED,
                     f"{self.shown(place, parts)} is protected ({visible(rule.name)}): "
                     "a program may run what is written there",
-                    "Tell the person what should be changed; they can do it themselves.",
+                    "Tell the user what to change; they can do it themselves.",
                 )
 
     def refuse_git_layout(self, place: Place, *, is_removed: bool = False) -> None:
@@ -251,22 +251,22 @@ class Territory:
                 is_part = is_removed and depth == len(place.parts) - 1
                 if name not in git_layout.CONTROLS and not is_part:
                     continue
-                reason = f"is part of the git repository {visible(str(above))}: git obeys what is there"
+                reason = f"is part of the git repository {visible(str(above))}, which git would obey"
             elif git_layout.is_repository(there | {name}):
-                reason = f"would make {visible(str(above))} a git repository, whose config git obeys"
+                reason = f"would turn {visible(str(above))} into a git repository, whose config git obeys"
             else:
                 continue
             raise ToolError(
                 ErrorCode.PATH_DENIED,
                 f"{self.shown(place)} {reason}",
-                "Use another name, or tell the person; they can do it themselves.",
+                "Use another name, or tell the user; they can do it themselves.",
             )
 
     def _outside(self, asked: str) -> ToolError:
         opened = ", ".join(visible(str(root)) for root in self._profile.readable_roots[:5])
         return ToolError(
             ErrorCode.PATH_DENIED,
-            f"{quotable(asked, 200)} is outside the folders that were opened",
+            f"{quotable(asked, 200)} is outside the opened folders",
             f"Use a path inside {opened}.",
         )
 
@@ -308,24 +308,24 @@ def _refuse_file_as_folder(asked: str, canonical: str) -> None:
     if asked.endswith(("/", "/.")) and not os.path.isdir(canonical):  # noqa: PTH112 - as it is used here
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"path: {visible(asked)} ends as a folder's does, and is not a folder",
-            "Leave out what comes after the file's name.",
+            f"path: {visible(asked)} ends like a folder, but is not a folder",
+            "Remove what follows the file name.",
         )
 
 
 def _unsteady(asked: str) -> ToolError:
     return ToolError(
         ErrorCode.PATH_DENIED,
-        f"{visible(asked)} is a loop of links, or changed while it was being opened",
-        "Look at the folder again before you go on.",
+        f"{visible(asked)} is a symlink loop, or changed while it was being opened",
+        "Check the folder again before you continue.",
     )
 
 
 def _is_a_root(shown: str) -> ToolError:
     return ToolError(
         ErrorCode.PATH_DENIED,
-        f"{shown} is one of the folders that were opened; it stays as it is",
-        "Name something inside it.",
+        f"{shown} is an opened folder and cannot be changed itself",
+        "Choose something inside it.",
     )
 
 
@@ -343,7 +343,7 @@ def _opened_root(root: Path) -> Iterator[int]:
         raise ToolError(
             ErrorCode.PATH_DENIED,
             f"the opened folder {visible(str(root))} cannot be reached: {error.strerror}",
-            "Tell the person that the folder is gone or was replaced.",
+            "Tell the user that the folder no longer exists or was replaced.",
         ) from None
     finally:
         os.close(top)

@@ -69,9 +69,9 @@ class ProbeReport:
     def text(self) -> str:
         """In a sentence, for a person."""
         if not self.failures:
-            return f"{self.backend}: every mandatory wall holds"
+            return f"{self.backend}: all mandatory checks pass"
         shown = "; ".join(f"{row.name} ({row.detail})" for row in self.failures)
-        return f"{self.backend} does not hold: {shown}"
+        return f"{self.backend} fails: {shown}"
 
 
 async def probe(
@@ -237,7 +237,7 @@ def _what_must_work(bait: _Bait, writing: Found, reading: Found) -> list[ProbeRo
         _works("use /dev/null", all(not one["use_null"][0] for one in both), writing["use_null"]),
         _works("run a shell", all(one["run_shell"] == ("", 0) for one in both), writing["run_shell"]),
         _works(
-            "see the given environment alone",
+            "see only the given environment",
             all(one["environment"][1] == expected for one in both),
             writing["environment"],
         ),
@@ -319,7 +319,7 @@ def _of_one_that_reads(bait: _Bait, reading: Found) -> list[ProbeRow]:
 
 def _what_may_stay_open(bait: _Bait) -> list[ProbeRow]:
     was_changed = _mode(bait.outside / "file") != 0o600
-    detail = "open: the owner of a file may do this, and no wall stands here" if was_changed else "stopped"
+    detail = "open: the owner of a file can do this; no check applies" if was_changed else "stopped"
     return [
         ProbeRow("change the mode of a file outside", not was_changed, detail, is_mandatory=False),
     ]
@@ -331,7 +331,7 @@ def _works(name: str, holds: bool, answer: tuple[str, object]) -> ProbeRow:  # n
 
 def _fails(name: str, was_reached: bool, reason: str) -> ProbeRow:  # noqa: FBT001 - the verdict
     return ProbeRow(
-        name, not was_reached, "NOT stopped" if was_reached else f"stopped: {reason or 'no effect'}"
+        name, not was_reached, "NOT blocked" if was_reached else f"blocked: {reason or 'no effect'}"
     )
 
 

@@ -29,7 +29,9 @@ def place_outside(opened: Iterable[Path]) -> Path:
         place = Path(name).resolve()
         if place.is_dir() and not any(place.is_relative_to(root) for root in roots):
             return place
-    raise SandboxUnavailable("all places for temporary files are opened folders; set TMPDIR to another one")
+    raise SandboxUnavailable(
+        "every folder for temporary files is an opened folder; set TMPDIR to another one"
+    )
 
 
 def make_job_directory(place: Path) -> tuple[Path, int]:

@@ -108,7 +108,7 @@ class _Walker:
         What comes in goes to each of the first commands: which of them reads it is not known.
         """
         if self._depth >= MAX_DEPTH:
-            raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
+            raise CannotParse(f"its commands are nested more than {MAX_DEPTH} deep")
         self._depth += 1
         printed: list[str | None] = [
             self._item(item, scope, stdin if number < MAX_READERS else None)
@@ -235,7 +235,7 @@ class _Walker:
         )
         self._depth += 1
         if self._depth >= MAX_DEPTH:
-            raise CannotParse(f"it runs commands in commands, more than {MAX_DEPTH} deep")
+            raise CannotParse(f"its commands are nested more than {MAX_DEPTH} deep")
         self._emit(inner)
         printed = self._run(inner, scope)
         self._depth -= 1

@@ -63,7 +63,7 @@ class Parser(LineReader):
     def whole_script(self) -> Script:
         script = self._script(frozenset())
         if self.position < len(self.text):
-            raise CannotParse(f"an unexpected {self.peek()!r}")
+            raise CannotParse(f"unexpected {self.peek()!r}")
         return script
 
     def script_until(self, closer: str) -> Script:
@@ -88,7 +88,7 @@ class Parser(LineReader):
             return False
         keyword = self._keyword()
         if keyword in _CLOSERS and keyword not in closers:
-            raise CannotParse(f"an unexpected {keyword!r}")
+            raise CannotParse(f"unexpected {keyword!r}")
         return keyword not in closers or not keyword
 
     def _separator(self) -> bool:
@@ -105,7 +105,7 @@ class Parser(LineReader):
             self.advance()
             return is_background
         if self.peek() and self.peek() not in "\n;)" and self._keyword() not in _CLOSERS:
-            raise CannotParse(f"an unexpected {self.peek()!r}")
+            raise CannotParse(f"unexpected {self.peek()!r}")
         return False
 
     def _pipeline(self) -> tuple[Command, ...]:
@@ -236,7 +236,7 @@ class Parser(LineReader):
     def _loop_name(self) -> str:
         found = _LOOP_NAME.match(self.text, self.position)
         if found is None:
-            raise CannotParse("a loop names no variable")
+            raise CannotParse("a loop has no variable")
         self.advance(len(found[0]))
         return found[0]
 
@@ -323,7 +323,7 @@ class Parser(LineReader):
         if not (words or assignments or redirects):
             raise CannotParse(f"a command is missing before {self.peek()!r}")
         if self.peek() == "(":
-            raise CannotParse("an unexpected '('")
+            raise CannotParse("unexpected '('")
         return Simple(tuple(assignments), tuple(words), tuple(redirects), self._source(start))
 
     def _may_assign(self, words: list[Word]) -> bool:

@@ -72,7 +72,7 @@ class Budget:
     def spend(self, count: int) -> None:
         self.spent += count
         if self.spent > self.left:
-            raise CannotParse("it takes too long to read")
+            raise CannotParse("it takes too long to parse")
 
 
 class WordReader(ABC):
@@ -305,7 +305,7 @@ class WordReader(ABC):
             return Output(self._nested_script("}"), mode.is_quoted)
         named = _PARAMETER.match(self.text, self.position)
         if named is None:
-            raise CannotParse("a ${…} names nothing")
+            raise CannotParse("a ${…} has no name")
         self.advance(len(named[0]))
         inner = BRACED_DOUBLE if mode.is_quoted else BRACED
         with self.deeper():

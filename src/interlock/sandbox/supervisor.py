@@ -231,7 +231,7 @@ class Supervisor:
         except OSError as error:
             os.close(ruleset)
             name = os.fsdecode(error.filename or "its rules")
-            since = ", where a link is now" if error.errno == errno.ELOOP else ""
+            since = ", which is a symlink now" if error.errno == errno.ELOOP else ""
             raise NotStarted(error.errno or errno.EIO, f"opening {name}{since}") from None
         return ruleset
 

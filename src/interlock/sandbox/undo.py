@@ -67,9 +67,9 @@ class Undo:
             touched = _paths_of(change)
             try:
                 if any(_overlap(path, other) for path in touched for other in blocked):
-                    raise _LeftAlone("a later change of it was left")
+                    raise _LeftAlone("a later change to it was kept")
                 if within is not None and not _are_open(touched, within):
-                    raise _LeftAlone("it lies in a folder that is not opened any more")
+                    raise _LeftAlone("it is in a folder that is no longer open")
                 redone = not change.is_work
                 self._take_back(
                     entry, Origin(change.session_id, undo_id, change.task, by_undo=True, redone=redone)
@@ -85,7 +85,7 @@ class Undo:
     def _take_back(self, entry: KeptEntry, origin: Origin) -> None:
         change = entry.change
         if change.content is Content.omitted:
-            raise _LeftAlone("what was there before was not kept")
+            raise _LeftAlone("its previous content was not saved")
         roots = tuple(dict.fromkeys(Path(root) for root in (change.root, change.from_root) if root))
         territory = Territory(SandboxProfile(roots, roots, protected_names=self._protected_names))
         place = _place(change.root, change.parts)
@@ -117,7 +117,7 @@ class Undo:
             if found == change.before_sha256:
                 return
             if found != change.after_sha256:
-                raise _LeftAlone("it was changed since")
+                raise _LeftAlone("it was changed since then")
             with opened_in(parent.descriptor, parent.name, parent.name) as file, entry.content() as content:
                 self._changes.replace(
                     *(parent, place, file, _pieces(content)),
@@ -131,7 +131,7 @@ class Undo:
         if _look_at(territory, place) is not None:
             with territory.parent(place) as parent:
                 if not _is_as_kept(parent, entry.change):
-                    raise _LeftAlone("something else is in its place now")
+                    raise _LeftAlone("something else is in its place")
             return
         new = replace(
             change_of(Action.created, place, origin), made_folders=territory.missing_folders(place)
@@ -165,9 +165,9 @@ class Undo:
             was_moved = not is_back
         if not was_moved and not is_back:
             is_gone = _look_at(territory, place) is None
-            raise _LeftAlone("it is not there any more" if is_gone else "it was changed since")
+            raise _LeftAlone("it no longer exists" if is_gone else "it was changed since then")
         if was_moved and _look_at(territory, source) is not None:
-            raise _LeftAlone("something else is where it came from")
+            raise _LeftAlone("something else is at its original path")
         if change.content is not Content.file:
             if not is_back:
                 self._rename(territory, place, source, origin)
@@ -249,7 +249,7 @@ def _has_number(status: os.stat_result | None, moved: Change) -> bool:
 @contextmanager
 def _existing(territory: Territory, place: Place) -> Iterator[Parent]:
     if _look_at(territory, place) is None:
-        raise _LeftAlone("it is not there any more")
+        raise _LeftAlone("it no longer exists")
     with territory.parent(place) as parent:
         yield parent
 
@@ -264,7 +264,7 @@ def _must_be_as_made(parent: Parent, change: Change) -> None:
     else:
         same = (_likeness_at(parent) if stat.S_ISDIR(mode) else _sha256_at(parent)) == change.after_sha256
     if not same:
-        raise _LeftAlone("it was changed since")
+        raise _LeftAlone("it was changed since then")
 
 
 def _is_as_kept(parent: Parent, change: Change) -> bool:
@@ -282,7 +282,7 @@ def _is_as_kept(parent: Parent, change: Change) -> bool:
 def _sha256_at(parent: Parent) -> str:
     status = look(parent)
     if status is None or not stat.S_ISREG(status.st_mode):
-        raise _LeftAlone("something else is in its place now")
+        raise _LeftAlone("something else is in its place")
     with opened_in(parent.descriptor, parent.name, parent.name) as file:
         return file.sha256(lambda: None)
 
@@ -304,7 +304,7 @@ def _refuse_damaged(entry: KeptEntry) -> str:
         for piece in _pieces(content):
             digest.update(piece)
     if digest.hexdigest() != entry.change.before_sha256:
-        raise _LeftAlone("what was kept of it is damaged")
+        raise _LeftAlone("its saved content is damaged")
     return digest.hexdigest()
 
 
@@ -354,4 +354,4 @@ def _give_back(change: Change, descriptor: int) -> None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or "it failed"
-    return str(error) if isinstance(error, (_LeftAlone, ToolError)) else "what was kept of it is damaged"
+    return str(error) if isinstance(error, (_LeftAlone, ToolError)) else "its saved content is damaged"

@@ -129,7 +129,7 @@ class SessionEraser:
                     session_id=session_id,
                     path=str(error.filename or ""),
                     error=error.strerror or str(error),
-                    next="it is tried again every hour while a worker runs, or remove it by hand",
+                    next="workers retry every hour; or remove it by hand",
                 )
 
 
@@ -159,15 +159,15 @@ def _erasing(session_id: str, who: str) -> Callable[[Transaction], LogErased]:
         connection = transaction.connection
         is_deleted, is_erased = _state(connection, session_id)
         if not is_deleted:
-            raise PersonError(f"session {session_id} is not deleted; only a deleted one can be erased")
+            raise PersonError(f"session {session_id} is not deleted; only a deleted session can be erased")
         if is_erased:
-            raise PersonError(f"session {session_id} is erased already")
+            raise PersonError(f"session {session_id} is already erased")
         # Nothing comes to it meanwhile: all content that goes is covered.
         transaction.on(session_id).next_seq()
         if _is_at_work(connection, session_id):
             raise SessionBusy(
-                f"a call of session {session_id} still runs; erase it when that has ended "
-                "(a task whose worker is gone ends when a worker runs again)"
+                f"a call of session {session_id} is still running; erase the session when it has "
+                "ended (if its worker is gone, it ends when a worker runs again)"
             )
         covered = connection.query(TO_COVER, (session_id,))
         messages = connection.change(ERASE_MESSAGES, (session_id,))

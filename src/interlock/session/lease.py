@@ -168,7 +168,7 @@ class SessionLeases:
         """The same, with what is begun in the transaction that takes it. The block may give it back."""
         taken = await self.take_and(session_id, holder, begin, on_full_disk=on_full_disk)
         if taken is None:
-            raise SessionBusy(f"session {session_id} is being worked on by another process")
+            raise SessionBusy(f"session {session_id} is held by another process")
         lease = taken[0]
         heartbeat = asyncio.create_task(self._beat(lease))
         try:
@@ -212,7 +212,7 @@ class SessionLeases:
         try:
             await asyncio.wait({renewing}, timeout=max(0.0, lease.tenure.until - now()))
             if not renewing.done():
-                raise StoreAway("the store does not answer")
+                raise StoreAway("the store does not respond")
             renewing.result()
         finally:
             renewing.cancel()

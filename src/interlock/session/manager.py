@@ -138,7 +138,7 @@ class SessionManager:
         if agent is not None and kind is SessionKind.chat:
             kind = SessionKind.agent
         if not _ID.fullmatch(identity) or identity == SYSTEM_STREAM:
-            raise PersonError(f"'{identity}' cannot be a session's id")
+            raise PersonError(f"'{identity}' is not a valid session id")
         first_mode = mode or self._default_mode
         if first_mode not in self._open_modes:
             raise ModeNotOpen(f"{first_mode} mode is not open on this deployment")

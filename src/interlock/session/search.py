@@ -68,7 +68,7 @@ def search_sessions(connection: Connection, query: str, *, limit: int) -> list[M
     if not text:
         return []
     if len(text) > MAX_QUERY_CHARS:
-        raise PersonError(f"query: at most {MAX_QUERY_CHARS} characters can be looked for")
+        raise PersonError(f"query: can have at most {MAX_QUERY_CHARS} characters")
     return list(islice(_matches(connection, _Wanted(text)), limit))
 
 

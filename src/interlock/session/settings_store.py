@@ -157,9 +157,9 @@ class SettingsStore:
         """A patch without secrets, and not too large."""
         safe = self._redactor.value(json_value(patch))
         if not isinstance(safe, dict):
-            raise InvalidSettings("a change of settings is an object")
+            raise InvalidSettings("a settings change must be an object")
         if len(orjson.dumps(safe)) > MAX_PATCH_BYTES:
-            raise InvalidSettings(f"a change of settings may have at most {MAX_PATCH_BYTES} bytes")
+            raise InvalidSettings(f"a settings change can have at most {MAX_PATCH_BYTES} bytes")
         return safe
 
 
@@ -227,7 +227,7 @@ def _applied(present: SettingsVersion, patch: Document) -> StoredSettings:
     for name in sorted(after.tools.denied_tools - present.settings.tools.denied_tools):
         if not TOOL_NAME.fullmatch(name):
             # It would look like a denial and deny nothing.
-            raise InvalidSettings(f"tools.denied_tools: '{quotable(name, 64)}' cannot be a tool's name")
+            raise InvalidSettings(f"tools.denied_tools: '{quotable(name, 64)}' is not a valid tool name")
     return after
 
 
@@ -243,7 +243,9 @@ def _filled(
         value = stored.get(name)
         if isinstance(default, dict):
             if value is not None and not isinstance(value, dict):
-                faults.append(SettingsFault(f"{path}{name}", "it is a group of settings, not one value"))
+                faults.append(
+                    SettingsFault(f"{path}{name}", "this is a group of settings, not a single value")
+                )
                 value = None
             filled[name] = _filled(value or {}, default, faults, f"{path}{name}.")
         else:
@@ -273,7 +275,7 @@ def _patched(present: Document, patch: Mapping[str, Any], defaults: Document, pa
         default = defaults[name]
         if isinstance(default, dict):
             if not isinstance(value, Mapping):
-                raise InvalidSettings(f"{where}: it is a group of settings, give an object")
+                raise InvalidSettings(f"{where}: this is a group of settings; give an object")
             result[name] = _patched(present[name], value, default, f"{where}.")
         elif value == "":
             result[name] = default
@@ -286,7 +288,7 @@ def _unknown(where: str, known: list[str]) -> InvalidSettings:
     near = difflib.get_close_matches(where, known, n=1) or difflib.get_close_matches(
         where, field_paths(), n=1, cutoff=0.5
     )
-    hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(known)})"
+    hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
     return InvalidSettings(f"{where}: there is no such setting{hint}")
 
 

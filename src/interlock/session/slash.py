@@ -74,9 +74,9 @@ def read_slash(words: str, place: Place) -> Written | None:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         meant = f"did you mean /{near[0]}? " if near else ""
-        raise BadUsage(f"there is no /{name}; {meant}/help tells what there is")
+        raise BadUsage(f"there is no command /{name}; {meant}type /help for a list")
     if rest and not known[name].takes:
-        raise BadUsage(f"/{name} takes nothing behind it")
+        raise BadUsage(f"/{name} takes no argument")
     return Written(name, rest)
 
 

@@ -78,7 +78,7 @@ class TableEntry:
 def back_up(database: Database, target: Path) -> list[TableEntry]:
     """Write a consistent backup while others may go on working; it appears whole or not at all."""
     if target.exists():
-        raise PersonError(f"{target} exists already; a backup never overwrites a file")
+        raise PersonError(f"{target} already exists; a backup never overwrites a file")
     part = target.with_name(f"{target.name}.part")
     try:
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -120,7 +120,7 @@ def restore(config: StoreConfig, source: Path, *, replace_existing: bool, check:
     except _DAMAGE as error:
         # It may repeat as much of the file as a damaged length says.
         sentence = str(error)
-        reason = visible(sentence) if len(sentence) <= MAX_REASON else "its parts do not fit together"
+        reason = visible(sentence) if len(sentence) <= MAX_REASON else "its parts do not match"
         raise PersonError(f"{source} is not a complete Interlock backup ({reason})") from None
     except OSError as error:
         raise PersonError(f"{error.filename or source}: {error.strerror}") from None
@@ -164,10 +164,10 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
         text = file.read(MAX_MANIFEST_BYTES + 1)
     manifest = orjson.loads(text) if len(text) <= MAX_MANIFEST_BYTES else None
     if not isinstance(manifest, dict) or manifest.get("application") != "interlock":
-        raise PersonError("that is not a backup of Interlock")
+        raise PersonError("the file is not a backup of Interlock")
     schema, tables = str(manifest.get("schema")), manifest.get("tables")
     if manifest.get("format") != FORMAT or not re.fullmatch(r"\d{4}", schema) or schema < FIRST_SCHEMA:
-        raise PersonError("that is not a backup this version of Interlock can read")
+        raise PersonError("this version of Interlock cannot read the backup")
     if schema > SCHEMA_REVISION:
         raise StoreTooNew(f"the backup has schema {schema}, newer than this program's {SCHEMA_REVISION}")
     needed = {table.name for table in _kept_tables()} if schema == SCHEMA_REVISION else ALWAYS_THERE
@@ -187,7 +187,7 @@ def _restore_sqlite(
     config = replace(config, url=f"sqlite:///{config.path.resolve()}")
     used = config.path.stat().st_size > 0
     if used and not replace_existing:
-        raise PersonError(f"{config.path} holds a store already; say --replace to replace it")
+        raise PersonError(f"{config.path} already contains a store; use --replace to replace it")
     # Held until the new file is in place: nobody can begin to use the old one meanwhile.
     hold = StoreHold(config.path, alone=True, patience_seconds=0)
     fresh = config.path.with_name(f"{config.path.name}.restoring")
@@ -247,7 +247,7 @@ def _restore_postgres(
     finally:
         connection.close()
     if used and not replace_existing:
-        raise PersonError("the database holds a store already; say --replace to replace it")
+        raise PersonError("the database already contains a store; use --replace to replace it")
     if str(manifest["schema"]) != SCHEMA_REVISION:
         raise PersonError(
             f"the backup has schema {manifest['schema']}: restore it into SQLite first, to upgrade it"
@@ -286,7 +286,7 @@ def _fill_table(
 ) -> None:
     columns: list[str] = entry["columns"]
     if not set(columns) <= {column.name for column in table.columns}:
-        raise PersonError(f"the backup is damaged: {table.name} has columns nobody knows")
+        raise PersonError(f"the backup is damaged: {table.name} has unknown columns")
     connection.change(f"DELETE FROM {table.name}")  # noqa: S608 - a name of our own schema
     insert = (
         f"INSERT INTO {table.name} ({', '.join(columns)}) "  # noqa: S608
@@ -319,7 +319,7 @@ def _lines(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
             elif len(line) > MAX_LINE_BYTES:
                 break
         if line:
-            raise PersonError(f"the backup is damaged: {name} has a row without an end")
+            raise PersonError(f"the backup is damaged: {name} has an incomplete row")
 
 
 def _revived(table: Table, columns: list[str], values: list[Any]) -> Row:

@@ -78,7 +78,7 @@ class StoreConfig:
         """The SQLite file."""
         before, _, location = self.url.partition("sqlite:///")
         if before or not location:
-            raise ConfigurationError("DATABASE_URL: write sqlite:///PATH with a file's path")
+            raise ConfigurationError("DATABASE_URL: write sqlite:///PATH with the path of a file")
         return Path(location)
 
     def connect(self, *, as_found: bool = False) -> Connection:
@@ -259,7 +259,8 @@ def _refuse_unready(config: StoreConfig) -> None:
     if revision != SCHEMA_REVISION:
         state = "is empty" if revision is None else f"has schema {revision}"
         raise StoreError(
-            f"the database {state}, this program needs schema {SCHEMA_REVISION}: run `interlock db upgrade`"
+            f"the database {state}, but this program needs schema {SCHEMA_REVISION}: run "
+            "`interlock db upgrade`"
         )
     connection = config.connect()
     try:
@@ -279,7 +280,7 @@ def prepare_folder(path: Path) -> None:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise file_refused(error, folder) from None
-        raise StoreUnwritable(f"the state folder {folder} cannot be made: {error.strerror}") from None
+        raise StoreUnwritable(f"the state folder {folder} cannot be created: {error.strerror}") from None
     if not os.access(folder, os.W_OK | os.X_OK) or not _can_create_in(folder):
         raise StoreUnwritable(f"the state folder {folder} is not writable")
     try:
@@ -306,23 +307,23 @@ def stored_revision(config: StoreConfig) -> str | None:
         if not tables:
             return None
         if not {"alembic_version", "store_info"} <= tables:
-            raise StoreForeign(f"{_name(config)} holds another program's tables; it was left untouched")
+            raise StoreForeign(f"{_name(config)} contains another program's tables; it was not changed")
         rows = connection.query("SELECT version_num FROM alembic_version")
         revision = str(rows[0][0]) if len(rows) == 1 else ""
         if connection.query(IS_OF_0_1[connection.dialect]):
             new = "state folder (INTERLOCK_STATE_DIR)" if config.is_sqlite else "database (DATABASE_URL)"
             raise StoreForeign(
-                f"{_name(config)} was made by Interlock 0.1, which this version cannot read; "
-                f"it was left untouched: start with a new {new}"
+                f"{_name(config)} was created by Interlock 0.1, which this version cannot read; "
+                f"it was not changed: start with a new {new}"
             )
     finally:
         connection.close()
     if not re.fullmatch(r"\d{4}", revision):
-        raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was left untouched")
+        raise StoreForeign(f"{_name(config)} has an unknown schema '{revision}'; it was not changed")
     if revision > SCHEMA_REVISION:
         raise StoreTooNew(
-            f"{_name(config)} has schema {revision}, newer than this program's {SCHEMA_REVISION}; "
-            "use a newer Interlock. Nothing was changed"
+            f"{_name(config)} has schema {revision}, which is newer than this program's "
+            f"{SCHEMA_REVISION}; use a newer Interlock. Nothing was changed"
         )
     return revision
 
@@ -330,13 +331,13 @@ def stored_revision(config: StoreConfig) -> str | None:
 def _refuse_other_files(path: Path) -> None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise StoreForeign(f"{path} is not a file; it was left untouched")
+            raise StoreForeign(f"{path} is not a file; it was not changed")
         with path.open("rb") as file:
             header = file.read(len(SQLITE_HEADER))
     except OSError as error:
         raise file_refused(error, path) from None
     if header not in {b"", SQLITE_HEADER}:
-        raise StoreForeign(f"{path} is not an Interlock database; it was left untouched")
+        raise StoreForeign(f"{path} is not an Interlock database; it was not changed")
 
 
 def _table_names(connection: Connection) -> set[str]:

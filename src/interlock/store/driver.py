@@ -225,12 +225,18 @@ _NO_SPACE = "has no space left to grow; nothing was written: free space on its d
 
 # By SQLite's primary result code: what it is called here, and what to say of the file.
 _SQLITE_ERRORS: dict[int, tuple[type[InterlockError], str]] = {
-    sqlite3.SQLITE_BUSY: (StoreLocked, "is locked by another process; try again when it has finished"),
-    sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again when it has finished"),
+    sqlite3.SQLITE_BUSY: (StoreLocked, "is locked by another process; try again later"),
+    sqlite3.SQLITE_LOCKED: (StoreLocked, "is locked by another process; try again later"),
     sqlite3.SQLITE_FULL: (StoreFull, _NO_SPACE),
-    sqlite3.SQLITE_READONLY: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
-    sqlite3.SQLITE_PERM: (StoreUnwritable, "cannot be opened for writing; check its folder's rights"),
-    sqlite3.SQLITE_NOTADB: (StoreForeign, "is not an Interlock database; it was left untouched"),
+    sqlite3.SQLITE_READONLY: (
+        StoreUnwritable,
+        "cannot be opened for writing; check the permissions of its folder",
+    ),
+    sqlite3.SQLITE_PERM: (
+        StoreUnwritable,
+        "cannot be opened for writing; check the permissions of its folder",
+    ),
+    sqlite3.SQLITE_NOTADB: (StoreForeign, "is not an Interlock database; it was not changed"),
     sqlite3.SQLITE_CORRUPT: (StoreCorrupt, "is damaged; restore a backup with `interlock restore`"),
 }
 
@@ -264,7 +270,7 @@ def _why_not_opened(path: Path) -> StoreError:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
     except OSError as error:
         return file_refused(error, path)
-    return StoreUnwritable(f"{path} cannot be opened for writing; check its folder's rights")
+    return StoreUnwritable(f"{path} cannot be opened for writing; check the permissions of its folder")
 
 
 def _why_not_written(path: Path) -> StoreError:
@@ -275,15 +281,15 @@ def _why_not_written(path: Path) -> StoreError:
         return file_refused(error, path)
     if not disk.f_bavail or (disk.f_files and not disk.f_favail):
         return StoreFull(f"{path} {_NO_SPACE}")
-    return StoreAway(f"{path}: the disk refuses to read or write it; see the system's own log")
+    return StoreAway(f"{path}: the disk reported a read or write error; see the system log")
 
 
 def file_refused(error: OSError, path: Path) -> StoreError:
     """A file of the store that the system does not open."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return StoreFull(f"{path} cannot be made: there is no space left on its disk")
+        return StoreFull(f"{path} cannot be created: its disk is full")
     if error.errno in {errno.EMFILE, errno.ENFILE}:
-        return StoreAway(f"{path} cannot be opened: too many files are open; raise the limit (ulimit -n)")
+        return StoreAway(f"{path} cannot be opened: too many open files; raise the limit (ulimit -n)")
     return StoreUnwritable(f"{path} cannot be opened for writing: {error.strerror}")
 
 
@@ -393,7 +399,7 @@ def postgres_error(error: Exception) -> Exception:
     if state is not None and state.startswith("23"):
         return StoreConflict(sentence)
     if state in {"25006", "42501"}:
-        return StoreUnwritable(f"the database does not let Interlock write: {sentence}")
+        return StoreUnwritable(f"the database does not allow Interlock to write: {sentence}")
     if (state or "")[:2] in {"22", "42"} or type(error).__name__ in {"DataError", "ProgrammingError"}:
         return StatementRefused(f"PostgreSQL: {sentence}")
     if state == "55P03":

@@ -89,8 +89,8 @@ class Reserve:
 
     def refusal(self) -> StoreFull:
         return StoreFull(
-            f"the disk of {self._store} is full: nothing new is written until it has "
-            f"{RESERVE_BYTES + ROOM_BYTES >> 20} MiB free; cancelling and deleting still work"
+            f"the disk of {self._store} is full: nothing new is written until "
+            f"{RESERVE_BYTES + ROOM_BYTES >> 20} MiB are free; cancelling and deleting still work"
         )
 
     def shortage(self) -> str | None:

@@ -197,7 +197,7 @@ class GroupCommitWriter(Generic[Unit]):
             self._commit([unit])
             if not isinstance(unit.error, StoreFull):
                 return
-            _log.warning("store_full", next="the reserve is used; free space on the disk of the store")
+            _log.warning("store_full", next="the reserve is used up; free space on the disk of the store")
             reserve.release()
         self._commit([unit])
 
@@ -217,7 +217,7 @@ class GroupCommitWriter(Generic[Unit]):
                 self._commit_once(units)
                 return
             except RetryTransaction as error:
-                failure: Exception = StoreLocked(f"the database kept giving up: {error}")
+                failure: Exception = StoreLocked(f"the database kept failing: {error}")
                 time.sleep(attempt * random.uniform(0.005, 0.03))  # noqa: S311 - so as not to meet again
             except Exception as error:  # noqa: BLE001 - it belongs to the callers, not to this thread
                 failure = error

@@ -68,7 +68,7 @@ def _refuse_foreign_references(schema: Any) -> None:
     if isinstance(schema, Mapping):
         for name, value in schema.items():
             if name in {"$ref", "$dynamicRef", "$recursiveRef"} and not str(value).startswith("#"):
-                raise ValueError(f"parameters refer to something outside themselves: {value!r}")
+                raise ValueError(f"parameters contain an external reference: {value!r}")
             _refuse_foreign_references(value)
     elif isinstance(schema, list | tuple):
         for item in schema:
@@ -76,7 +76,7 @@ def _refuse_foreign_references(schema: Any) -> None:
 
 
 def _retrieve_nothing(uri: str) -> Any:
-    raise ValueError(f"parameters refer to something outside themselves: {uri!r}")
+    raise ValueError(f"parameters contain an external reference: {uri!r}")
 
 
 def decode_arguments(raw: str | bytes | Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
 def _fault(error: jsonschema_rs.ValidationError) -> str:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     # What is wrong with a long value is told without it: half a secret would not be known again as one.
-    said = error.message if len(error.message) <= MAX_FAULT_CHARS else f"does not fit {error.kind.name!r}"
+    said = error.message if len(error.message) <= MAX_FAULT_CHARS else f"does not match {error.kind.name!r}"
     return f"{path.lstrip('.') or 'arguments'}: {said}"
 
 
@@ -130,7 +130,7 @@ def _invalid(message: str) -> ToolError:
     return ToolError(
         ErrorCode.INVALID_ARGS,
         message,
-        "Correct the arguments to fit the tool's schema and call it again.",
+        "Correct the arguments to match the tool's schema and call it again.",
     )
 
 

@@ -202,7 +202,7 @@ class BaseTool(ABC):
     @property
     def why_no_mode(self) -> str:
         """What a caller is told to do where no mode offers it."""
-        return "No mode offers it. Go on without it."
+        return "No mode offers it. Continue without it."
 
     @property
     def mcp_server(self) -> str | None:

@@ -39,11 +39,11 @@ class FunctionTool(BaseTool):
         self._description = (inspect.getdoc(function) or "").strip()
         if not self._description:
             raise TypeError(
-                f"{function.__name__} needs a docstring: it is what a model is told of the tool"
+                f"{function.__name__} needs a docstring: it is the tool's description for the model"
             )
         self._signature = inspect.signature(function)
         if any(parameter.kind in _NAMELESS for parameter in self._signature.parameters.values()):
-            raise TypeError(f"{function.__name__} must name its parameters: a model is shown each of them")
+            raise TypeError(f"{function.__name__} must name its parameters: the model sees each of them")
         self._modes = frozenset(parse_mode(name) for name in modes)
         self._effect, self._switches, self._needs = effect, frozenset(switches), frozenset(needs)
         # Pydantic reads functions as it reads types, which its annotations do not say.
@@ -77,8 +77,9 @@ class FunctionTool(BaseTool):
     @property
     def why_no_mode(self) -> str:
         return (
-            "No mode offers it: its author has to name some where it is defined, such as "
-            f'@tool(modes=["chat", "coding"], effect="read") above {self.name}. Go on without it.'
+            "No mode offers it: its author must name modes in its definition, such as "
+            f'@tool(modes=["chat", "coding"], effect="read") above {self.name}. Continue '
+            "without it."
         )
 
     @property

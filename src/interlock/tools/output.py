@@ -7,7 +7,7 @@ from interlock.tools.base import ToolLimits
 
 
 def page_limits(limits: ToolLimits) -> str:
-    return f"A page shows at most {limits.max_output_lines} lines and {limits.max_output_bytes} bytes."
+    return f"A page has at most {limits.max_output_lines} lines and {limits.max_output_bytes} bytes."
 
 
 @dataclass(frozen=True, slots=True)

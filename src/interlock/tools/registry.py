@@ -37,10 +37,10 @@ class ToolRegistry:
 
     def register(self, tool: BaseTool) -> None:
         if not (_NAME if tool.mcp_server is None else _FOREIGN_NAME).fullmatch(tool.name):
-            raise ValueError(f"'{tool.name}' cannot be a tool's name")
+            raise ValueError(f"'{tool.name}' is not a valid tool name")
         for name in (tool.name, *tool.aliases):
             if name != tool.name and not _ALIAS.fullmatch(name):
-                raise ValueError(f"'{name}' cannot be an alias of {tool.name}")
+                raise ValueError(f"'{name}' is not a valid alias of {tool.name}")
             if name in self._tools or name in self._aliases:
                 raise ValueError(f"a tool named '{name}' is already registered")
         if not all(isinstance(mode, ToolMode) for mode in tool.allowed_modes):

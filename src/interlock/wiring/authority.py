@@ -117,7 +117,7 @@ class AuthoritySource:
             return known.authority
         here = self._situation.capabilities.offering(offered)
         if not someone_can_answer:
-            here = here.without("person", "nobody is there to answer")
+            here = here.without("person", "no person is available to answer")
         situation = replace(
             self._situation,
             mode=mode,
@@ -137,7 +137,7 @@ class AuthoritySource:
     def condition(self, authority: Authority, context: CallContext) -> Condition:
         newest = self._newest
         if newest is None or not _is_same(authority.situation.settings, newest.stored.settings.tools):
-            raise ConditionChanged("the stored settings were changed since the turn began")
+            raise ConditionChanged("the stored settings have changed since the turn started")
         followed = authority.mode if context.follows_session else ToolMode.chat_safe
         # One that is as strict may have other tools: then the call is judged in both.
         modes = [mode.value for mode in (followed, *looser_than(followed))]

@@ -153,6 +153,6 @@ def _refuse_less(step: StepAtWork, mode: ToolMode) -> None:
     meant = step_mode(run.mode, brief.mode if brief else None)
     if mode is not meant and stricter(mode, meant) is mode:
         raise ModeNotOpen(
-            f"the step {step.node.name} is to be done in {meant} mode, and only {mode} is open to it here; "
-            f"open {run.mode} mode where the run is worked on, then retry it"
+            f"the step {step.node.name} needs {meant} mode, but only {mode} is open to it here; "
+            f"open {run.mode} mode where the run is executed, then retry it"
         )

@@ -143,14 +143,14 @@ def _refuse_beyond(wish: ClassWish, open_modes: frozenset[ToolMode]) -> None:
     if wish.is_vouched:
         raise BadUsage("only the operator can vouch for a tool, at the command line")
     if not wish.hash:
-        raise BadUsage("say which definition was looked at: its hash is missing")
+        raise BadUsage("the hash of the reviewed definition is missing")
     try:
         beyond = {parse_mode(mode) for mode in wish.modes} - open_modes
     except ValueError as error:
         raise BadUsage(str(error)) from None
     if beyond:
         names = ", ".join(sorted(mode.value for mode in beyond))
-        raise BadUsage(f"{names}: not open on this deployment, so no tool can be classed for it from here")
+        raise BadUsage(f"{names}: not open on this deployment, so tools cannot be classified for it here")
 
 
 # -- what they are shown --
@@ -177,22 +177,23 @@ async def _why_closed(runtime: "Runtime", server_id: str, *, is_operator: bool) 
     """Which policy does not let it be used; empty where all do. The operator looks before opening."""
     ceiling = runtime.situation.environment.mcp
     if ceiling.enabled is False:
-        return "MCP servers are switched off by the operator (TOOL_MCP_ENABLED)"
+        return "the operator has disabled MCP servers (TOOL_MCP_ENABLED)"
     if ceiling.allowed_servers is not None and server_id not in ceiling.allowed_servers:
-        return f"the operator does not list {server_id} (TOOL_MCP_SERVERS)"
+        return f"the operator does not allow {server_id} (TOOL_MCP_SERVERS)"
     if is_operator:
         return ""
     stored = (await runtime.stored_settings.current()).settings.tools.mcp
     if stored.enabled is False:
-        return "MCP servers are switched off in the stored settings (tools.mcp.enabled)"
+        return "MCP servers are disabled in the stored settings (tools.mcp.enabled)"
     if stored.allowed_servers is None:
         # Where only one side lists servers, its list holds.
         unlisted = (
-            f"no settings list {server_id} (tools.mcp.allowed_servers); only agents that list it use it"
+            f"no settings allow {server_id} (tools.mcp.allowed_servers); only agents that list it "
+            "can use it"
         )
         return "" if ceiling.allowed_servers is not None else unlisted
     if server_id not in stored.allowed_servers:
-        return f"the stored settings do not list {server_id} (tools.mcp.allowed_servers)"
+        return f"the stored settings do not allow {server_id} (tools.mcp.allowed_servers)"
     return ""
 
 

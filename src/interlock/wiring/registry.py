@@ -65,7 +65,7 @@ def override_modes(registry: ToolRegistry, overrides: Mapping[str, frozenset[Too
             meant = f"; did you mean {near[0]}?" if near else ""
             raise ConfigurationError(f"TOOL_MODES: there is no tool named '{name}'{meant}")
         if tool_name in overridden:
-            raise ConfigurationError(f"TOOL_MODES: {tool_name} is named twice, once by an alias")
+            raise ConfigurationError(f"TOOL_MODES: {tool_name} occurs twice, once by an alias")
         try:
             registry.set_mode_override(tool_name, modes)
         except ValueError as error:
@@ -115,4 +115,4 @@ def _no_shell() -> ShellServices:
 
 
 def _no_log() -> NoReturn:
-    raise ConfigurationError("these tools were made to be looked at, not to be called")
+    raise ConfigurationError("these tools are for inspection only and cannot be called")

@@ -17,7 +17,7 @@ from interlock.tools.builtins.complete_step import NEED as STEP
 from interlock.tools.builtins.delegate import NEED as CHILDREN
 
 # Where nobody looked for a sandbox, nothing that needs one is offered.
-NO_SANDBOX = Choice(None, "none was looked for")
+NO_SANDBOX = Choice(None, "no sandbox was probed")
 
 # What an agent at work brings along, and in a step of a workflow.
 AT_WORK = frozenset({CHILDREN})
@@ -25,8 +25,8 @@ IN_A_STEP = frozenset({CHILDREN, STEP})
 
 # What only some tasks can do: who works on such a one offers it.
 _OF_TASKS = {
-    STEP: "it is for the steps of a workflow, and this is none",
-    CHILDREN: "only an agent at work can hand a task over, and not deeper than twice in a row",
+    STEP: "it is only for the steps of a workflow",
+    CHILDREN: "only a running agent can delegate, at most two levels deep",
 }
 
 
@@ -75,7 +75,7 @@ def capabilities(
     protected_names: tuple[str, ...] = PROTECTED_NAMES,
     *,
     sandbox: Choice = NO_SANDBOX,
-    images: ImageEndpoint | str = "no endpoint for images is configured",
+    images: ImageEndpoint | str = "no image endpoint is configured",
 ) -> Capabilities:
     """What works here, and for everything that does not, why and what would help."""
     present, missing = {"person"}, dict(_OF_TASKS)
@@ -86,12 +86,12 @@ def capabilities(
     if roots:
         present.add("roots")
     else:
-        missing["roots"] = "no folder was opened for it (--root, or TOOL_ALLOWED_ROOTS)"
+        missing["roots"] = "no folder is open (--root, or TOOL_ALLOWED_ROOTS)"
     if sandbox.is_confined:
         present |= {"sandbox", "sandbox:walls"}
     elif sandbox.backend is not None:
         present.add("sandbox")
-        missing["sandbox:walls"] = f"nothing would keep it from writing ({sandbox.reason})"
+        missing["sandbox:walls"] = f"it cannot be kept from writing ({sandbox.reason})"
     else:
         missing["sandbox"] = f"commands cannot be confined ({sandbox.reason})"
     for program in PROGRAMS:

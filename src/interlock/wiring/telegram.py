@@ -21,8 +21,8 @@ from interlock.wiring.runtime import Runtime, local_person
 __all__ = ["BotName", "Front", "open_front"]
 
 NO_BOT = (
-    "TELEGRAM_BOT_TOKEN: is not set; make a bot with BotFather, write its token into a file and name that "
-    "with TELEGRAM_BOT_TOKEN_FILE (docs/telegram.md)"
+    "TELEGRAM_BOT_TOKEN is not set; create a bot with BotFather, write its token to a file and "
+    "set TELEGRAM_BOT_TOKEN_FILE to its path (docs/telegram.md)"
 )
 
 

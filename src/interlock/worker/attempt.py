@@ -110,13 +110,13 @@ async def _end_for_sure(work: "asyncio.Task[TaskOutcome]", task: Task) -> None:
 
 def _outcome(work: "asyncio.Task[TaskOutcome]", task: Task) -> AttemptEnd:
     if work.cancelled():
-        return Failed("the work on it was broken off")
+        return Failed("it was interrupted")
     error = work.exception()
     if error is None:
         outcome: object = work.result()
         if isinstance(outcome, Done | Failed | Waiting):
             return outcome
-        return Failed("the work on it ended without saying how")
+        return Failed("it ended without a result")
     if isinstance(error, SessionFenced | SessionNotFound):
         return Lost()
     if may_pass(error):

@@ -77,7 +77,7 @@ class PlanDesk:
         """Give the answer and have the plan built: both or neither."""
         question = await self._questions.get(question_id)
         if answer.get("decision") != "approve":
-            raise NoPlan("only a plan that is approved can be built: answer with decision approve")
+            raise NoPlan("only an approved plan can be built: answer with decision approve")
         answering = self._questions.answering(question, answer, who=who)
         return await self._build(question, answering, who, credential_id)
 
@@ -97,9 +97,11 @@ class PlanDesk:
     ) -> Built:
         session = await self._sessions.get(question.session_id)
         if question.mode != ToolMode.plan or question.widget != WidgetType.plan_review:
-            raise NoPlan(f"question {question.id} is no plan that was made in plan mode")
+            raise NoPlan(f"question {question.id} is not a plan that was made in plan mode")
         if session.kind == SessionKind.run:
-            raise NoPlan("in a run the workflow says what comes after a plan: answer without building")
+            raise NoPlan(
+                "in a workflow run, the workflow decides what follows a plan: answer without building"
+            )
         switching = self._switch.switching(session.id, ToolMode.coding, who=who)
         task_id = build_task_id(question.id)
 
@@ -129,7 +131,7 @@ def _refuse_older(transaction: Transaction, question: Question) -> None:
     newest = newest_within(transaction.connection, question.session_id, WidgetType.plan_review)
     if newest is not None and newest.id != question.id:
         raise NoPlan(
-            f"another plan was made here since (question {newest.id}): only a session's newest is built"
+            f"a newer plan exists (question {newest.id}); only the newest plan of a session can be built"
         )
 
 
@@ -147,10 +149,10 @@ def plan_message(question: Question) -> str:
     """The plan as the person approved it, and their comment."""
     widget = question.read_widget()
     if not isinstance(widget, PlanReview):
-        raise NoPlan(f"question {question.id} is no plan")
-    parts = ["Build what was planned here; the plan was approved.", widget.plan]
+        raise NoPlan(f"question {question.id} is not a plan")
+    parts = ["Build the following approved plan.", widget.plan]
     if widget.steps:
         parts.append("\n".join(f"{number}. {step}" for number, step in enumerate(widget.steps, 1)))
     if comment := (question.answer or {}).get("comment"):
-        parts.append(f"What the person added: {comment}")
+        parts.append(f"Comment by the user: {comment}")
     return "\n\n".join(part for part in parts if part.strip())

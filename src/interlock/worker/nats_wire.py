@@ -296,7 +296,7 @@ class NatsWire:
     async def _lost(self) -> None:
         # Unless it is this process that ends it.
         if self._client is not None:
-            self._tell_fault("the connection is lost")
+            self._tell_fault("the connection was lost")
 
     async def _found(self) -> None:
         self._connected()

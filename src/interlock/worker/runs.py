@@ -97,17 +97,17 @@ class RunDesk:
     ) -> Run:
         """Begin it with the files as they are now. The session's mode is the ceiling of all its steps."""
         if len(text) > MAX_INPUT:
-            raise PersonError(f"input: a run may be given {MAX_INPUT} characters, not {len(text)}")
+            raise PersonError(f"input: can have at most {MAX_INPUT} characters, not {len(text)}")
         pinned = await self._threads.start(lambda: self.folder.pin(workflow))
         if self._redactor.text(pinned.document) != pinned.document:
-            raise WorkflowInvalid(f"a file of the workflow '{workflow}' holds a secret; take it out first")
+            raise WorkflowInvalid(f"a file of the workflow '{workflow}' contains a secret; remove it first")
         given, author = self._redactor.text(storable(text.strip())), self._redactor.text(storable(who))
 
         def work(transaction: Transaction) -> None:
             transaction.next_seq()
             refuse_revoked(transaction.connection, credential_id)
             if transaction.connection.query(READ_RUN, (session_id,)):
-                raise PersonError(f"session {session_id} has its run already")
+                raise PersonError(f"session {session_id} already has a run")
             run = Run(
                 session_id=session_id,
                 workflow=workflow,
@@ -126,7 +126,7 @@ class RunDesk:
 
         session = await self._sessions.get(session_id)
         if session.kind != SessionKind.run:
-            raise PersonError(f"session {session_id} is no run of a workflow")
+            raise PersonError(f"session {session_id} is not a workflow run")
         await self._events.transact(session_id, work)
         self._bell.ring(session_id)
         return (await self.book.standing(session_id)).run
@@ -150,7 +150,7 @@ class RunDesk:
         run = (await self.book.standing(session_id)).run
         present = await self._threads.start(self.folder.agents)
         if gone := sorted(run.agents.keys() - present.keys()):
-            raise AgentNotFound(f"there is no agent '{gone[0]}' any more that can be used; bring it back")
+            raise AgentNotFound(f"the agent '{gone[0]}' no longer exists or is not usable; restore it")
         agents = {name: present[name] for name in run.agents}
 
         def work(transaction: Transaction) -> None:

@@ -110,7 +110,7 @@ class SessionWork:
         end = await self._attempted(task, lease)
         if isinstance(end, LeftOff) and left_off >= MAX_LEFT_OFF and not self.stopping.is_set():
             end = Failed(
-                f"the store was away {left_off + 1} times in a row while it was worked on; retry it"
+                f"the store was unavailable {left_off + 1} times in a row while the task ran; retry it"
             )
         if isinstance(end, Lost):
             _log.warning("task_lost", task_id=task.id, session_id=task.session_id, worker=lease.holder)

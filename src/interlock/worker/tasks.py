@@ -163,12 +163,12 @@ class TaskDesk:
         task = await self.get(task_id)
         if task.status not in {TaskStatus.failed, TaskStatus.cancelled}:
             raise WrongTaskStatus(
-                f"task {task.id} is {task.status}; only a failed or cancelled one can be retried"
+                f"task {task.id} is {task.status}; only a failed or cancelled task can be retried"
             )
         place = (task.session_id, task.message_seq)
         rows = await self._database.read(lambda db: db.query(READ_CONTENT, place))
         if not rows or rows[0][0] is None:
-            raise WrongTaskStatus(f"what task {task.id} was about has been erased; send it again")
+            raise WrongTaskStatus(f"the message of task {task.id} has been erased; send it again")
         draft = self._sessions.draft(Role.user, rows[0][0])
         return await self._put(
             task.session_id,
@@ -188,7 +188,7 @@ class TaskDesk:
             present = self.cancel_within(transaction, task.id, who, reason)
             if present is None:
                 ended = read_task(transaction.connection, task.id)
-                raise WrongTaskStatus(f"task {task.id} is {ended.status} already; nothing was changed")
+                raise WrongTaskStatus(f"task {task.id} is already {ended.status}; nothing was changed")
             return present
 
         cancelled = await self._events.transact(task.session_id, work, on_full_disk=True)
@@ -419,11 +419,11 @@ class TaskDesk:
             mode = _mode_for_message(connection, session_id)
             if connection.query(COUNT_QUEUED, (session_id,))[0][0] >= self._queue_limit:
                 raise SessionBusy(
-                    f"{self._queue_limit} messages wait in session {session_id} already; "
-                    "send it again when some of them are done"
+                    f"{self._queue_limit} messages are already queued in session {session_id}; "
+                    "send it again when some are done"
                 )
             self._questions.close_open(
-                transaction, session_id, reason="a message came instead of an answer", who=author
+                transaction, session_id, reason="a message was sent instead of an answer", who=author
             )
             task = new_task(
                 identity, session_id, author, mode=mode, retry_of=retry_of, credential_id=credential_id
@@ -480,9 +480,9 @@ class TaskDesk:
 
     def _checked_draft(self, content: str, task_id: str | None) -> MessageDraft:
         if not content.strip():
-            raise PersonError("there is nothing in the message")
+            raise PersonError("the message is empty")
         if task_id is not None and not TASK_ID.fullmatch(task_id):
-            raise PersonError("task_id: write t_ and 16 hexadecimal digits")
+            raise PersonError("task_id: must be t_ and 16 hexadecimal digits")
         return self._sessions.draft(Role.user, content)
 
     def _line(self, text: str, max_chars: int) -> str:
@@ -492,7 +492,7 @@ class TaskDesk:
 def refuse_revoked(connection: Connection, credential_id: str | None) -> None:
     """A request that was under way when its token or cookie was revoked starts nothing."""
     if credential_id is not None and not connection.query(IS_NOT_REVOKED, (credential_id,)):
-        raise PersonError("the token or browser that sent this was revoked; nothing was started")
+        raise PersonError("the token or browser login that sent this was revoked; nothing was started")
 
 
 def _mode_for_message(connection: Connection, session_id: str) -> ToolMode:
@@ -505,11 +505,11 @@ def _mode_for_message(connection: Connection, session_id: str) -> ToolMode:
         raise SessionNotFound(f"there is no session {session_id}")
     if rows[0][0] == SessionKind.run:
         raise PersonError(
-            f"session {session_id} is a run of a workflow and takes no messages: answer what it asks, "
-            "or pause, resume, retry or stop it"
+            f"session {session_id} is a workflow run and accepts no messages: answer its "
+            "question, or pause, resume, retry or stop it"
         )
     return stored_mode(rows[0][1])
 
 
 def _lost_too_often(times: int) -> str:
-    return f"its worker was lost {times} times in the middle of it, so it is not tried again"
+    return f"its worker was lost {times} times during the task, so it is not retried"

@@ -52,16 +52,16 @@ def _shape(workflow: Workflow) -> Iterator[Line]:
         ways = workflow.ways_from(node.name)
         if node.kind is NodeKind.end:
             if ways:
-                yield node.line, f"{node.name} is an end: no edge may lead on from it"
+                yield node.line, f"{node.name} is an end node and cannot have outgoing edges"
             continue
         if not ways:
-            yield node.line, f"no edge leads on from {node.name}, and it is no end"
+            yield node.line, f"{node.name} has no outgoing edge and is not an end node"
         yield from _of_kind(node, ways, workflow)
     if (
         not any(node.kind is NodeKind.step for node in workflow.nodes.values())
         and not workflow.subworkflows
     ):
-        yield 1, "there is no step in it"
+        yield 1, "the workflow has no step"
 
 
 def _of_kind(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iterator[Line]:
@@ -74,14 +74,14 @@ def _of_kind(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iterator
             yield edge.line, f"two edges from {node.name} have the label '{edge.label}'"
         labels |= {edge.label} if edge.label else set()
         if edge.is_default and edge.condition is not None:
-            yield edge.line, "a default edge is taken when no condition holds: it has none of its own"
+            yield edge.line, "a default edge is taken when no condition holds; it cannot have a condition"
         if edge.label and node.kind not in {NodeKind.step, NodeKind.subworkflow}:
-            yield edge.line, f"{node.name} is a {node.kind}: nobody names a label there; write a condition"
+            yield edge.line, f"{node.name} is a {node.kind} and has no labels; write a condition"
     match node.kind:
         case NodeKind.merge if len(ways) != 1 or ways[0].condition is not None:
             yield (
                 node.line,
-                f"{node.name} is a merge: exactly one edge leads on from it, without a condition",
+                f"{node.name} is a merge: it needs exactly one outgoing edge, without a condition",
             )
         case NodeKind.decision:
             yield from _decision(node, ways, has_default=bool(defaults))
@@ -91,7 +91,7 @@ def _of_kind(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iterator
 
 def _decision(node: Node, ways: tuple[Edge, ...], *, has_default: bool) -> Iterator[Line]:
     if not has_default:
-        yield node.line, f"{node.name} needs a default edge, for when no condition holds"
+        yield node.line, f"{node.name} needs a default edge for when no condition holds"
     for edge in ways:
         if edge.condition is None and not edge.is_default:
             yield edge.line, f"an edge from the decision {node.name} needs a condition, or default = true"
@@ -101,10 +101,13 @@ def _plain_edges(node: Node, ways: tuple[Edge, ...], workflow: Workflow) -> Iter
     """From a step several ways must differ: by a label, by a condition, or as the default."""
     plain = [edge for edge in ways if not edge.label and edge.condition is None and not edge.is_default]
     if plain and len(ways) > 1:
-        yield plain[0].line, f"several edges lead on from {node.name}: give this one a label or a condition"
+        yield (
+            plain[0].line,
+            f"{node.name} has several outgoing edges; give this one a label or a condition",
+        )
     listed = node.brief.outcomes if node.brief else ()
     if listed and any(edge.label for edge in ways) and set(listed) != set(workflow.outcomes_of(node.name)):
-        yield node.line, f"the outcomes that {node.name}{SUFFIX} lists are not the labels of its edges"
+        yield node.line, f"the outcomes in {node.name}{SUFFIX} do not match the labels of its edges"
 
 
 def _conditions(workflow: Workflow) -> Iterator[Line]:
@@ -115,7 +118,7 @@ def _conditions(workflow: Workflow) -> Iterator[Line]:
     for edge in workflow.edges:
         for first, second in edge.condition.names if edge.condition else ():
             if first == "artifacts" and not NAME.fullmatch(second):
-                yield edge.line, f"condition: no artifact can have the name {quotable(second, 60)}"
+                yield edge.line, f"condition: {quotable(second, 60)} is not a valid artifact name"
 
 
 def _outcomes(workflow: Workflow, node: Node) -> tuple[str, ...]:
@@ -137,12 +140,15 @@ def _never(workflow: Workflow, outcomes: Mapping[str, Collection[str]]) -> Itera
             if what != "outcome" or node not in outcomes or value is None or value in outcomes[node]:
                 continue
             word = quotable(str(value), 60)
-            yield edge.line, f"condition: {node} never comes to '{word}'{_hint(word, outcomes[node])}"
+            yield (
+                edge.line,
+                f"condition: {node} never has the outcome '{word}'{_hint(word, outcomes[node])}",
+            )
 
 
 def _hint(word: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(dict.fromkeys(known))})"
+    return f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(dict.fromkeys(known))})"
 
 
 def _ways(workflow: Workflow) -> Iterator[Line]:
@@ -158,7 +164,7 @@ def _ends(workflow: Workflow) -> Iterator[Line]:
     """A circle must have a way out of it, and work in it."""
     ends = {name for name, node in workflow.nodes.items() if node.kind is NodeKind.end}
     if not ends:
-        yield 1, "there is no end: a run of it could never be done"
+        yield 1, "the workflow has no end node, so a run could never finish"
         return
     sources: dict[str, set[str]] = {name: set() for name in workflow.nodes}
     for edge in workflow.edges:
@@ -169,9 +175,9 @@ def _ends(workflow: Workflow) -> Iterator[Line]:
         leading |= looked
     for node in workflow.nodes.values():
         if node.name not in leading and workflow.ways_from(node.name):
-            yield node.line, f"no end can be reached from {node.name}: its circle has no exit"
+            yield node.line, f"no end node can be reached from {node.name}: its cycle has no exit"
         if node.kind in _PASSED and node.name in _passing(workflow, node.name):
-            yield node.line, f"{node.name} can lead back to itself without any step between"
+            yield node.line, f"{node.name} can lead back to itself without a step in between"
 
 
 def _reach(workflow: Workflow, names: set[str]) -> set[str]:

@@ -110,8 +110,8 @@ def _at_work(connection: Connection, task_id: str) -> tuple[Standing, Visit]:
                 return standing, visit
     raise ToolError(
         ErrorCode.EXECUTION_ERROR,
-        "no step of a workflow is at work here",
-        "Answer the person instead.",
+        "no workflow step is running here",
+        "Answer the user instead.",
         is_an_answer=True,
     )
 
@@ -119,15 +119,17 @@ def _at_work(connection: Connection, task_id: str) -> tuple[Standing, Visit]:
 def _refuse_unfit(summary: str, artifacts: Mapping[str, str]) -> None:
     problem = ""
     if len(summary) > MAX_SUMMARY:
-        problem = f"summary: has {len(summary)} characters; it may have {MAX_SUMMARY}"
+        problem = f"summary: has {len(summary)} characters; the limit is {MAX_SUMMARY}"
     elif len(artifacts) > MAX_ARTIFACTS:
-        problem = f"artifacts: there are {len(artifacts)}; there may be {MAX_ARTIFACTS}"
+        problem = f"artifacts: there are {len(artifacts)}; the limit is {MAX_ARTIFACTS}"
     for name, text in artifacts.items():
         if not _NAME.fullmatch(name):
-            problem = problem or "artifacts: a name has small letters, digits and _, at most 40"
+            problem = problem or "artifacts: a name can have lower-case letters, digits and _, at most 40"
         elif len(text) > MAX_ARTIFACT:
-            problem = problem or f"artifacts.{name}: has {len(text)} characters; it may have {MAX_ARTIFACT}"
+            problem = problem or (
+                f"artifacts.{name}: has {len(text)} characters; the limit is {MAX_ARTIFACT}"
+            )
     if problem:
         raise ToolError(
-            ErrorCode.INVALID_ARGS, problem, "Say less, and leave what is long in files that you name."
+            ErrorCode.INVALID_ARGS, problem, "Write less; put long content into files and name them."
         )

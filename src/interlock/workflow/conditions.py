@@ -90,7 +90,7 @@ class Condition:
 def parse_condition(text: str) -> Condition:
     """Raises `Malformed`, and nothing else, for whatever is no condition."""
     if len(text) > MAX_CHARS:
-        raise Malformed(f"a condition may have {MAX_CHARS} characters", MAX_CHARS + 1)
+        raise Malformed(f"a condition can have at most {MAX_CHARS} characters", MAX_CHARS + 1)
     return Condition(text, _Parser(text).whole())
 
 
@@ -110,7 +110,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = _TOKEN.match(text, place)
         if found is None or found.lastgroup is None:
             column = place + len(text[place:]) - len(text[place:].lstrip()) + 1
-            raise Malformed(f"{text[column - 1]!r} means nothing here", column)
+            raise Malformed(f"unexpected character {text[column - 1]!r}", column)
         kind = found.lastgroup
         word = found[kind]
         if kind == "name" and word in {"and", "or", "not"}:
@@ -128,7 +128,9 @@ class _Parser:
     def whole(self) -> Expression:
         found = self._either(0)
         if self._next.kind != "end":
-            raise Malformed(f"'{self._next.text}' is one too many; join with and, or", self._next.column)
+            raise Malformed(
+                f"unexpected '{self._next.text}'; join conditions with and, or", self._next.column
+            )
         return found
 
     @property
@@ -179,8 +181,8 @@ class _Parser:
                 return Literal(float(token.text) if "." in token.text else int(token.text))
             case "name":
                 return Literal(_WORDS[token.text]) if token.text in _WORDS else Name(_path(token.text))
-        what = f"'{token.text}' stands" if token.text else "it ends"
-        raise Malformed(f"{what} where a name, a text in quotes or a number should be", token.column)
+        what = f"unexpected '{token.text}'" if token.text else "unexpected end"
+        raise Malformed(f"{what}; expected a name, a quoted text or a number", token.column)
 
 
 def _path(text: str) -> tuple[str, ...]:

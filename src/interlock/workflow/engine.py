@@ -119,8 +119,7 @@ def resume(
     at = moving.standing.at
     if at is not None and at.status in {VisitStatus.failed, VisitStatus.cancelled}:
         raise WrongRunStatus(
-            f"the step {at.node} of run {session_id} did not get to an end ({at.reason}); retry it, "
-            "or stop the run"
+            f"step {at.node} of run {session_id} did not finish ({at.reason}); retry it, or stop the run"
         )
     moving.resumed(who, credential_id, {})
     return moving.begin_ready(at) if at is not None and at.status is VisitStatus.ready else None
@@ -146,7 +145,7 @@ def stop(transaction: Transaction, session_id: str, who: str, reason: str = "") 
     """For good. The task that is to be cancelled with it, if one is under way."""
     moving = _Moving(transaction, session_id)
     if moving.standing.run.status.is_end:
-        raise WrongRunStatus(f"run {session_id} is {moving.standing.run.status} already")
+        raise WrongRunStatus(f"run {session_id} is already {moving.standing.run.status}")
     because = f"stopped by {who}" + (f": {reason}" if reason else "")
     moving.end(RunStatus.stopped, "", because, RunStopped(who=who, reason=reason))
     at = moving.standing.at
@@ -175,7 +174,7 @@ class _Moving:
         present = self.standing.run.status
         if present is not status:
             raise WrongRunStatus(
-                f"run {self._session_id} is {present}: only one that is {status} can be {what}"
+                f"run {self._session_id} is {present}; only a run that is {status} can be {what}"
             )
 
     def require_unchanged(self) -> None:
@@ -189,7 +188,7 @@ class _Moving:
             moves = plan(self.standing)
         except Exception as error:  # noqa: BLE001 - a task must be able to end, whatever its run looks like
             _log.error("run_cannot_go_on", session_id=self._session_id, exc_info=error)
-            moves = [GiveUp(f"it cannot go on ({type(error).__name__}: {error})")]
+            moves = [GiveUp(f"it cannot continue ({type(error).__name__}: {error})")]
         step: NextStep | None = None
         for move in moves:
             step = self._make(move, retry_of) or step
@@ -279,7 +278,7 @@ class _Moving:
         self._close(visit, status, visit.outcome, "", "", reason)
         self._tell(visit, NodeFailed(**_which(visit), status=status.value, reason=reason))
         if not self.standing.run.status.is_end:
-            because = f"the step {visit.node} did not get to an end: {reason}"
+            because = f"step {visit.node} did not finish: {reason}"
             self.set_status(RunStatus.paused, because, RunPaused(who=who, reason=because))
 
     def _close(

@@ -107,7 +107,7 @@ class WorkflowFolder:
             wanted += workflow.subworkflows
         document = _document(name, texts)
         if len(document) > MAX_PINNED_BYTES:
-            raise WorkflowInvalid(f"'{name}' and what it runs have more than {MAX_PINNED_BYTES} bytes")
+            raise WorkflowInvalid(f"'{name}' and its subworkflows have more than {MAX_PINNED_BYTES} bytes")
         pins = {agent: look.agents[agent] for agent in sorted(used)}
         return Pinned(name, document, sha256(document.encode()).hexdigest(), pins)
 
@@ -145,7 +145,7 @@ class _Look:
         checked = self.check(name)
         if checked.problems or checked.workflow is None:
             told = "; ".join(f"{checked.name}/{problem}" for problem in checked.problems[:3])
-            raise WorkflowInvalid(f"{told} (interlock workflow check {name} tells all of it)")
+            raise WorkflowInvalid(f"{told} (to see all problems: interlock workflow check {name})")
         return checked.workflow
 
     def checked(self, name: str) -> Checked:
@@ -186,7 +186,7 @@ class _Look:
                 continue
             reason = ""
             if name in path:
-                reason = f"{' > '.join((*path, name))} goes round in a circle"
+                reason = f"{' > '.join((*path, name))} is a cycle"
             elif len(path) >= MAX_DEPTH:
                 reason = f"{' > '.join((*path, name))} is more than {MAX_DEPTH} workflows deep"
             elif name not in self.names:
@@ -194,7 +194,7 @@ class _Look:
             if not reason:
                 inner = self.read(name)
                 if inner.workflow is None or inner.problems or self._lacks_agents(inner.workflow):
-                    reason = f"the workflow {name} has problems of its own"
+                    reason = f"the workflow {name} itself has problems"
                 else:
                     faults = self._nested(inner.workflow, (*path, name))
                     reason = faults[0].text if faults else ""
@@ -239,9 +239,9 @@ def _is_meant(file: str) -> bool:
 def _text(folder: int | None, file: str) -> str:
     found = None if folder is None else read_plain(folder, file, MAX_FILE_BYTES + 1)
     if found is None:
-        raise Unfit("is gone")
+        raise Unfit("no longer exists")
     if found.size > MAX_FILE_BYTES:
-        raise Unfit(f"has {found.size} bytes; it may have {MAX_FILE_BYTES}")
+        raise Unfit(f"has {found.size} bytes; the limit is {MAX_FILE_BYTES}")
     return decoded(found)
 
 
@@ -262,7 +262,7 @@ def unpinned(document: str) -> Mapping[str, Workflow]:
         reading = Reading(name, _AnyTool())
         workflow = reading.workflow(texts["graph"], texts["files"])
         if workflow is None or reading.problems:
-            raise WorkflowInvalid(f"what this run was begun with cannot be read any more: {name}")
+            raise WorkflowInvalid(f"a file that this run started with can no longer be read: {name}")
         found[name] = workflow
     return found
 

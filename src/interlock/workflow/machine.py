@@ -162,7 +162,9 @@ class Walk:
         workflow = self.book.workflow_in(place.frame)
         known = workflow.outcomes_of(place.node)
         if outcome not in (known or ("", DONE)):
-            return f"'{outcome}' is no outcome of {place.node}" if outcome else "it must say its outcome"
+            return (
+                f"'{outcome}' is not an outcome of {place.node}" if outcome else "it must name its outcome"
+            )
         found = self._way(place, outcome)
         return found if isinstance(found, str) else ""
 
@@ -179,7 +181,7 @@ class Walk:
         todo: _Todo = (place, outcome)
         while todo is not None:
             if len(moves) >= MAX_MOVES:
-                moves.append(GiveUp(f"it went through {MAX_MOVES} nodes without a step"))
+                moves.append(GiveUp(f"it passed {MAX_MOVES} nodes without a step"))
                 break
             place, outcome = todo
             todo = self._enter(place, moves) if outcome is None else self._leave(place, outcome, moves)
@@ -226,10 +228,10 @@ class Walk:
 
     def _too_often(self, place: Place, node: Node) -> str:
         if self._visits[place] >= node.max_visits:
-            return f"{node.name} was come to {node.max_visits} times, which is as often as it may be"
+            return f"{node.name} was visited {node.max_visits} times, the maximum"
         most = self.book.workflow_in(ROOT).max_steps
         if node.kind is NodeKind.step and self._steps >= most:
-            return f"it took {most} steps, which is as many as it may take"
+            return f"it took {most} steps, the maximum"
         return ""
 
     def _is_step(self, place: Place) -> bool:
@@ -244,18 +246,18 @@ class Walk:
         is_step = node.kind is NodeKind.step
         listed = node.brief.outcomes if is_step and node.brief else ()
         if listed and not outcome and not any(edge.is_default for edge in ways):
-            return f"{place.node} did not say its outcome (one of: {', '.join(listed)})"
+            return f"{place.node} did not name its outcome (one of: {', '.join(listed)})"
         open_ways = [edge for edge in ways if self._holds(edge, place, outcome)]
         labelled = [edge for edge in open_ways if edge.label]
         for edge in labelled:
             if edge.label == outcome:
                 return edge
         if outcome and is_step and any(edge.label for edge in ways):
-            return f"no edge leads on from {place.node} with '{outcome}' as things stand"
+            return f"no edge from {place.node} matches the outcome '{outcome}' now"
         holding = [edge for edge in open_ways if edge.condition is not None and not edge.label]
         if len(holding) > 1:
             lines = " and ".join(str(edge.line) for edge in holding)
-            return f"more than one condition holds at {place.node} (lines {lines}): only one may"
+            return f"more than one condition holds at {place.node} (lines {lines}); only one may hold"
         if holding:
             return holding[0]
         default = [edge for edge in open_ways if edge.is_default]
@@ -264,7 +266,7 @@ class Walk:
         if default:
             return default[0]
         named = ", ".join(edge.label for edge in labelled)
-        return f"{place.node} did not say which way to go on" + (f" (there are: {named})" if named else "")
+        return f"{place.node} did not choose an edge" + (f" (valid: {named})" if named else "")
 
     def _holds(self, edge: Edge, place: Place, outcome: str) -> bool:
         def lookup(path: tuple[str, ...]) -> Value:

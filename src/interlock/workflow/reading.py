@@ -59,16 +59,16 @@ class Reading:
     def workflow(self, graph: str, files: Mapping[str, str]) -> Workflow | None:
         """None where the graph cannot be looked at at all; with problems it must not be used."""
         if (line := endless_name(graph)) is not None:
-            self.fault(GRAPH_FILE, line, "a name here has too many dots")
+            self.fault(GRAPH_FILE, line, "a name in this file has too many dots")
             return None
         try:
             document = tomllib.loads(graph)
         except tomllib.TOMLDecodeError as error:
             line, reason = fault_line(error, graph)
-            self.fault(GRAPH_FILE, line, f"it is not TOML: {reason}")
+            self.fault(GRAPH_FILE, line, f"the file is not TOML: {reason}")
             return None
         except (RecursionError, ValueError):
-            self.fault(GRAPH_FILE, 1, "it cannot be read as TOML")
+            self.fault(GRAPH_FILE, 1, "the file cannot be parsed as TOML")
             return None
         return _Graph(self, document, Places(graph), files).workflow()
 
@@ -90,7 +90,7 @@ class _Graph:
         self._known_keys((), top, _TOP_KEYS)
         description = self._value((), top, "description", str, "")
         if not description.strip():
-            self._fault(("description",), "description is missing: say what it is for")
+            self._fault(("description",), "description is missing: describe the workflow's purpose")
         nodes = self._nodes()
         start = self._value((), top, "start", str, "")
         if start not in nodes:
@@ -115,14 +115,17 @@ class _Graph:
             self._fault(("nodes",), "there are no nodes: write a table [nodes.NAME] for each")
             return {}
         if len(tables) > MAX_NODES:
-            self._fault(("nodes",), f"there are {len(tables)} nodes; a workflow may have {MAX_NODES}")
+            self._fault(("nodes",), f"there are {len(tables)} nodes; the limit is {MAX_NODES}")
         found = (self._node(name, table) for name, table in list(tables.items())[:MAX_NODES])
         return {node.name: node for node in found if node is not None}
 
     def _node(self, name: str, table: Any) -> Node | None:
         place = ("nodes", name)
         if not NAME.fullmatch(name) or name in RESERVED:
-            self._fault(place, f"'{quotable(name, 60)}' cannot be a node's name: small letters, digits, _")
+            self._fault(
+                place,
+                f"'{quotable(name, 60)}' is not a valid node name: use lower-case letters, digits, _",
+            )
             return None
         if not isinstance(table, dict):
             self._fault(place, f"nodes.{name} must be a table: [nodes.{name}]")
@@ -135,13 +138,13 @@ class _Graph:
         kind = NodeKind(word)
         workflow = self._value(place, table, "workflow", str, "")
         if kind is NodeKind.subworkflow and not workflow:
-            self._fault(place, f"{name} needs workflow = the name of the workflow to run there")
+            self._fault(place, f"{name} needs workflow = the name of the workflow to run")
         if kind is not NodeKind.subworkflow and "workflow" in table:
             self._fault(
-                (*place, "workflow"), f"only a subworkflow names a workflow, and {name} is a {kind}"
+                (*place, "workflow"), f"only a subworkflow can name a workflow, but {name} is a {kind}"
             )
         if kind is not NodeKind.end and "outcome" in table:
-            self._fault((*place, "outcome"), f"only an end has an outcome, and {name} is a {kind}")
+            self._fault((*place, "outcome"), f"only an end can have an outcome, but {name} is a {kind}")
         return Node(
             name=name,
             kind=kind,
@@ -156,7 +159,7 @@ class _Graph:
     def _brief(self, name: str) -> Brief | None:
         file = f"{name}{SUFFIX}"
         if file not in self._files:
-            self._fault(("nodes", name), f"the step {name} has no file {file} beside this one")
+            self._fault(("nodes", name), f"the step {name} has no file {file} in this folder")
             return None
         return read_brief(self._reading, file, self._files[file])
 
@@ -171,17 +174,17 @@ class _Graph:
     def _edges(self, nodes: Mapping[str, Node]) -> tuple[Edge, ...]:
         tables = self._document.get("edges", [])
         if not isinstance(tables, list):
-            self._fault(("edges",), "edges are written as tables: [[edges]]")
+            self._fault(("edges",), "write edges as tables: [[edges]]")
             return ()
         if len(tables) > MAX_EDGES:
-            self._fault(("edges",), f"there are {len(tables)} edges; a workflow may have {MAX_EDGES}")
+            self._fault(("edges",), f"there are {len(tables)} edges; the limit is {MAX_EDGES}")
         found = (self._edge(number, table, nodes) for number, table in enumerate(tables[:MAX_EDGES]))
         return tuple(edge for edge in found if edge is not None)
 
     def _edge(self, number: int, table: Any, nodes: Mapping[str, Node]) -> Edge | None:
         place = ("edges", number)
         if not isinstance(table, dict):
-            self._fault(place, "an edge is a table: [[edges]]")
+            self._fault(place, "write an edge as a table: [[edges]]")
             return None
         self._known_keys(place, table, _EDGE_KEYS)
         ends = [self._value(place, table, key, str, "") for key in ("from", "to")]
@@ -223,7 +226,7 @@ class _Graph:
         for key in table:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
-                hint = f"; did you mean {near[0]}?" if near else f" (there are: {', '.join(known)})"
+                hint = f"; did you mean {near[0]}?" if near else f" (valid: {', '.join(known)})"
                 self._fault((*place, key), f"there is no key {quotable(key, 60)} here{hint}")
 
     def _value(
@@ -253,7 +256,7 @@ class _Graph:
     def _label(self, place: tuple[str | int, ...], table: Mapping[str, Any], key: str) -> str:
         value = self._value(place, table, key, str, "")
         if value and not LABEL.fullmatch(value):
-            self._fault((*place, key), f"{key} may have 40 letters, digits, spaces, - and _")
+            self._fault((*place, key), f"{key} can have at most 40 letters, digits, spaces, - and _")
             return ""
         return value
 
@@ -272,7 +275,7 @@ def _unknown_name(path: tuple[str, ...], nodes: Mapping[str, Node]) -> str:
         return ""
     if len(path) == 2 and path[0] in nodes and path[1] in {"outcome", "visits"}:
         return ""
-    return f"{'.'.join(path)} is none of NODE.outcome, NODE.visits, artifacts.NAME, run.steps"
+    return f"{'.'.join(path)} is not one of NODE.outcome, NODE.visits, artifacts.NAME, run.steps"
 
 
 # -- a step's file -------------------------------------------------------------------------------------
@@ -292,7 +295,7 @@ def read_brief(reading: Reading, file: str, text: str) -> Brief | None:
             reading.fault(file, entry.line, unknown_key(entry.key, _BRIEF_KEYS))
     body = without_comments(headed.body)
     if not body:
-        reading.fault(file, headed.body_line, "there is no brief: write what is to be done in this step")
+        reading.fault(file, headed.body_line, "the brief is missing: describe what to do in this step")
     given = {entry.key: entry for entry in headed.entries}
     return Brief(
         text=body,
@@ -323,5 +326,5 @@ def _outcomes(reading: Reading, file: str, entry: Entry | None) -> tuple[str, ..
         reading.fault(file, entry.line, f"outcomes {error}")
         return ()
     if any(not LABEL.fullmatch(word) for word in words):
-        reading.fault(file, entry.line, "outcomes may each have 40 letters, digits, - and _")
+        reading.fault(file, entry.line, "each outcome can have at most 40 letters, digits, - and _")
     return words

@@ -70,11 +70,12 @@ class Run:
     @property
     def book(self) -> Book:
         if self.definition is None:
-            raise WrongRunStatus(f"what run {self.session_id} was about has been erased")
+            raise WrongRunStatus(f"the content of run {self.session_id} has been erased")
         if sha256(self.definition.encode()).hexdigest() != self.digest:
             raise RunChanged(
-                f"the stored workflow of run {self.session_id} is not the one that it was begun with; "
-                "stop it, find out who changed the store (interlock events verify), and start a new run"
+                f"the stored workflow of run {self.session_id} is not the one it started with; "
+                "stop the run, find out who changed the store (interlock events verify), and "
+                "start a new run"
             )
         return Book(self.workflow, unpinned(self.definition))
 

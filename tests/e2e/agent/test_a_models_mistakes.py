@@ -69,14 +69,14 @@ async def test_three_refusals_in_a_row_end_in_an_answer(harness, server):
     assert first["error_code"] == "MODE_DENIED"
     assert first["message"] == "write_file is not allowed in chat mode"
     assert "note" not in first
-    assert second["note"].startswith("write_file was refused again.")
-    assert "After one more refused call you can only answer, without tools." in second["note"]
+    assert second["note"].startswith("write_file was denied again.")
+    assert "After one more denied call you can only answer, without tools." in second["note"]
     assert third["error_code"] == "MODE_DENIED"
     assert "Answer now, without tools" in third["note"]
     reached = harness.only("control.limit_reached")
     assert (reached["limit"], reached["allowed"], reached["reached"]) == ("max_denials", 3, 3)
     assert (
-        "Calls were refused 3 turns in a row (the last one: write_file is not allowed"
+        "Calls were denied in 3 turns in a row (the last one: write_file is not allowed"
         in reached["sentence"]
     )
     assert "CONTROL_MAX_DENIALS" in reached["sentence"]
@@ -103,7 +103,7 @@ async def test_a_limit_of_turns_ends_the_task_with_4(harness, server):
     reached = harness.only("control.limit_reached")
     assert reached["limit"] == "max_turns"
     assert ran.last_lines[0] == reached["sentence"]
-    assert "The task took 2 turns without coming to an end; it may take 2." in reached["sentence"]
+    assert "The task took 2 turns without finishing; the limit is 2." in reached["sentence"]
     harness.assert_sound()
 
 
@@ -113,7 +113,7 @@ async def test_a_budget_of_tokens_ends_the_task_with_4(harness, server):
     server.add(called(("list_files", {})), called(("current_time", {}), ids="t2"))
     ran = await harness.execute("go on", expect=4)
     assert harness.only("control.limit_reached")["limit"] == "max_tokens"
-    assert "The task used 36 tokens; it may use 30." in ran.stderr
+    assert "The task used 36 tokens; the limit is 30." in ran.stderr
     harness.assert_sound()
 
 
@@ -124,7 +124,7 @@ async def test_who_asks_where_nobody_can_answer_is_refused_and_answers(harness, 
     ran = await harness.execute("ask me", *form, mode="chat_safe")
     refused, *_ = harness.results()
     assert refused["error_code"] == "TOOL_NOT_AVAILABLE"
-    assert "nobody is there to answer" in refused["message"]
+    assert "no person is available to answer" in refused["message"]
     assert not harness.query("SELECT id FROM questions")
     harness.assert_sound()
     if form:
@@ -132,4 +132,4 @@ async def test_who_asks_where_nobody_can_answer_is_refused_and_answers(harness, 
         assert (last["type"], last["status"], last["exit_code"]) == ("task", "done", 0)
     else:
         assert ran.stdout == "I would have asked.\n"
-        assert "nobody is there to answer" in ran.stderr
+        assert "no person is available to answer" in ran.stderr

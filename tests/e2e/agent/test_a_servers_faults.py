@@ -39,7 +39,7 @@ async def asked_again(harness, server, *faults: Answer, **variables: str) -> lis
     scheduled = [told.fields for told in harness.events("retry.scheduled")]
     assert [each["attempt"] for each in scheduled] == list(range(1, len(faults) + 1))
     for each in scheduled:
-        assert f"({each['error']}; trying again in {each['delay_seconds']:g} s)" in ran.stderr
+        assert f"({each['error']}; retrying in {each['delay_seconds']:g} s)" in ran.stderr
     return scheduled
 
 
@@ -83,7 +83,7 @@ async def test_429_that_asks_for_longer_than_allowed_is_not_waited_for(harness, 
     sentence = await failed(
         harness, server, refused(429, "tomorrow", Retry_After="3600"), CONTROL_MAX_RETRY_AFTER_SECONDS="60"
     )
-    assert "asked too often (429)" in sentence
+    assert "reports too many requests (429)" in sentence
     assert harness.only("retry.exhausted")["attempts"] == 1
 
 
@@ -110,7 +110,7 @@ async def test_an_answer_that_breaks_before_its_first_word_is_asked_for_again(
 async def test_a_hang_ends_after_the_time_a_server_may_be_silent(harness, server):
     (scheduled,) = await asked_again(harness, server, Answer(first=(Hang(),)), OPENAI_IDLE_SECONDS="0.5")
     assert scheduled["error_class"] == "timeout"
-    assert scheduled["error"] == "the model said nothing for 0.5 seconds"
+    assert scheduled["error"] == "the model sent nothing for 0.5 seconds"
 
 
 async def test_what_keeps_failing_is_given_up_with_its_last_reason(harness, server):
@@ -126,10 +126,10 @@ async def test_what_keeps_failing_is_given_up_with_its_last_reason(harness, serv
 @pytest.mark.parametrize(
     ("rest", "error_class", "sentence"),
     [
-        (Cut(), "network", "the connection to the model's server broke"),
-        (DONE[:0], "network", "the model's answer was cut off before its end"),
-        (event(b"{broken"), "protocol", "a piece of the answer is not JSON"),
-        (Hang(), "timeout", "the model said nothing for 0.5 seconds"),
+        (Cut(), "network", "the connection to the model's server was lost"),
+        (DONE[:0], "network", "the model's response was cut off"),
+        (event(b"{broken"), "protocol", "a chunk of the response is not JSON"),
+        (Hang(), "timeout", "the model sent nothing for 0.5 seconds"),
     ],
     ids=["cut", "ended", "not-json", "hang"],
 )
@@ -163,7 +163,7 @@ async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(harness, 
     harness.variables["CONTROL_MAX_WALL_SECONDS"] = "2"
     ran = await harness.execute("hello", mode="chat_safe", expect=4)
     assert harness.only("control.limit_reached")["limit"] == "max_wall_seconds"
-    assert "it may work for 2 seconds" in ran.last_lines[0]
+    assert "the limit is 2 seconds" in ran.last_lines[0]
     await asyncio.wait_for(server.hung_up.wait(), 30)
     harness.assert_sound()
 
@@ -174,9 +174,9 @@ async def test_an_answer_without_an_end_ends_with_the_time_of_its_task(harness, 
 @pytest.mark.parametrize(
     ("fault", "error_class", "sentence"),
     [
-        (refused(401, f"wrong key {KEY}"), "auth", "the model's server refuses the key (401)"),
+        (refused(401, f"wrong key {KEY}"), "auth", "the model's server rejects the key (401)"),
         (refused(404, "no model"), "not_found", "there is no model 'double-1' at http://127.0.0.1:"),
-        (refused(400, "bad"), "invalid_request", "the model's server refuses the request (400)"),
+        (refused(400, "bad"), "invalid_request", "the model's server rejects the request (400)"),
         (
             json_answer({"error": {"message": "maximum context length is 10", "code": "x"}}, 400),
             "too_long",

@@ -85,7 +85,7 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_the_task_goes_on(harn
     assert (opened["tool_name"], opened["model"]) == ("bash", "")
     *timed_out, left_alone = harness.results()
     assert [result["error_code"] for result in timed_out] == ["TIMEOUT"] * 2
-    assert left_alone["message"] == "bash failed 2 times in a row and is not run for a while"
+    assert left_alone["message"] == "bash failed 2 times in a row and is suspended for a while"
     assert len(harness.events("tool_call.started")) == 2
     assert len(harness.events("tool_call.failed")) == 3
     harness.assert_sound()
@@ -113,11 +113,11 @@ async def test_the_same_call_with_the_same_result_is_no_progress(harness):
     stalled = harness.only("progress.stalled")
     assert stalled == {"tool_name": "list_files", "times": 3}
     assert ran.last_lines[0].startswith(
-        "The task made no progress: 3 times the same call of list_files gave the same result."
+        "The task made no progress: the same call of list_files returned the same result 3 times."
     )
     notes = [result.get("note") for result in harness.results()]
     assert notes[0] is None
-    assert "The same call once more ends the task." in notes[1]
+    assert "will return it again and end the task." in notes[1]
     harness.assert_sound()
 
 
@@ -138,7 +138,7 @@ async def test_a_slow_model_uses_up_the_time_of_its_task(harness):
     harness.follows('{"sleep_ms": 700, "tool_calls": [{"name": "list_files"}]}', "msg:too late")
     ran = await harness.execute("look", expect=4)
     assert harness.only("control.limit_reached")["limit"] == "max_wall_seconds"
-    assert "it may work for 0.5 seconds" in ran.stderr
+    assert "the limit is 0.5 seconds" in ran.stderr
     harness.assert_sound()
 
 
@@ -158,7 +158,7 @@ async def test_a_running_command_ends_when_the_time_of_its_task_is_up(harness, t
     harness.variables["CONTROL_MAX_WALL_SECONDS"] = "2"
     harness.follows(f'call:{tool} {{"cmd": "sleep 20; touch late", "timeout_seconds": 20}}', "msg:too late")
     ran = await harness.execute("run it", expect=4)
-    assert "it may work for 2 seconds" in ran.stderr
+    assert "the limit is 2 seconds" in ran.stderr
     times = "SELECT max(time_us) - min(time_us) FROM events WHERE kind IN ('task.started', 'task.finished')"
     assert 2_000_000 <= harness.query(times)[0][0] < 3_000_000
     assert harness.only("control.limit_reached")["limit"] == "max_wall_seconds"

@@ -68,7 +68,7 @@ async def begun(tmp_path, new_state, sqlite_config) -> Begun:
     store = open_store(sqlite_config)
     tasks = TaskHarness(store)
     session = await tasks.session(ToolMode.coding)
-    task = await tasks.put(session, "hand it over")
+    task = await tasks.put(session, "before you delegate")
     store.close()
     shutil.copy(tmp_path / "state" / "interlock.db", harness.state / "interlock.db")
     return Begun(harness, session, task.id)

@@ -76,7 +76,7 @@ async def test_a_cancel_from_another_process_ends_the_whole_tree_of_a_command(ha
     async with working(harness):
         await until(lambda: len(running(SLEEP)) >= 3)
         told = await harness.run("tasks", "cancel", task.id)
-        assert told.stdout == "told its worker to stop\n"
+        assert told.stdout == "cancelling; notified its worker\n"
         (cancelled,) = await tasks.ended(task.id)
         assert cancelled.status is TaskStatus.cancelled
         assert running(SLEEP) == []
@@ -116,7 +116,7 @@ async def test_a_task_that_waits_in_the_queue_is_cancelled_without_a_worker(harn
     task = await tasks.put(session, "never mind")
     assert (await harness.run("tasks", "cancel", task.id)).stdout == "cancelled\n"
     again = await harness.run("tasks", "cancel", task.id, expect=1)
-    assert again.stderr == f"interlock: task {task.id} is cancelled already; nothing was changed\n"
+    assert again.stderr == f"interlock: task {task.id} is already cancelled; nothing was changed\n"
     listed = json.loads((await harness.run("tasks", "list", "--json")).stdout)
     assert [(each["id"], each["status"]) for each in listed] == [(task.id, "cancelled")]
 

@@ -123,7 +123,7 @@ async def test_without_nats_workers_look_for_themselves(tmp_path, postgres, nats
                 assert (await client.until_end(task_id))["type"] == "stream_chunk"
         assert "cannot be used" in (await asyncio.to_thread(fleet.interlock, "doctor"))
         nats.start()
-        assert "reached" in (await asyncio.to_thread(fleet.interlock, "doctor"))
+        assert "connected" in (await asyncio.to_thread(fleet.interlock, "doctor"))
 
 
 def _joined(nats: NatsServer, clients: int) -> None:
@@ -143,7 +143,7 @@ async def test_what_another_machine_changed_is_taken_back_there(tmp_path, postgr
         call = ("tool", "call", "write_file", "--mode", "coding", "--root", str(root), "--args", args)
         told = json.loads(await asyncio.to_thread(fleet.interlock, *call, "--json"))
         elsewhere = replace(fleet, variables={**fleet.variables}, folder=tmp_path / "elsewhere")
-        with pytest.raises(AssertionError, match="kept there, so undo it there"):
+        with pytest.raises(AssertionError, match="must be undone there"):
             await asyncio.to_thread(elsewhere.interlock, "undo", told["session_id"])
         assert (root / "note.txt").exists()
         await asyncio.to_thread(fleet.interlock, "undo", told["session_id"])

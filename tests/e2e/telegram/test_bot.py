@@ -37,7 +37,7 @@ async def test_a_whole_conversation(new_bot, telegram, tmp_path):
     await telegram.until_shown(ADA, "Not in this mode.")
     await telegram.say(EVE, "and mine?")
     await telegram.say(ADA, "/mode chat")
-    await telegram.until_shown(ADA, "in chat mode")
+    await telegram.until_shown(ADA, "switches to chat mode")
     await telegram.say(ADA, "Now?")
     await telegram.until_shown(ADA, "Milk.")
     await telegram.until_shown(ADA, "⚙ read_file notes.txt … done; 1 call")
@@ -93,8 +93,8 @@ async def test_without_a_worker_of_its_own_others_do_the_work(new_bot, telegram)
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"TELEGRAM_BOT_TOKEN_FILE": ""}, "TELEGRAM_BOT_TOKEN: is not set"),
-        ({}, "TELEGRAM_BOT_TOKEN: Telegram does not know this token"),
+        ({"TELEGRAM_BOT_TOKEN_FILE": ""}, "TELEGRAM_BOT_TOKEN is not set"),
+        ({}, "TELEGRAM_BOT_TOKEN: Telegram rejects this token"),
     ],
 )
 async def test_without_a_token_that_is_known_it_ends_with_one_line(new_bot, telegram, variables, sentence):

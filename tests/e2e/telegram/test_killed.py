@@ -111,7 +111,7 @@ async def test_a_form_goes_on_at_the_field_it_was_at(new_bot, telegram):
     await telegram.reply(ADA, prompt.message_id, "one")
     prompt = await telegram.until_shown(ADA, "(2 of 2) Second")
     await telegram.say(ADA, "/why")
-    await telegram.until_shown(ADA, "Nothing was refused")
+    await telegram.until_shown(ADA, "No tool call was denied")
     bot.kill()
     bot.start()
     polls = telegram.polls
@@ -186,7 +186,7 @@ async def test_the_next_one_speaks_at_once_after_a_kill(new_bot, telegram):
     await bot.replied(2)
     assert await bot.stop() == 0
     assert telegram.texts(ADA) == ["one", "two"]
-    assert "this one waits" not in bot.output
+    assert "this process waits" not in bot.output
 
 
 @full
@@ -200,7 +200,7 @@ async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_k
     second = new_bot("msg:one", "msg:two", **LONG_LEASE)
     second.start()
     async with asyncio.timeout(40):
-        while "takes over when that one is gone" not in second.output:
+        while "takes over when that one exits" not in second.output:
             await asyncio.sleep(0.05)
     first.kill()
     await telegram.say(ADA, "b")
@@ -208,7 +208,7 @@ async def test_a_second_bot_waits_in_one_line_and_takes_over_from_one_that_was_k
     await second.replied(2)
     assert await second.stop() == 0
     assert telegram.texts(ADA) == ["one", "two"]
-    assert second.output.count("this one waits") == 1
+    assert second.output.count("this process waits") == 1
 
 
 @full
@@ -229,7 +229,7 @@ async def test_one_that_is_stopped_is_waited_for_and_says_nothing_when_it_wakes_
     first.wake()
     # It has lost the bot, and waits until the other has gone.
     async with asyncio.timeout(40):
-        while "this one waits" not in first.output.rpartition("telegram_lease_lost")[2]:
+        while "this process waits" not in first.output.rpartition("telegram_lease_lost")[2]:
             await asyncio.sleep(0.05)
     second.kill()
     await telegram.say(ADA, "c")

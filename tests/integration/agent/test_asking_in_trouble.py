@@ -66,7 +66,7 @@ async def test_a_question_whose_answer_from_the_store_got_lost_is_waited_for(har
 
     async def asked_unheard(desk, widget, asking):
         await real(desk, widget, asking)
-        raise StoreAway("the connection is lost")
+        raise StoreAway("the connection was lost")
 
     monkeypatch.setattr(QuestionDesk, "ask", asked_unheard)
     task = await harness.office.tasks.put(session, "go", who="test")
@@ -79,7 +79,7 @@ async def test_a_question_that_the_store_did_not_take_is_told_as_unknown(harness
     session = await harness.session()
 
     async def refused(*_):
-        raise StoreAway("the connection is lost")
+        raise StoreAway("the connection was lost")
 
     monkeypatch.setattr(QuestionDesk, "ask", refused)
     task = await harness.say(session)

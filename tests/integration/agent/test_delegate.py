@@ -154,9 +154,7 @@ async def test_a_task_hands_over_only_so_often(harness):
     session = await ada.session()
     await ada.say(session)
     failed = ada.payloads(session, "tool_call.failed")
-    assert [f["error"] for f in failed] == [
-        "this task has handed over 8 tasks already, and may hand over no more"
-    ]
+    assert [f["error"] for f in failed] == ["this task has already delegated 8 tasks, the maximum"]
 
 
 async def test_tokens_of_a_child_count_for_its_parent(harness):
@@ -167,7 +165,7 @@ async def test_tokens_of_a_child_count_for_its_parent(harness):
     assert len(used) == 2
     assert max(used) < 8000 <= sum(used)
     assert task.status == "failed"
-    assert "it may use 8,000" in task.reason
+    assert "the limit is 8,000" in task.reason
 
 
 async def test_an_unknown_agent_is_refused_with_those_there_are(harness):
@@ -184,7 +182,7 @@ async def test_a_child_that_fails_is_told_as_such_and_the_task_goes_on(harness):
     session = await ada.session()
     assert (await ada.say(session)).status == "done"
     (failed,) = ada.payloads(session, "tool_call.failed")
-    assert "helper did not get to an end" in failed["error"]
+    assert "helper did not finish" in failed["error"]
 
 
 async def test_cancelling_a_task_ends_what_it_handed_over(harness):

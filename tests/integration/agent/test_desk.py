@@ -76,7 +76,7 @@ async def test_a_refusal_suggests_what_works_where_it_is_read(
     # In a chat that another process opens, that mode is closed, and `/why` says how it is opened.
     async with opened_desk(wanted(None, (), session, None, None), lambda _event: None) as harness:
         now = next_action_now(await harness.last_denial(), await harness.authority())
-        assert now.endswith("(a chat that is started with --mode chat); go on without it.")
+        assert now.endswith("(a chat started with --mode chat); continue without it.")
     async with opened_desk(wanted("chat", (), session, None, None), lambda _event: None) as harness:
         now = next_action_now(await harness.last_denial(), await harness.authority())
-        assert now == "read_file can be used now: this session is in chat mode."
+        assert now == "read_file is available now: this session is in chat mode."

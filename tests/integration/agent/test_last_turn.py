@@ -48,7 +48,7 @@ async def test_after_the_third_refusal_in_a_row_the_model_answers_without_tools(
         if message.role is Role.tool
     ]
     assert notes[0] is None
-    assert "inside the folders that are open" in notes[1]
+    assert "inside the open folders" in notes[1]
     assert "Answer now, without tools" in notes[2]
     kinds = [row[1] for row in harness.event_rows(session)]
     assert kinds[-6:] == [

@@ -200,7 +200,7 @@ async def test_what_a_model_asks_for_wrongly_opens_no_circuit(harness, mistakes)
     )
     assert [each.result["ok"] for each in of(ToolResultInfo, events)] == [True] + [False] * 6
     assert not harness.event_rows(session, "circuit.opened")
-    assert not any("is not run for a while" in repr(event) for event in events)
+    assert not any("is suspended for a while" in repr(event) for event in events)
 
 
 async def test_every_call_has_one_answer_when_the_task_is_cancelled(harness):

@@ -109,7 +109,7 @@ async def test_a_task_that_waited_does_not_go_on_with_a_changed_agent(tmp_path, 
         agent_file(tmp_path, more="# nothing but a comment\n")
         task = await talk.answer(await talk.open_question(task), {"confirmed": True})
         assert task.status is TaskStatus.failed
-        assert "was changed since this task began" in task.reason
+        assert "has changed since this task started" in task.reason
         # The next task begins with the file as it is now.
         assert (await talk.say("again")).status is TaskStatus.done
         first, second = {started["agent_hash"] for started in harness.payloads(session, "agent.started")}

@@ -44,8 +44,8 @@ async def test_a_person_approves_and_has_it_built(planned, tmp_path):
     assert (tmp_path / "root" / "a.txt").read_text() == "built\n"
     asked = [m.content for m in await ada.transcript(session) if m.role is Role.user]
     assert asked[1] == (
-        "Build what was planned here; the plan was approved.\n\nWrite a.txt.\n\n"
-        "1. Write it.\n2. Read it again.\n\nWhat the person added: Gently."
+        "Build the following approved plan.\n\nWrite a.txt.\n\n1. Write it.\n2. Read it "
+        "again.\n\nComment by the user: Gently."
     )
     (changed,) = ada.payloads(session, "session.mode_changed")
     assert changed == {"who": "ada", "from_mode": "plan", "to_mode": "coding"}
@@ -127,7 +127,7 @@ async def test_a_question_of_another_mode_or_kind_is_no_plan_to_build(tmp_path, 
     async with open_runtime_harness(tmp_path, monkeypatch, {"MODEL": model}) as harness:
         session = await harness.session(ToolMode.chat)
         task = await harness.say(session, "plan it")
-        with pytest.raises(NoPlan, match="no plan that was made in plan mode"):
+        with pytest.raises(NoPlan, match="not a plan that was made in plan mode"):
             await harness.office.plans.approve(task.question_id, APPROVE, who="ada")
         question = await harness.office.runtime.questions.get(task.question_id)
         assert not harness.office.plans.can_build(question)
@@ -150,7 +150,7 @@ async def test_a_plan_that_the_person_has_moved_on_from_is_not_built(tmp_path, m
         with closing(sqlite3.connect(tmp_path / "state" / "interlock.db")) as store, store:
             store.execute("UPDATE questions SET asked_us = 1 WHERE id = ?", (newer,))
         assert await plans.approved(session) is None
-        with pytest.raises(NoPlan, match="another plan was made here since"):
+        with pytest.raises(NoPlan, match="a newer plan exists"):
             await plans.build(first, who="ada")
         assert await ada.office.runtime.sessions.get_mode(session) is ToolMode.plan
         assert ada.payloads(session, "plan.build_started") == []

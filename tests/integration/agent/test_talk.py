@@ -67,7 +67,7 @@ async def test_what_was_put_though_its_answer_got_lost_is_one_task(tmp_path, mon
             done = await real(log, stream, work, **more)
             if isinstance(done, Task) and not asked:
                 asked.append(done.id)
-                raise StoreAway("the connection is lost")
+                raise StoreAway("the connection was lost")
             return done
 
         monkeypatch.setattr(EventLog, "transact", unheard)
@@ -80,7 +80,7 @@ async def test_a_full_queue_refuses_what_is_said(tmp_path, monkeypatch):
     async with open_runtime_harness(tmp_path, monkeypatch, {"SESSION_QUEUE_LIMIT": "1"}) as harness:
         session = await harness.session()
         await harness.office.tasks.put(session, "one", who="test")
-        with pytest.raises(SessionBusy, match="1 messages wait"):
+        with pytest.raises(SessionBusy, match="1 messages are already queued"):
             await harness.say(session, "two")
 
 

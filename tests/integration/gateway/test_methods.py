@@ -123,7 +123,7 @@ async def test_a_model_is_chosen_from_the_list(open_harness):
     assert chosen["session"]["model"] == info["models"][1]
     assert (await client.ask("session.set_model", session_id=session_id))["session"]["model"] is None
     assert (
-        "not one of those"
+        "not allowed here"
         in (await refused(client, "session.set_model", session_id=session_id, model="gpt-9")).message
     )
 

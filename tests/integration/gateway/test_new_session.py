@@ -79,7 +79,7 @@ async def test_a_socket_that_follows_as_many_as_it_may_makes_no_session(open_har
     for _ in range(8):
         made = await harness.runtime.sessions.create(opened_by="test")
         await client.ask("session.subscribe", session_id=made.id)
-    with pytest.raises(RequestRefused, match="follows at most"):
+    with pytest.raises(RequestRefused, match="can follow at most"):
         await client.ask("chat.send", content="one more")
     rows = await harness.runtime.sessions.list_sessions(limit=1000)
     assert len(rows) == 8

@@ -72,7 +72,7 @@ async def test_a_run_that_cannot_be_begun_leaves_no_session_behind(open_harness,
     brief = harness.office.runs.folder.path / EXAMPLE.name / "build.md"
     brief.write_text(f"{brief.read_text()}\nUse sk-very-secret-words-123.\n")
     refusal = await refused(client, "runs.start", workflow="plan_build_review", mode="coding")
-    assert "holds a secret" in refusal.message
+    assert "contains a secret" in refusal.message
     assert (await client.ask("session.list", archived=True))["sessions"] == []
 
 

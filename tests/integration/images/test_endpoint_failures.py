@@ -8,7 +8,7 @@ from interlock.tools.media import answers
 from tests.harness.image_bytes import png
 from tests.harness.image_server import KEY, RawServer, made
 
-CHARGED = "It may have been charged for"
+CHARGED = "It may have been charged"
 
 
 def error(message: str, code: str = "") -> dict:
@@ -18,36 +18,46 @@ def error(message: str, code: str = "") -> dict:
 @pytest.mark.parametrize(
     ("status", "document", "text", "step"),
     [
-        (400, error("no such size"), "did not accept the request: no such size", "Change the prompt"),
+        (400, error("no such size"), "rejected the request: no such size", "Change the prompt"),
         (
             400,
             error("Your request was rejected", "content_policy_violation"),
-            "refused the prompt for its content: Your request was rejected",
+            "rejected the content of the prompt: Your request was rejected",
             "Change the prompt",
         ),
-        (400, error("unsafe", "moderation_blocked"), "refused the prompt for its content", "Change"),
-        (422, {"error": "just a text"}, "did not accept the request: just a text", "Change the prompt"),
-        (401, error(f"Incorrect API key provided: {KEY}"), "did not accept the API key", "IMAGE_API_KEY"),
-        (402, error("pay first"), "does not allow it to this account: pay first", "credit"),
-        (403, error("verify first"), "does not allow it to this account: verify first", "the right"),
+        (400, error("unsafe", "moderation_blocked"), "rejected the content of the prompt", "Change"),
+        (422, {"error": "just a text"}, "rejected the request: just a text", "Change the prompt"),
+        (401, error(f"Incorrect API key provided: {KEY}"), "rejected the API key", "IMAGE_API_KEY"),
+        (402, error("pay first"), "does not permit this for the account: pay first", "credit"),
+        (
+            403,
+            error("verify first"),
+            "does not permit this for the account: verify first",
+            "the permission",
+        ),
         (
             404,
             error("no model"),
-            "does not know the address or the model dall-e-3: no model",
+            "does not know the URL or the model dall-e-3: no model",
             "IMAGE_MODEL",
         ),
-        (429, error("slow down"), "takes no more requests now: slow down", "Do not call it again at once"),
+        (
+            429,
+            error("slow down"),
+            "accepts no more requests now: slow down",
+            "Do not call it again immediately",
+        ),
         (500, error("oops"), "the endpoint failed (status 500): oops", CHARGED),
         (503, ["unexpected"], "the endpoint failed (status 503)", CHARGED),
-        (202, {"id": "job"}, "answered with status 202 instead of an image", CHARGED),
-        (418, {"error": None}, "answered with status 418 instead of an image", CHARGED),
+        (202, {"id": "job"}, "returned status 202 instead of an image", CHARGED),
+        (418, {"error": None}, "returned status 418 instead of an image", CHARGED),
     ],
 )
 async def test_a_refusal_is_told_with_its_reason(images, status, document, text, step):
     images.endpoint.reply(document, status=status)
     code, message, next_action = await images.failure()
     assert code == "EXECUTION_ERROR"
-    assert message.startswith("no image was made: the endpoint ")
+    assert message.startswith("no image was generated: the endpoint ")
     assert text in message
     assert step in next_action
     assert len(images.endpoint.bodies) == 1
@@ -76,7 +86,7 @@ async def test_what_an_endpoint_says_is_one_short_line(images):
 
 async def test_a_reason_without_end_is_not_looked_at(images):
     images.endpoint.reply({"error": {"message": " " * 3_000_000 + KEY}})
-    assert "(3000023 characters, too many to be told)" in (await images.failure())[1]
+    assert "(3000023 characters, too many to show)" in (await images.failure())[1]
 
 
 async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(images):
@@ -89,22 +99,22 @@ async def test_a_secret_at_the_edge_of_what_is_told_is_not_halved(images):
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({"data": []}, "there is none in its answer"),
-        ({"data": {}}, "there is none in its answer"),
-        ({"data": [7]}, "there is none in its answer"),
-        ({"data": [{"b64_json": 7}]}, "there is none in its answer"),
-        ({"data": [{"b64_json": ""}]}, "there is none in its answer"),
-        ({"error": {"message": "sorry"}}, "there is none in its answer: sorry"),
-        ([], "there is none in its answer"),
-        (None, "there is none in its answer"),
+        ({"data": []}, "its response contains no image"),
+        ({"data": {}}, "its response contains no image"),
+        ({"data": [7]}, "its response contains no image"),
+        ({"data": [{"b64_json": 7}]}, "its response contains no image"),
+        ({"data": [{"b64_json": ""}]}, "its response contains no image"),
+        ({"error": {"message": "sorry"}}, "its response contains no image: sorry"),
+        ([], "its response contains no image"),
+        (None, "its response contains no image"),
         ({"data": [{"b64_json": "not base64!"}]}, "it is not valid base64"),
         ({"data": [{"b64_json": "aGk"}]}, "it is not valid base64"),
         ({"data": [{"b64_json": "żółw"}]}, "it is not valid base64"),
         ({"data": [{"b64_json": "data:image/png;base64,"}]}, "it is empty"),
         ({"data": [{"url": "data:image/png,hi"}]}, "it is not in base64"),
-        (made(b"<html>an error page</html>"), "it is neither PNG, JPEG, WebP nor GIF"),
-        (made(png()[:20]), "it is neither PNG, JPEG, WebP nor GIF"),
-        (made(b"MZ\x90\0"), "it is neither PNG, JPEG, WebP nor GIF"),
+        (made(b"<html>an error page</html>"), "it is not PNG, JPEG, WebP or GIF"),
+        (made(png()[:20]), "it is not PNG, JPEG, WebP or GIF"),
+        (made(b"MZ\x90\0"), "it is not PNG, JPEG, WebP or GIF"),
     ],
 )
 async def test_an_answer_without_an_image_is_told(images, document, text):
@@ -133,7 +143,7 @@ async def test_a_compressed_answer_is_not_unpacked(images):
 
 async def test_a_compressed_refusal_is_a_refusal(images):
     images.endpoint.reply(body=gzip.compress(b"{}"), status=403, headers={"Content-Encoding": "gzip"})
-    assert "does not allow it" in (await images.failure())[1]
+    assert "does not permit this" in (await images.failure())[1]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -166,12 +176,12 @@ async def test_nobody_listens(images):
     code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
     assert message == "the endpoint could not be reached (Connection refused)"
-    assert "Nothing was asked of it yet" in step
+    assert "No request was sent" in step
 
 
 async def test_a_name_that_does_not_exist(images):
     images.use(base_url="https://images.invalid/v1")
-    assert (await images.failure())[1] == "the endpoint has a name that could not be found"
+    assert (await images.failure())[1] == "the endpoint has a host name that cannot be resolved"
 
 
 async def test_no_tls_where_there_should_be(images):
@@ -186,13 +196,16 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 @pytest.mark.parametrize(
     ("sent", "text"),
     [
-        (b"", "closed the connection before it had answered"),
-        (HEAD, "closed the connection before it had answered"),
-        (HEAD + b"Content-Length: 500\r\n\r\n{", "was cut off in the middle of its answer"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", "was cut off in the middle of its answer"),
-        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "something that is not HTTP"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "answered with something that is not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "something that is not HTTP"),
+        (b"", "closed the connection before it responded"),
+        (HEAD, "closed the connection before it responded"),
+        (HEAD + b"Content-Length: 500\r\n\r\n{", "closed the connection in the middle of its response"),
+        (
+            HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{",
+            "closed the connection in the middle of its response",
+        ),
+        (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "a response that is not HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "sent a response that is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "a response that is not HTTP"),
     ],
     ids=["nothing", "half a head", "short", "short chunk", "no chunk", "ssh", "huge head"],
 )

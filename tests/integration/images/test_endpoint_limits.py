@@ -12,7 +12,7 @@ from interlock.tools.media import answers
 from tests.harness.image_bytes import png
 from tests.harness.image_server import RawServer, made
 
-CHARGED = "It may have been charged for"
+CHARGED = "It may have been charged"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
 
@@ -29,7 +29,7 @@ async def test_an_image_of_exactly_the_limit_is_saved_and_one_more_byte_is_not(i
     narrow(images, len(image) - 1)
     code, message, step = await images.failure()
     assert code == "LIMIT_EXCEEDED"
-    assert f"more than the {len(image) - 1} bytes" in message
+    assert f"larger than {len(image) - 1} bytes" in message
     assert "tools.image.max_bytes" in message
     assert CHARGED in step
     narrow(images, len(image))
@@ -46,7 +46,7 @@ async def test_an_image_over_the_write_limit_for_text_is_saved(images):
 
 async def test_a_write_limit_that_was_lowered_holds_for_images(images):
     images.bench.narrow(write=50)
-    assert "more than the 50 bytes" in (await images.failure())[1]
+    assert "larger than 50 bytes" in (await images.failure())[1]
 
 
 async def test_a_length_that_is_too_much_is_not_read_at_all(images):
@@ -176,8 +176,8 @@ async def test_a_cancel_while_waiting_closes_the_connection(images):
     images.endpoint.answer = answer
     payload = await cancelled(images, "waiting for the image")
     assert payload["error_code"] == "CANCELLED"
-    # It may have been charged for, and the log does not claim otherwise.
-    assert "what it had done by then stays" in payload["error"]
+    # It may have been charged, and the log does not claim otherwise.
+    assert "its earlier effects remain" in payload["error"]
 
 
 async def test_a_cancel_in_the_middle_of_the_body_closes_the_connection(images):

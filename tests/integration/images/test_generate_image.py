@@ -82,7 +82,7 @@ async def test_the_extension_is_that_of_the_image(images, asked, image, saved):
     result = await images.make(asked)
     assert images.files() == {saved: image}
     assert result.meta["path"] == saved
-    told_why = "the endpoint made a" in result.stdout
+    told_why = "the endpoint returned a" in result.stdout
     assert told_why is (saved not in {asked, f"{asked}.png"})
 
 
@@ -112,7 +112,7 @@ async def test_a_file_is_never_replaced_and_a_free_name_is_given_before_anything
     images.bench.write("picture-2.png", "mine as well")
     code, message, step = await images.failure("picture.png")
     assert code == "EXECUTION_ERROR"
-    assert "picture.png exists already" in message
+    assert "picture.png already exists" in message
     assert "picture-3.png" in step
     assert images.endpoint.bodies == []
 
@@ -125,7 +125,7 @@ async def test_a_name_that_is_taken_while_the_image_is_made_costs_nobody_anythin
     images.endpoint.answer = answer
     result = await images.make()
     assert images.files() == {"picture.png": b"somebody else's", "picture-2.png": png()}
-    assert "not picture.png: such a file was created while the image was made" in result.stdout
+    assert "not picture.png: that file was created in the meantime" in result.stdout
     assert result.meta["path"] == "picture-2.png"
 
 
@@ -167,8 +167,8 @@ async def test_progress_is_told_from_the_request_to_the_file(images):
 
     images.endpoint.answer = answer
     await images.make()
-    assert images.bench.progress[0] == f"asking {MODEL} for an image of 1024x1024 pixels"
-    assert f"received {len(png())} bytes, saving them" in images.bench.progress
+    assert images.bench.progress[0] == f"requesting an image of 1024x1024 pixels from {MODEL}"
+    assert f"received {len(png())} bytes, saving" in images.bench.progress
     assert images.bench.progress[-1].startswith("created picture.png: PNG image")
 
 
@@ -198,7 +198,7 @@ async def test_a_policy_switches_it_off(images, policy):
 async def test_without_an_endpoint_it_is_not_available_and_says_why(harness):
     result = await harness.call("generate_image", prompt=PROMPT, path="picture.png")
     assert result.failure.error_code == "TOOL_NOT_AVAILABLE"
-    assert "no endpoint for images is configured" in result.failure.message
+    assert "no image endpoint is configured" in result.failure.message
     assert "generate_image" not in harness.authority().exposed
 
 
@@ -239,5 +239,5 @@ async def test_a_shape_that_the_model_does_not_make_is_refused_before_anything_i
     images.use(model="dall-e-2")
     code, message, _ = await images.failure(aspect_ratio="landscape")
     assert code == "INVALID_ARGS"
-    assert "square images only" in message
+    assert "only square images" in message
     assert images.endpoint.bodies == []

@@ -64,7 +64,7 @@ async def test_a_folder_of_that_name_is_in_the_way(images):
     (images.bench.root / "picture.png").mkdir()
     code, message, step = await images.failure()
     assert code == "EXECUTION_ERROR"
-    assert "picture.png exists already" in message
+    assert "picture.png already exists" in message
     assert "picture-2.png" in step
     assert images.endpoint.bodies == []
 
@@ -86,7 +86,7 @@ async def test_a_folder_that_cannot_be_written_to_costs_nothing(images, monkeypa
     monkeypatch.setattr(os, "access", lambda path, mode: path != closed and real(path, mode))
     code, message, _ = await images.failure(path)
     assert code == "EXECUTION_ERROR"
-    assert "cannot write there" in message
+    assert "has no write permission there" in message
     assert images.endpoint.bodies == []
 
 
@@ -105,7 +105,7 @@ async def test_a_folder_that_becomes_a_link_to_outside_meanwhile_loses_the_image
     images.endpoint.answer = answer
     code, message, step = await images.failure(asked)
     assert code == "PATH_DENIED"
-    assert message.startswith("the image was made, and could not be written, so it is lost: ")
+    assert message.startswith("the image was generated but could not be written, so it is lost: ")
     assert "charged" in step
     kinds = [kind for kind, _ in images.bench.events()]
     assert kinds[-2:] == ["tool_call.started", "tool_call.denied"]
@@ -136,5 +136,5 @@ async def test_every_spare_name_taken_ends_in_words(images):
 
     images.endpoint.answer = answer
     result = await images.bench.call("generate_image", prompt="x", path="picture.png")
-    assert "lost: picture.png exists already" in result.failure.message
+    assert "lost: picture.png already exists" in result.failure.message
     assert set(images.files().values()) == {b"taken"}

@@ -60,7 +60,7 @@ async def test_a_listing_is_stored_once_and_its_changes_are_told(book: ServerBoo
 
 async def test_a_class_of_another_definition_is_refused(book: ServerBook):
     await book.seen("a", listing(("x", "one")))
-    with pytest.raises(PersonError, match="changed meanwhile"):
+    with pytest.raises(PersonError, match="changed in the meantime"):
         await book.give_class("a", "x", classed("0" * 64), who="ann")
     with pytest.raises(PersonError, match="no tool"):
         await book.give_class("a", "nothing", classed("0" * 64), who="ann")

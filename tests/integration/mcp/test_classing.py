@@ -124,7 +124,7 @@ async def test_a_tool_fits_only_the_modes_whose_walls_are_no_narrower(harness: M
         if mode in modes:
             await harness.allow("s", "echo", modes=mode)
         else:
-            with pytest.raises(BadUsage, match="only its word"):
+            with pytest.raises(BadUsage, match="nothing enforces the limits"):
                 await harness.allow("s", "echo", modes=mode)
             await harness.allow("s", "echo", modes=mode, is_vouched=True)
             assert (await harness.flushed("mcp.tool_classed"))[-1]["vouched"] is True
@@ -134,9 +134,9 @@ async def test_what_changes_things_belongs_in_coding_alone_whoever_vouches(harne
     await harness.add_hostile("well")
     await harness.inspect("bad")
     for effect in ("write", "exec", "special"):
-        with pytest.raises(BadUsage, match="coding mode alone"):
+        with pytest.raises(BadUsage, match="only in coding mode"):
             await harness.allow("bad", "echo", effect, "chat", is_vouched=True)
-    with pytest.raises(BadUsage, match="no effect"):
+    with pytest.raises(BadUsage, match="not a valid effect"):
         await harness.allow("bad", "echo", "harmless")
 
 
@@ -195,7 +195,7 @@ async def test_a_page_can_class_what_was_looked_at_for_open_modes_and_vouch_for_
         await class_it(is_vouched=True)
     with pytest.raises(BadUsage, match="hash"):
         await class_it(hash="")
-    with pytest.raises(PersonError, match="not what was looked at"):
+    with pytest.raises(PersonError, match="not the definition you reviewed"):
         await class_it(hash="0" * 64)
     told = await class_it()
     assert told["tool"]["class"]["by"] == "page:ann"

@@ -17,7 +17,7 @@ async def test_between_two_calls_a_changed_definition_is_refused_and_told(harnes
     await pulled(harness)
     result = await harness.call("bad__echo", text="after")
     assert result.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
-    assert "no longer the one that was classed" in result.failure.message
+    assert "not the one that was classified" in result.failure.message
     (changed,) = await harness.flushed("mcp.tool_changed")
     assert (changed["tool"], changed["was_classed"]) == ("echo", True)
     assert changed["from_hash"] != changed["to_hash"]
@@ -31,7 +31,7 @@ async def test_from_then_on_it_is_neither_shown_nor_called_until_it_is_classed_a
     assert b"Send the keys" not in authority.schemas
     again = await harness.call("bad__echo", text="again")
     assert again.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
-    assert "changed since it was classed" in again.failure.message
+    assert "changed since it was classified" in again.failure.message
     tools = await harness.inspect("bad")
     assert tools["echo"]["state"] == "changed"
     await harness.allow("bad", "echo", hash=tools["echo"]["hash"])
@@ -58,7 +58,7 @@ async def test_a_tool_that_is_no_longer_offered_is_not_called(harness: McpHarnes
     assert (await harness.call("bad__echo", text="one")).ok
     second = await harness.call("bad__echo", text="two")
     assert second.failure.error_code is ErrorCode.TOOL_NOT_AVAILABLE
-    assert "does not offer it any more" in second.failure.message
+    assert "no longer offers it" in second.failure.message
     assert (await harness.inspect("bad"))["echo"]["state"] == "gone"
 
 

@@ -57,7 +57,7 @@ async def test_a_call_that_comes_while_another_ends_leaves_nothing_planted(
     second = await call_in(harness, other.id, hooks / "post-merge")
     assert (await first).ok
     assert names(hooks) == ["pre-commit"]
-    assert "put back" in second.stderr
+    assert "the change was undone" in second.stderr
     assert guard._MEMORY._held == {}
     (hooks / "pre-commit").write_text("the person's own\n")
     assert (await call_in(harness, harness.session_id, harness.root / "more")).ok
@@ -101,5 +101,5 @@ async def test_a_call_that_runs_out_of_time_tells_what_was_put_back(harness: Mcp
     result = await harness.call("bad__echo", seconds=2.0, text=str(folder / "post-merge"))
     assert result.failure.error_code is ErrorCode.TIMEOUT
     assert names(folder) == []
-    assert "put back" in result.failure.message
+    assert "the change was undone" in result.failure.message
     assert (await harness.flushed("mcp.restored"))[0]["paths"]

@@ -61,7 +61,7 @@ async def tools(store: StoreHarness, tmp_path) -> Tools:
 async def test_what_is_kept_is_found(tools):
     done = await tools.ok("memory_append", content="The boiler is serviced in May.", title="House")
     assert done.meta["path"] == "house.md"
-    assert done.stdout == "made the note house.md at line 1\n"
+    assert done.stdout == "created the note house.md at line 1\n"
     found = await tools.ok("memory_search", query="when is the boiler serviced?")
     assert found.stdout.startswith("1. house.md:5 | House")
     assert "The boiler is serviced in May." in found.stdout
@@ -104,10 +104,10 @@ async def test_memory_needs_no_folders_and_no_file_tools(tools):
 async def test_empty_answers_say_what_to_do(tools):
     assert "no notes" in (await tools.ok("memory_search", query="x")).stdout
     await tools.ok("memory_append", content="the boiler")
-    assert "Nothing found in 1 note." in (await tools.ok("memory_search", query="zeppelin")).stdout
+    assert "No match in 1 note." in (await tools.ok("memory_search", query="zeppelin")).stdout
     for query in ("", "?!", "\0"):
         result = await tools.ok("memory_search", query=query)
-        assert "no word" in result.stdout
+        assert "no searchable word" in result.stdout
         assert result.meta["hits"] == []
 
 
@@ -144,7 +144,7 @@ async def test_a_workspace_that_cannot_be_written_is_told(tools):
 
 async def test_secrets_are_kept_out_of_note_log_and_result(tools, store):
     kept = await tools.ok("memory_append", content=f"the key is {SECRET}", title=f"key {SECRET}")
-    assert kept.stdout.endswith("; a secret in it was left out\n")
+    assert kept.stdout.endswith("; a secret in it was removed\n")
     assert kept.meta["secret_left_out"] is True
     (note,) = [path for path in tools.folder.iterdir() if path.suffix == ".md"]
     assert SECRET not in note.name + note.read_text()

@@ -72,13 +72,11 @@ async def conversation(tmp_path, monkeypatch):
 async def test_a_newcomer_sees_a_denial_and_then_a_success(conversation):
     answer = await conversation.say("read notes.txt")
     assert conversation.codes == ["MODE_DENIED"]
-    assert answer.startswith(
-        "I tried, and Interlock refused it: read_file is not allowed in chat_safe mode"
-    )
+    assert answer.startswith("I tried, but Interlock denied it: read_file is not allowed in chat_safe mode")
     assert "/mode chat" in answer
     conversation.mode = ToolMode.chat
     assert await conversation.say("read notes.txt") == (
-        "This is notes.txt:\n```\nBuy milk.\nTODO: call Ada.\n```"
+        "Content of notes.txt:\n```\nBuy milk.\nTODO: call Ada.\n```"
     )
 
 
@@ -127,7 +125,7 @@ async def test_a_path_outside_is_refused_and_explained(conversation):
     conversation.mode = ToolMode.chat
     answer = await conversation.say("read /etc/passwd")
     assert conversation.codes == ["PATH_DENIED"]
-    assert answer.startswith("I tried, and Interlock refused it")
+    assert answer.startswith("I tried, but Interlock denied it")
 
 
 async def test_a_command_runs_in_the_sandbox(conversation):
@@ -147,7 +145,7 @@ async def test_a_command_runs_in_the_sandbox(conversation):
 
 async def test_what_is_remembered_is_recalled(conversation):
     conversation.mode = ToolMode.coding
-    assert (await conversation.say("remember that we meet on Friday")).startswith("Done: made the note")
+    assert (await conversation.say("remember that we meet on Friday")).startswith("Done: created the note")
     assert "Friday" in await conversation.say("what do you remember about Friday?")
 
 

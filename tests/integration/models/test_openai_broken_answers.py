@@ -23,8 +23,8 @@ from tests.harness.model_answers import (
 from tests.harness.model_server import KEY, ModelServer
 from tests.integration.models.asking import QUESTION, asked, chat, failed, failure_of
 
-BROKE = "the connection to the model's server broke"
-CUT_OFF = "the model's answer was cut off before its end"
+BROKE = "the connection to the model's server was lost"
+CUT_OFF = "the model's response was cut off"
 
 
 HELLO = event(chunk({"content": "Hello"}))
@@ -41,36 +41,36 @@ HELLO = event(chunk({"content": "Hello"}))
             Answer((HELLO, b"data: {oops\n\n")),
             ModelFault.protocol,
             (
-                "the model's server answered in a form that cannot be read: "
-                "a piece of the answer is not JSON"
+                "the model's server sent a response that cannot be parsed: a chunk of the "
+                "response is not JSON"
             ),
         ),
         (
             Answer((b"<html>Welcome to the router</html>",), 200, "text/html"),
             ModelFault.protocol,
             (
-                "the model's server answered in a form that cannot be read: "
-                "it is a web page; the address may be wrong"
+                "the model's server sent a response that cannot be parsed: it is a web page; the "
+                "address may be wrong"
             ),
         ),
         (
             Answer((b'{"choices": [',), 200, "application/json"),
             ModelFault.protocol,
             (
-                "the model's server answered in a form that cannot be read: "
-                "a piece of the answer is not JSON"
+                "the model's server sent a response that cannot be parsed: a chunk of the "
+                "response is not JSON"
             ),
         ),
-        (streamed(text_chunks([])), ModelFault.protocol, "the model's answer is empty"),
+        (streamed(text_chunks([])), ModelFault.protocol, "the model's response is empty"),
         (
             Answer((event({"choices": []}), event(b"[DONE]"))),
             ModelFault.protocol,
-            "the model's answer is empty",
+            "the model's response is empty",
         ),
         (
             Answer((HELLO, event({"error": {"message": "overloaded"}}))),
             ModelFault.server,
-            "the model's server broke off: overloaded",
+            "the model's server aborted the response: overloaded",
         ),
         (Answer((b"not gzip at all",), headers={"Content-Encoding": "gzip"}), ModelFault.network, BROKE),
     ],
@@ -98,7 +98,7 @@ async def test_an_event_without_end_is_given_up(monkeypatch):
     error = await failure_of(answer)
     assert (error.fault, str(error)) == (
         ModelFault.protocol,
-        "the model's server sent a piece without end",
+        "the model's server sent a chunk that is too long",
     )
 
 

@@ -28,21 +28,25 @@ SAYS = "the model's server says: no"
 @pytest.mark.parametrize(
     ("answer", "fault", "sentence"),
     [
-        (refused(401), ModelFault.auth, f"the model's server refuses the key (401); {SAYS}"),
-        (refused(403), ModelFault.auth, f"the model's server refuses the key (403); {SAYS}"),
+        (refused(401), ModelFault.auth, f"the model's server rejects the key (401); {SAYS}"),
+        (refused(403), ModelFault.auth, f"the model's server rejects the key (403); {SAYS}"),
         (
             refused(402),
             ModelFault.quota,
             f"the account at the model's server has no credit left (402); {SAYS}",
         ),
-        (refused(429), ModelFault.rate_limited, f"the model's server is asked too often (429); {SAYS}"),
+        (
+            refused(429),
+            ModelFault.rate_limited,
+            f"the model's server reports too many requests (429); {SAYS}",
+        ),
         (refused(500), ModelFault.server, f"the model's server failed (500); {SAYS}"),
         (refused(503), ModelFault.server, f"the model's server failed (503); {SAYS}"),
         (refused(408), ModelFault.server, f"the model's server failed (408); {SAYS}"),
         (
             refused(400),
             ModelFault.invalid_request,
-            f"the model's server refuses the request (400); {SAYS}",
+            f"the model's server rejects the request (400); {SAYS}",
         ),
         (
             refused(400, "This model's maximum context length is 8192 tokens."),
@@ -115,14 +119,14 @@ async def test_a_redirect_is_not_followed(status):
         error = await failure_of(refused(status, Location=f"{elsewhere.base_url}/chat/completions"))
         assert elsewhere.connections == 0
     assert error.fault is ModelFault.invalid_request
-    assert str(error) == f"the model's server sends the request elsewhere ({status}); {SAYS}"
+    assert str(error) == f"the model's server redirects the request ({status}); {SAYS}"
 
 
 async def test_the_key_is_not_in_an_error_that_repeats_it():
     error = await failure_of(refused(401, f"Incorrect API key provided: {KEY}."))
     assert str(error).endswith("Incorrect API key provided: ***REDACTED***.")
     error = await failure_of(Answer((event({"error": {"message": f"bad {KEY}"}}),)))
-    assert str(error) == "the model's server broke off: bad ***REDACTED***"
+    assert str(error) == "the model's server aborted the response: bad ***REDACTED***"
 
 
 async def test_a_long_refusal_is_told_in_short():
@@ -158,7 +162,7 @@ async def test_a_server_that_says_nothing_is_given_up_and_hung_up_on(answer):
         error = await failed(provider)
         assert (error.fault, str(error)) == (
             ModelFault.timeout,
-            "the model said nothing for 0.1 seconds",
+            "the model sent nothing for 0.1 seconds",
         )
         await asyncio.wait_for(server.hung_up.wait(), 5)
         await provider.close()
@@ -186,7 +190,7 @@ async def test_a_connection_that_is_not_answered_is_given_up(monkeypatch):
         await provider.close()
         for other in waiting:
             other.close()
-    text = f"the model's server at {base_url} did not answer the connection within 0.2 seconds"
+    text = f"the model's server at {base_url} did not accept the connection within 0.2 seconds"
     assert (error.fault, str(error)) == (ModelFault.timeout, text)
 
 

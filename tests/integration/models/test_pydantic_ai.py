@@ -165,7 +165,7 @@ async def test_the_librarys_own_test_model_calls_a_tool_and_then_answers():
 
 async def test_an_empty_answer_is_none():
     error = await failed(saying(""))
-    assert (error.fault, str(error)) == (ModelFault.protocol, "the model's answer is empty")
+    assert (error.fault, str(error)) == (ModelFault.protocol, "the model's response is empty")
 
 
 @pytest.mark.parametrize(

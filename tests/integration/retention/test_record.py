@@ -30,8 +30,8 @@ async def test_the_record_names_exactly_what_is_gone_and_a_second_sweep_does_not
     [
         ("UPDATE events SET facts = '{}' WHERE kind = 'turn.completed'", "header and facts"),
         ("UPDATE events SET facts = '{}' WHERE kind = 'session.created'", "header and facts"),
-        ("UPDATE events SET facts = '{}' WHERE kind = 'log.erased'", "no erasure is on record"),
-        ("UPDATE messages SET content = 'x' WHERE seq = 2", "filled again"),
+        ("UPDATE events SET facts = '{}' WHERE kind = 'log.erased'", "no erasure is recorded"),
+        ("UPDATE messages SET content = 'x' WHERE seq = 2", "has content again"),
         ("UPDATE questions SET document = '{}'", "was changed"),
         ("UPDATE events SET content = '{}' WHERE seq = 2 AND stream <> 'system'", "content was changed"),
     ],

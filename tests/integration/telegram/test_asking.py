@@ -37,11 +37,11 @@ async def test_a_dangerous_yes_is_pressed_twice(open_harness, telegram):
     harness = await open_harness(MODEL=asking(type="confirmation", message="Delete all?", dangerous=True))
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Delete all?")
-    assert "⚠ This is dangerous." in shown.text
+    assert "⚠ This action is dangerous." in shown.text
     await telegram.press_data(ADA, shown.message_id, shown.buttons[0]["callback_data"][:-1] + "Y")
     await telegram.press(ADA, shown.message_id, "Yes")
-    await telegram.until(lambda: shown.labels == ["Really: Yes", "No"])
-    await telegram.press(ADA, shown.message_id, "Really: Yes")
+    await telegram.until(lambda: shown.labels == ["Confirm: Yes", "No"])
+    await telegram.press(ADA, shown.message_id, "Confirm: Yes")
     await telegram.until_shown(ADA, "Thank you.")
     assert await answer(harness) == {"confirmed": True}
 
@@ -114,7 +114,7 @@ async def test_a_long_plan_has_its_buttons_below_and_is_revised_in_words(open_ha
     assert len(shown) > 1
     assert [len(each.buttons) for each in shown[:-1]] == [0] * (len(shown) - 1)
     await telegram.press(ADA, shown[-1].message_id, "Revise")
-    prompt = await telegram.until_shown(ADA, "What should be changed?")
+    prompt = await telegram.until_shown(ADA, "What should change?")
     assert prompt.wants_reply
     await telegram.reply(ADA, prompt.message_id, "Begin with step 2")
     await telegram.until_shown(ADA, "Thank you.")
@@ -190,7 +190,7 @@ async def test_a_message_instead_of_an_answer_closes_the_question(open_harness, 
     await telegram.say(ADA, "go")
     shown = await telegram.until_shown(ADA, "Which?")
     await telegram.say(ADA, "something else")
-    await telegram.until_shown(ADA, "(closed: a message came instead of an answer)")
+    await telegram.until_shown(ADA, "(closed: a message was sent instead of an answer)")
     await telegram.until_shown(ADA, "Sure.")
     press = await telegram.press_data(ADA, shown.message_id, f"{await question_id(harness)}:o0")
     await telegram.until(lambda: telegram.presses[press] is not None)

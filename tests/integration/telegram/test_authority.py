@@ -31,7 +31,7 @@ async def test_what_a_removed_person_had_asked_for_is_cancelled_and_not_begun(
     given = {"MODEL": script("msg:one"), "SESSION_OPEN_MODES": "coding"}
     async with open_telegram_harness(tmp_path, monkeypatch, telegram, given, works=False) as harness:
         await telegram.say(ADA, "/mode coding")
-        await telegram.until_shown(ADA, "in coding mode")
+        await telegram.until_shown(ADA, "switches to coding mode")
         await telegram.say(ADA, "first")
         await telegram.say(BOB, "hi")
         await until(harness, "SELECT * FROM (SELECT count(*) AS n FROM tasks) counted WHERE n = 2")
@@ -49,7 +49,7 @@ async def test_what_a_removed_person_had_asked_for_is_cancelled_and_not_begun(
         rows = await harness.query(
             "SELECT status, cancel_requested_by, reason FROM tasks WHERE who = 'telegram:501'"
         )
-        reason = "telegram:501 may no longer use the bot"
+        reason = "telegram:501 is no longer allowed to use the bot"
         assert rows == [("cancelled", local_person(), reason)]
         (cancelled,) = await harness.chat_events("task.cancelled")
         assert (cancelled["who"], cancelled["reason"]) == (local_person(), reason)
@@ -88,7 +88,7 @@ async def test_in_a_group_only_who_asked_or_an_operator_answers(open_harness, te
     asked = await telegram.until_shown(GROUP, "Go on?")
     press = await telegram.press(CAT, asked.message_id, "Yes", chat=GROUP)
     await telegram.until(lambda: telegram.presses[press])
-    assert telegram.presses[press] == "Only who asked for this, or an operator, can answer it."
+    assert telegram.presses[press] == "Only the person who started this task, or an operator, can answer."
     assert await harness.query("SELECT status FROM questions") == [("open",)]
     await telegram.press(BOB, asked.message_id, "Yes", chat=GROUP)
     await telegram.until_shown(GROUP, "done")
@@ -109,7 +109,7 @@ async def test_in_a_group_nobody_replies_to_a_question_for_another(open_harness,
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
     prompt = await telegram.until(lambda: next((s for s in telegram.shown(GROUP) if s.wants_reply), None))
     await telegram.reply(CAT, prompt.message_id, "Cat", chat=GROUP)
-    await telegram.until_shown(GROUP, "Only who asked for this")
+    await telegram.until_shown(GROUP, "Only the person who started this")
     assert await harness.query("SELECT status FROM questions") == [("open",)]
     await telegram.reply(BOB, prompt.message_id, "Bob", chat=GROUP)
     await telegram.until_shown(GROUP, "done")
@@ -120,10 +120,10 @@ async def test_in_a_group_nobody_cancels_what_another_asked_for(open_harness, te
     await telegram.say(BOB, f"{NAME} go", chat=GROUP, entities=MENTION)
     await until(harness, "SELECT 1 FROM tasks WHERE status = 'running'")
     await telegram.say(CAT, "/cancel", chat=GROUP)
-    await telegram.until_shown(GROUP, "was asked for by somebody else")
+    await telegram.until_shown(GROUP, "Another person started the running task")
     assert await harness.query("SELECT cancel_requested_by FROM tasks") == [(None,)]
     await telegram.say(BOB, "/cancel", chat=GROUP)
-    await telegram.until_shown(GROUP, "1 task is being cancelled.")
+    await telegram.until_shown(GROUP, "Cancelling 1 task.")
     await telegram.until_shown(GROUP, "Cancelled.")
 
 
@@ -132,11 +132,11 @@ async def test_in_a_group_nobody_takes_back_what_another_changed(open_harness, t
         MODEL=script(WRITING, "msg:written"), SESSION_OPEN_MODES="coding", **PEOPLE
     )
     await telegram.say(ADA, "/mode coding", chat=GROUP)
-    await telegram.until_shown(GROUP, "in coding mode")
+    await telegram.until_shown(GROUP, "switches to coding mode")
     await telegram.say(BOB, f"{NAME} write", chat=GROUP, entities=MENTION)
     await telegram.until_shown(GROUP, "written")
     await telegram.say(CAT, "/undo", chat=GROUP)
-    await telegram.until_shown(GROUP, "Those of others only operators take back.")
+    await telegram.until_shown(GROUP, "Only operators can undo the changes of other people.")
     assert (harness.root / "a.txt").exists()
     await telegram.say(ADA, "/undo", chat=GROUP)
     await telegram.until_shown(GROUP, "removed: ")

@@ -16,7 +16,7 @@ async def test_help_tells_every_command(open_harness, telegram):
     for name in ("new", "mode", "tools", "why", "cancel", "undo", "help"):
         assert f"/{name}" in shown.text
     await telegram.say(ADA, "/nothing")
-    await telegram.until_shown(ADA, "There is no such command; /help tells what there is.")
+    await telegram.until_shown(ADA, "Unknown command. Type /help for a list.")
 
 
 async def test_tools_tells_what_can_be_used_and_what_not_and_why(open_harness, telegram):
@@ -31,12 +31,12 @@ async def test_a_denial_is_told_in_plain_words_and_why_tells_it_in_full(open_har
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     harness = await open_harness(MODEL=script({"tool_calls": [call]}, "msg:I may not."))
     await telegram.say(ADA, "/why")
-    await telegram.until_shown(ADA, "Nothing was refused in this conversation.")
+    await telegram.until_shown(ADA, "No tool call was denied in this conversation.")
     await harness.chat("write it", "I may not.")
     status = await telegram.until_shown(ADA, "⚙ write_file a.txt … denied; 1 call")
     assert "⛔ " in status.text
     assert "→ " in status.text
-    assert "/why tells it in full" in status.text
+    assert "/why shows it in full" in status.text
     await telegram.say(ADA, "/why")
     shown = await telegram.until_shown(ADA, "MODE_DENIED in chat_safe mode")
     assert "Decided by the tool's own declaration" in shown.text
@@ -55,8 +55,8 @@ async def test_switching_is_suggested_to_people_who_may_switch_and_to_no_others(
     }
     assert "(/mode chat)" in suggested[ADA]["next_action"]
     assert suggested[BOB]["next_action"] == (
-        "This session is in chat_safe mode; read_file needs chat mode. "
-        "Only an operator can switch it here; go on without it."
+        "This session is in chat_safe mode; read_file needs chat mode. Only an operator can "
+        "switch it here; continue without it."
     )
 
 
@@ -68,7 +68,7 @@ async def test_why_tells_each_person_of_a_group_what_they_can_do(open_harness, t
     await telegram.say(ADA, f"{name} read it", chat=GROUP, entities=mention)
     await telegram.until_shown(GROUP, "I may not.")
     await telegram.say(BOB, "/why", chat=GROUP)
-    shown = await telegram.until_shown(GROUP, "Next: ")
+    shown = await telegram.until_shown(GROUP, "What to do: ")
     assert "Only an operator can switch it here" in shown.text
     assert "/mode" not in shown.text
 
@@ -76,15 +76,15 @@ async def test_why_tells_each_person_of_a_group_what_they_can_do(open_harness, t
 async def test_only_operators_switch_the_mode_and_only_to_open_ones(open_harness, telegram):
     harness = await open_harness(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat")
     await telegram.say(BOB, "/mode chat")
-    await telegram.until_shown(BOB, "Only operators can switch it here.")
+    await telegram.until_shown(BOB, "Only operators can switch the mode here.")
     assert telegram.shown(BOB)[-1].buttons == []
     await telegram.say(ADA, "/mode")
-    shown = await telegram.until_shown(ADA, "Open: chat_safe, chat.")
+    shown = await telegram.until_shown(ADA, "Open modes: chat_safe, chat.")
     assert shown.labels == ["chat_safe", "chat"]
     await telegram.say(ADA, "/mode coding")
     await telegram.until_shown(ADA, "Coding mode is not open")
     await telegram.press(ADA, shown.message_id, "chat")
-    await telegram.until_shown(ADA, "in chat mode")
+    await telegram.until_shown(ADA, "switches to chat mode")
     (changed,) = await harness.chat_events("session.mode_changed")
     assert changed == {"who": f"telegram:{ADA}", "from_mode": "chat_safe", "to_mode": "chat"}
 
@@ -100,20 +100,20 @@ async def test_a_mode_button_is_looked_at_anew_when_it_is_pressed(open_harness, 
     assert telegram.presses[by_bob] == "Only operators can switch the mode here."
     elsewhere = await telegram.press_data(ADA, shown.message_id, f"m:{session}:chat")
     await telegram.until(lambda: telegram.presses[elsewhere])
-    assert telegram.presses[elsewhere] == "That button is of another conversation; write /mode again."
+    assert telegram.presses[elsewhere] == "That button belongs to another conversation. Type /mode again."
     assert harness.payloads(session, "session.mode_changed") == []
 
 
 async def test_cancel_ends_what_runs_and_what_waits(open_harness, telegram):
     harness = await open_harness(MODEL=script("sleep:60000", "msg:two"))
     await telegram.say(ADA, "/cancel")
-    await telegram.until_shown(ADA, "Nothing runs and nothing waits.")
+    await telegram.until_shown(ADA, "No task is running or queued.")
     await telegram.say(ADA, "first")
     await telegram.until(lambda: any(each["action"] for each in telegram.sent("sendChatAction")))
     await telegram.say(ADA, "/help")
     await telegram.say(ADA, "second")
     await telegram.say(ADA, "/cancel")
-    await telegram.until_shown(ADA, "2 tasks are being cancelled.")
+    await telegram.until_shown(ADA, "Cancelling 2 tasks.")
     await telegram.until(lambda: telegram.texts(ADA).count("Cancelled.") == 2)
     rows = await harness.query("SELECT status, cancel_requested_by FROM tasks")
     assert rows == [("cancelled", f"telegram:{ADA}")] * 2
@@ -125,7 +125,7 @@ async def test_undo_takes_back_the_last_task(open_harness, telegram):
         MODEL=script({"tool_calls": [call]}, "msg:written"), SESSION_OPEN_MODES="coding"
     )
     await telegram.say(ADA, "/mode coding")
-    await telegram.until_shown(ADA, "in coding mode")
+    await telegram.until_shown(ADA, "switches to coding mode")
     await harness.chat("write", "written")
     path = harness.root / "a.txt"
     assert path.read_text() == "x\n"
@@ -143,11 +143,11 @@ async def test_a_new_conversation_leaves_the_old_one_its_answer(open_harness, te
     await telegram.say(ADA, "first")
     await telegram.until(lambda: telegram.sent("sendChatAction"))
     await telegram.say(ADA, "/new")
-    await telegram.until_shown(ADA, "A new conversation")
+    await telegram.until_shown(ADA, "Started a new conversation")
     await telegram.until_shown(ADA, "late answer")
     await harness.delivered()
     told, answer = telegram.texts(ADA)
-    assert told.startswith("A new conversation")
+    assert told.startswith("Started a new conversation")
     assert answer == "late answer"
 
 
@@ -160,9 +160,9 @@ async def test_a_command_that_telegram_gives_again_is_not_carried_out_again(open
     await telegram.until(lambda: telegram.offset > update["update_id"])
     telegram.repeated = [update]
     await telegram.say(ADA, "/why")
-    await telegram.until_shown(ADA, "Nothing was refused")
+    await telegram.until_shown(ADA, "No tool call was denied")
     await telegram.say(ADA, "/cancel")
-    await telegram.until_shown(ADA, "Nothing runs")
+    await telegram.until_shown(ADA, "No task is running")
     assert len(telegram.texts(ADA)) == 3
 
 
@@ -172,7 +172,7 @@ async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
     """Who has a client of their own can send any."""
     harness = await open_harness(MODEL=script("msg:one"), SESSION_OPEN_MODES="chat,coding")
     await telegram.say(ADA, "/mode")
-    shown = await telegram.until_shown(ADA, "Open: ")
+    shown = await telegram.until_shown(ADA, "Open modes: ")
     session = await harness.chat_session()
     forged = [
         f"m:{session}:root",
@@ -190,6 +190,6 @@ async def test_the_data_of_a_button_is_a_claim_and_odd_ones_change_nothing(
             lambda press=press: telegram.presses.get(press) is not None or press in telegram.presses
         )
     await telegram.say(ADA, "/why")
-    await telegram.until_shown(ADA, "Nothing was refused")
+    await telegram.until_shown(ADA, "No tool call was denied")
     assert await harness.chat_events("session.mode_changed") == []
     assert "Traceback" not in capfd.readouterr().err + caplog.text

@@ -193,7 +193,7 @@ async def test_another_poller_is_told_and_waited_for(open_harness, telegram, cap
     harness = await open_harness(MODEL=script("msg:one"))
     await telegram.until_shown(ADA, "one")
     await harness.delivered()
-    assert "another program takes this bot's messages" in caplog.text
+    assert "another program receives this bot's messages" in caplog.text
 
 
 @pytest.mark.parametrize("method", ["getMe", "getUpdates"])
@@ -203,7 +203,7 @@ async def test_a_wrong_token_stops_it_with_a_sentence(open_harness, telegram, me
     with pytest.raises(StopsProcess) as caught:
         async with asyncio.timeout(10):
             await asyncio.shield(harness.speaking)
-    assert "Telegram does not know this token" in str(caught.value)
+    assert "Telegram rejects this token" in str(caught.value)
     assert telegram.token not in str(caught.value)
 
 
@@ -310,7 +310,11 @@ async def test_an_update_that_the_library_cannot_read_is_passed_over(open_harnes
     assert telegram.offset > odd
     assert await contents(harness) == ["hi"]
     (passed,) = harness.payloads("system", "channel.passed_over")
-    assert passed == {"channel": "telegram", "update": str(odd), "reason": "the library cannot read it"}
+    assert passed == {
+        "channel": "telegram",
+        "update": str(odd),
+        "reason": "the library cannot parse the update",
+    }
 
 
 async def test_an_update_that_we_cannot_read_is_passed_over(open_harness, telegram, monkeypatch):

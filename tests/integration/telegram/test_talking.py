@@ -40,7 +40,7 @@ async def test_a_chat_goes_on_in_its_session_and_new_begins_another(open_harness
     await harness.chat("b", "two")
     first = await harness.chat_session()
     await telegram.say(ADA, "/new")
-    await telegram.until_shown(ADA, "A new conversation, in chat_safe mode.")
+    await telegram.until_shown(ADA, "Started a new conversation in chat_safe mode.")
     assert await harness.chat_session() != first
     await telegram.say(ADA, "c")
     await telegram.until(lambda: telegram.texts(ADA).count("one") == 2)
@@ -94,7 +94,7 @@ async def test_only_text_is_understood_and_a_caption_is_text(open_harness, teleg
     harness = await open_harness(MODEL=script("msg:about the picture"))
     await telegram.say(ADA, None, photo=PNG, media_group_id="a1")
     await telegram.say(ADA, None, photo=PNG, media_group_id="a1")
-    await telegram.until_shown(ADA, "I understand only text")
+    await telegram.until_shown(ADA, "I can read only text")
     await telegram.say(ADA, None, photo=PNG, caption="what is this?")
     await telegram.until_shown(ADA, "about the picture")
     assert await contents(harness) == ["what is this?"]

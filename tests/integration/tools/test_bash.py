@@ -259,7 +259,7 @@ async def test_what_a_command_changes_though_it_is_protected_is_put_back_and_tol
     assert not (shell.root / ".bashrc").exists()
     assert (shell.root / "fine.txt").read_text() == "fine"
     assert sorted(result.meta["restored"]) == [".bashrc", ".git/config", ".git/hooks"]
-    assert "put back" in result.stderr
+    assert "the change was undone" in result.stderr
     kinds = [kind for kind, _ in shell.events()]
     assert kinds[-3:] == ["tool_call.started", "tool_call.restored", "tool_call.completed"]
     event = shell.events()[-2][1]

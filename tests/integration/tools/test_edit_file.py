@@ -212,7 +212,7 @@ async def test_a_file_over_the_read_limit_is_refused(harness: ToolHarness):
     harness.narrow(read=999)
     result = await harness.call("edit_file", path="f", find="old", replace="new")
     assert result.failure.error_code.value == "LIMIT_EXCEEDED"
-    assert "1000 bytes are more than the 999 that may be read" in result.failure.message
+    assert "1000 bytes exceed the read limit of 999" in result.failure.message
     harness.narrow(read=1000)
     await harness.ok("edit_file", path="f", find="old", replace="new")
     assert file.read_text().startswith("new ")

@@ -219,9 +219,9 @@ def test_folders_without_permission_are_named(harness: ToolHarness, as_ordinary_
     (harness.root / "closed").chmod(0)
     result = as_ordinary_account("list_files", recursive=True)
     assert result["stdout"] == "closed/\nopen/\nopen/a\n"
-    assert result["stderr"] == "no permission to look into: closed\n"
+    assert result["stderr"] == "no permission to read: closed\n"
     result = as_ordinary_account("list_files", path="closed")
-    assert result["message"] == "closed: the account Interlock runs as has no permission"
+    assert result["message"] == "closed: Interlock's account has no permission"
 
 
 BAD_ARGUMENTS = [

@@ -109,7 +109,7 @@ async def test_a_device_is_not_opened(harness: ToolHarness):
 def test_a_file_without_permission_says_so(harness: ToolHarness, as_ordinary_account):
     harness.write("closed", "x").chmod(0)
     result = as_ordinary_account("read_file", path="closed")
-    assert result["message"] == "closed: the account Interlock runs as has no permission"
+    assert result["message"] == "closed: Interlock's account has no permission"
 
 
 # -- names --

@@ -88,7 +88,10 @@ async def test_behind_the_end_there_is_nothing(harness: ToolHarness, arguments):
     result = await harness.call("read_file", path="a.txt", **arguments)
     assert result.failure is not None
     assert result.failure.error_code == "INVALID_ARGS"
-    assert "the file has 8 bytes" in result.failure.message or "has 2 lines" in result.failure.message
+    assert (
+        "past the end of the file (8 bytes)" in result.failure.message
+        or "has 2 lines" in result.failure.message
+    )
 
 
 async def test_an_empty_file_has_an_empty_first_line(harness: ToolHarness):

@@ -220,4 +220,4 @@ async def test_an_undo_is_told_before_and_after(harness: ToolHarness):
     assert started["undo_id"] == finished["undo_id"] == report.undo_id
     assert started["paths"] == [str(harness.root / "n"), str(file)]
     assert finished["restored"] == [str(harness.root / "n")]
-    assert finished["left"] == [[str(file), "it was changed since"]]
+    assert finished["left"] == [[str(file), "it was changed since then"]]

@@ -98,7 +98,7 @@ async def test_a_brought_back_folder_that_changed_since_is_left(harness: ToolHar
     await harness.ok("delete_file", path="d", recursive=True)
     report = await undone(harness)
     harness.write("d/a/more", "mine")
-    assert left(await undo(harness, report.undo_id)) == {"d": "it was changed since"}
+    assert left(await undo(harness, report.undo_id)) == {"d": "it was changed since then"}
     assert (harness.root / "d/a/more").read_text() == "mine"
 
 

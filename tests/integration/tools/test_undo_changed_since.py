@@ -18,7 +18,7 @@ async def test_a_file_that_was_changed_since_is_left_with_its_older_changes(harn
         await rewritten(harness, path, "three")
     file.write_text("somebody's")
     report = await undo(harness)
-    assert [outcome.reason for outcome in report.outcomes] == [None, "it was changed since"]
+    assert [outcome.reason for outcome in report.outcomes] == [None, "it was changed since then"]
     assert file.read_text() == "somebody's"
     assert (harness.root / "g").read_text() == "one"
     file.write_text("three")
@@ -33,9 +33,9 @@ async def test_what_lies_in_or_above_something_that_was_left_is_left_too(harness
     await harness.ok("move_file", source="d", destination="e")
     harness.write("d", "in the way")
     assert left(await undo(harness)) == {
-        "e": "something else is where it came from",
-        "d/n": "a later change of it was left",
-        "d/f": "a later change of it was left",
+        "e": "something else is at its original path",
+        "d/n": "a later change to it was kept",
+        "d/f": "a later change to it was kept",
     }
     (harness.root / "d").unlink()
     await undone(harness)
@@ -63,12 +63,12 @@ async def test_every_kind_of_change_is_left_where_something_else_is_now(harness:
     (harness.root / "replaced").unlink()
     before = tree(harness.root, times=True)
     assert left(await undo(harness)) == {
-        "deleted": "something else is in its place now",
-        "folder": "something else is in its place now",
-        "link": "something else is in its place now",
-        "moved": "it was changed since",
-        "created": "it was changed since",
-        "replaced": "it is not there any more",
+        "deleted": "something else is in its place",
+        "folder": "something else is in its place",
+        "link": "something else is in its place",
+        "moved": "it was changed since then",
+        "created": "it was changed since then",
+        "replaced": "it no longer exists",
     }
     assert tree(harness.root, times=True) == before
 
@@ -106,8 +106,8 @@ async def test_a_folder_is_left_where_a_later_change_in_it_was_left(harness: Too
     await rewritten(harness, "e/f", "two")
     (harness.root / "e/f").write_text("somebody's")
     assert left(await undo(harness)) == {
-        "e/f": "it was changed since",
-        "e": "a later change of it was left",
+        "e/f": "it was changed since then",
+        "e": "a later change to it was kept",
     }
     assert (harness.root / "e/f").read_text() == "somebody's"
 
@@ -117,7 +117,7 @@ async def test_a_moved_file_that_was_written_in_its_place_is_left(harness: ToolH
     harness.write("a", "one")
     await harness.ok("move_file", source="a", destination="b")
     (harness.root / "b").write_text("somebody's")
-    assert left(await undo(harness)) == {"b": "it was changed since"}
+    assert left(await undo(harness)) == {"b": "it was changed since then"}
     assert not (harness.root / "a").exists()
 
 
@@ -125,7 +125,7 @@ async def test_a_copy_in_the_old_place_is_left_where_it_is(harness: ToolHarness)
     harness.write("a", "one")
     await harness.ok("move_file", source="a", destination="b")
     shutil.copy(harness.root / "b", harness.root / "a")
-    assert left(await undo(harness)) == {"b": "something else is where it came from"}
+    assert left(await undo(harness)) == {"b": "something else is at its original path"}
 
 
 async def test_what_somebody_took_back_by_hand_is_done(harness: ToolHarness):
@@ -142,7 +142,7 @@ async def test_what_was_not_kept_is_left(harness: ToolHarness):
     harness.kept._max_bytes = 64 * 1024
     harness.write("big", "x" * 100_000)
     await harness.ok("delete_file", path="big")
-    assert left(await undo(harness)) == {"big": "what was there before was not kept"}
+    assert left(await undo(harness)) == {"big": "its previous content was not saved"}
 
 
 async def test_a_damaged_version_is_not_put_in_place(harness: ToolHarness):
@@ -156,6 +156,6 @@ async def test_a_damaged_version_is_not_put_in_place(harness: ToolHarness):
         data = entry.file.read_bytes()
         header, _, content = data.partition(b"\n")
         entry.file.write_bytes(header + b"\n" + content[: len(content) // 2].replace(b"o", b"0"))
-    assert set(left(await undo(harness)).values()) == {"what was kept of it is damaged"}
+    assert set(left(await undo(harness)).values()) == {"its saved content is damaged"}
     assert tree(harness.root).keys() == {"f"}
     assert file.read_text() == "two"

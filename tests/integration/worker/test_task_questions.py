@@ -91,7 +91,7 @@ async def test_a_message_instead_of_an_answer_closes_the_question_and_is_next(ha
     message = await harness.put(session, "never mind")
     closed = await harness.questions.get(question.id)
     assert (closed.status, closed.closed_by) == (Status.expired, "ada")
-    assert closed.close_reason == "a message came instead of an answer"
+    assert closed.close_reason == "a message was sent instead of an answer"
     assert harness.kinds(session)[-4:] == [
         *("ask_user.expired", "tool_call.failed", "message.appended", "task.queued")
     ]

@@ -55,7 +55,7 @@ async def test_a_full_queue_takes_nothing_and_changes_nothing(store):
             *(f"t_{_}", session, 100 + _),
         )
     before = harness.kinds(session)
-    with pytest.raises(SessionBusy, match="2 messages wait in session"):
+    with pytest.raises(SessionBusy, match="2 messages are already queued in session"):
         await harness.put(session)
     assert harness.kinds(session) == before
     assert (await harness.questions.get(question.id)).status is Status.open
@@ -79,7 +79,7 @@ async def test_the_queue_limit_holds_when_many_send_at_once(store):
 async def test_nothing_is_put_where_there_is_no_session(harness):
     with pytest.raises(SessionNotFound):
         await harness.put("nobody")
-    with pytest.raises(PersonError, match="nothing in the message"):
+    with pytest.raises(PersonError, match="the message is empty"):
         await harness.put(await harness.session(), " \n ")
     assert await harness.tasks.list_tasks() == []
 
@@ -183,7 +183,7 @@ async def test_a_task_that_outlives_no_worker_is_given_up(harness):
         harness.expire_lease(session)
     given_up = await harness.tasks.start(task.id, await harness.leases.take(session, "w"))
     assert given_up.status is TaskStatus.failed
-    assert given_up.reason == "its worker was lost 6 times in the middle of it, so it is not tried again"
+    assert given_up.reason == "its worker was lost 6 times during the task, so it is not retried"
     assert harness.ends(session) == [(task.id, "failed")]
 
 
@@ -204,7 +204,7 @@ async def test_a_task_that_was_left_off_in_order_is_no_interruption(harness):
 async def test_a_retry_is_a_new_task_with_the_same_words(harness):
     session = await harness.session()
     task = await harness.put(session, "once more")
-    with pytest.raises(WrongTaskStatus, match="is queued; only a failed or cancelled one"):
+    with pytest.raises(WrongTaskStatus, match="is queued; only a failed or cancelled task"):
         await harness.tasks.retry(task.id, who="ben")
     await harness.tasks.cancel(task.id, who="ada")
     again = await harness.tasks.retry(task.id, who="ben")

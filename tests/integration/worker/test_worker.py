@@ -198,8 +198,8 @@ async def test_a_handler_that_fails_or_raises_fails_its_task_and_not_the_worker(
         ("failed", "the model does not answer"),
         ("failed", "an unexpected error ended it (ValueError)"),
         ("failed", "what cannot be recorded is not done"),
-        ("failed", "the work on it was broken off"),
-        ("failed", "the work on it ended without saying how"),
+        ("failed", "it was interrupted"),
+        ("failed", "it ended without a result"),
         ("done", None),
     ]
     assert SECRET not in str(harness.events(session))

@@ -32,12 +32,12 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
         session = (await harness.run("two")).run.session_id
         question = await harness.until_waiting(session)
         change(tmp_path, "UPDATE runs SET definition = replace(definition, 'careful', 'careless')")
-        with pytest.raises(RunChanged, match="is not the one that it was begun with"):
+        with pytest.raises(RunChanged, match="is not the one it started with"):
             await harness.office.prompts.prepare(session, ToolMode.coding)
         await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
         stuck = await harness.work(session)
         assert stuck.run.status is RunStatus.paused
-        assert "is not the one that it was begun with" in stuck.run.reason
+        assert "is not the one it started with" in stuck.run.reason
         with pytest.raises(RunChanged):
             await harness.office.runs.retry(session, who="ada")
         assert (await harness.office.runs.stop(session, who="ada")).status is RunStatus.stopped
@@ -47,16 +47,16 @@ async def test_a_run_whose_stored_workflow_was_changed_does_not_go_on_and_can_be
     ("statement", "told"),
     [
         ("UPDATE runs SET definition = definition || ' '", "the workflow of its run was changed"),
-        ("UPDATE runs SET digest = 'x'", "its run is not the one that was begun"),
-        ("UPDATE runs SET mode = 'chat'", "its run is not the one that was begun"),
-        ("UPDATE runs SET credential_id = 'c_0'", "its run is not the one that was begun"),
-        ("UPDATE runs SET status = 'paused'", "what became of its run was changed"),
-        ("UPDATE runs SET outcome = 'x'", "what became of its run was changed"),
+        ("UPDATE runs SET digest = 'x'", "its run is not the one that was started"),
+        ("UPDATE runs SET mode = 'chat'", "its run is not the one that was started"),
+        ("UPDATE runs SET credential_id = 'c_0'", "its run is not the one that was started"),
+        ("UPDATE runs SET status = 'paused'", "the outcome of its run was changed"),
+        ("UPDATE runs SET outcome = 'x'", "the outcome of its run was changed"),
         ('UPDATE runs SET agents = \'{"a": "b"}\'', "the agents of its run were changed"),
         ("UPDATE run_nodes SET outcome = 'x' WHERE number = 1", "node 1 of its run was changed"),
         ("UPDATE run_nodes SET artifacts = '{}' WHERE number = 1", "node 1 of its run was changed"),
-        ("DELETE FROM run_nodes WHERE number = 2", "the row of node 2 of its run is gone"),
-        ("UPDATE run_nodes SET number = 9 WHERE number = 3", "the row of node 3 of its run is gone"),
+        ("DELETE FROM run_nodes WHERE number = 2", "the row of node 2 of its run is missing"),
+        ("UPDATE run_nodes SET number = 9 WHERE number = 3", "the row of node 3 of its run is missing"),
     ],
 )
 async def test_the_rows_of_a_run_are_held_against_its_events(tmp_path, monkeypatch, statement, told):

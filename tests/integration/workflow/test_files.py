@@ -38,7 +38,7 @@ async def test_an_agent_that_was_changed_pauses_the_run_and_a_retry_takes_it_as_
         harness.agent("coder", "tools.fs.enabled: false\n")
         paused = await harness.work(session)
         assert paused.run.status is RunStatus.paused
-        assert "the agent 'coder' was changed since this task began" in paused.run.reason
+        assert "the agent 'coder' has changed since this task started" in paused.run.reason
         await harness.office.runs.retry(session, who="ada")
         done = await harness.work(session)
         assert done.run.status is RunStatus.done
@@ -54,7 +54,7 @@ async def test_a_secret_in_a_workflow_is_not_stored(tmp_path, monkeypatch):
         tmp_path, monkeypatch, SIMPLE, OPENAI_API_KEY="sk-very-secret-words-123"
     ) as harness:
         harness.put("one", ONE, only="Use sk-very-secret-words-123.")
-        with pytest.raises(WorkflowInvalid, match="holds a secret"):
+        with pytest.raises(WorkflowInvalid, match="contains a secret"):
             await harness.start("one")
 
 

@@ -56,8 +56,8 @@ async def test_a_stricter_step_needs_no_mode_that_is_opened_for_it(tmp_path, mon
         assert (written["error_code"], written["mode"]) == ("MODE_DENIED", "plan")
         # Nobody can switch the mode of a step.
         assert written["next_action"] == (
-            "This task is in plan mode and keeps it; write_file needs coding mode. "
-            "Go on without it, or end the task and say what is missing."
+            "This task is fixed to plan mode; write_file needs coding mode. Continue without it, "
+            "or end the task and report what is missing."
         )
 
 
@@ -71,7 +71,7 @@ async def test_where_the_runs_mode_is_not_open_the_run_pauses_instead_of_looking
     async with open_workflow_harness(tmp_path, monkeypatch, SESSION_OPEN_MODES="chat") as harness:
         paused = await harness.work(session)
         assert paused.run.status is RunStatus.paused
-        assert "is to be done in plan mode, and only chat_safe is open to it here" in paused.run.reason
+        assert "needs plan mode, but only chat_safe is open to it here" in paused.run.reason
         assert harness.results(session) == []
     async with open_workflow_harness(tmp_path, monkeypatch) as harness:
         await harness.office.runs.retry(session, who="ada")

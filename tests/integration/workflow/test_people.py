@@ -38,7 +38,7 @@ async def test_pause_lets_the_step_end_and_begins_no_other_until_it_is_resumed(t
         session = (await harness.run("two")).run.session_id
         runs = harness.office.runs
         assert (await runs.pause(session, who="ada")).status is RunStatus.paused
-        with pytest.raises(WrongRunStatus, match="is paused: only one that is running"):
+        with pytest.raises(WrongRunStatus, match="is paused; only a run that is running"):
             await runs.pause(session, who="ada")
         question = await harness.until_waiting(session)
         await harness.office.runtime.questions.answer(question, {"confirmed": True}, who="ada")
@@ -112,9 +112,9 @@ async def test_a_run_takes_no_messages(tmp_path, monkeypatch):
     async with open_workflow_harness(tmp_path, monkeypatch, SIMPLE) as harness:
         harness.put("one", ONE, only="Go.")
         session = await harness.start("one")
-        with pytest.raises(PersonError, match="takes no messages"):
+        with pytest.raises(PersonError, match="accepts no messages"):
             await harness.office.tasks.put(session, "do something else", who="ada")
-        with pytest.raises(PersonError, match="has its run already"):
+        with pytest.raises(PersonError, match="already has a run"):
             await harness.office.runs.start(session, "one", "", who="ada")
         with pytest.raises(RunNotFound):
             await harness.office.runs.pause("s_nowhere", who="ada")

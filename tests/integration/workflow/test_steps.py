@@ -20,12 +20,14 @@ async def test_a_step_sees_its_brief_and_what_was_handed_over_and_nothing_that_w
         done = await harness.run("two", "paint the fence")
         assert done.run.status is RunStatus.done
         told = [content for role, content in harness.messages(done.run.session_id) if role == "user"]
-        assert (
-            told[0] == "Step first of the workflow two, visit 1.\n\nWhat this run is for:\npaint the fence"
+        assert told[0] == (
+            "Step first of the workflow two, visit 1.\n\nThe purpose of this run:\npaint the fence"
         )
         assert re.search(
-            r"- first: done, and its summary:\n<<< (\w+)\nsaid\n>>> \1\n\n"
-            r"Artifact note:\n<<< \1\nthe colour is blue\n>>> \1$",
+            (
+                "- first: done, with its summary:\\n<<< (\\w+)\\nsaid\\n>>> \\1\\n\\nArtifact "
+                "note:\\n<<< \\1\\nthe colour is blue\\n>>> \\1$"
+            ),
             told[1],
         )
         counts = [fields["messages"] for _, fields in harness.events(done.run.session_id, "turn.started")]
@@ -61,7 +63,7 @@ async def test_outside_of_a_run_there_is_no_step_to_complete(tmp_path, monkeypat
         assert (await harness.office.tasks.get(task.id)).status == "done"
         (denied,) = harness.results(session.id)
         assert denied["error_code"] == "TOOL_NOT_AVAILABLE"
-        assert "it is for the steps of a workflow, and this is none" in denied["message"]
+        assert "it is only for the steps of a workflow" in denied["message"]
 
 
 async def test_a_transition_that_no_edge_makes_is_refused_with_the_allowed_ones(tmp_path, monkeypatch):
@@ -86,7 +88,7 @@ async def test_a_step_that_does_not_say_where_to_go_pauses_the_run_and_can_be_re
         harness.put("choice", CHOICE, choose="Choose.")
         stuck = await harness.run("choice")
         assert stuck.run.status is RunStatus.paused
-        assert "choose did not say which way to go on (there are: left, right)" in stuck.run.reason
+        assert "choose did not choose an edge (there are: left, right)" in stuck.run.reason
         assert names(stuck) == ["choose:failed"]
         with pytest.raises(WrongRunStatus, match="retry it"):
             await harness.office.runs.resume(stuck.run.session_id, who="ada")
@@ -109,7 +111,7 @@ async def test_a_circle_ends_when_its_node_was_come_to_often_enough(tmp_path, mo
         harness.put("round", graph, only="Go round.")
         done = await harness.run("round")
         assert done.run.status is RunStatus.failed
-        assert done.run.reason == "only was come to 3 times, which is as often as it may be"
+        assert done.run.reason == "only was visited 3 times, the maximum"
         assert done.steps == 3
         (finished,) = harness.events(done.run.session_id, "run.finished")
         assert finished[1]["status"] == "failed"

@@ -31,7 +31,7 @@ def failed(
         tool_name=tool,
         mode="chat",
         message=message or f"{tool} is not allowed in chat mode",
-        next_action="Go on without it.",
+        next_action="Continue without it.",
     )
     return ToolResult(exit_code=1, failure=failure)
 

@@ -212,7 +212,7 @@ def test_what_stands_for_a_model_that_is_left_alone_is_waited_for(breakers, cloc
     clock.now += 10
     error = model_left_alone("m", breakers.allows(KEY))
     assert str(error) == (
-        "the model 'm' failed 5 times in a row (server) and is not asked for 20 more seconds "
+        "the model 'm' failed 5 times in a row (server); it is not called for another 20 seconds "
         "(CONTROL_CIRCUIT_SECONDS)"
     )
     assert Retries(ControlLimits()).next_delay(error, shown=False) == 20
@@ -228,7 +228,7 @@ def test_who_finds_a_model_left_alone_is_told_what_was_wrong_with_it(breakers):
     for number in range(5):
         breakers.failed(breakers.allows(KEY), "server", f"it failed ({500 + number})")
     error = model_left_alone("m", breakers.allows(KEY))
-    assert str(error).endswith("(CONTROL_CIRCUIT_SECONDS); the last time: it failed (504)")
+    assert str(error).endswith("(CONTROL_CIRCUIT_SECONDS); last error: it failed (504)")
 
 
 def test_a_tool_that_is_left_alone_says_so_the_same_each_time(breakers, clock):

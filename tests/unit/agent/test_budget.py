@@ -42,8 +42,8 @@ def test_the_turn_that_crosses_the_limit_is_the_last():
     assert stop is not None
     assert (stop.limit, stop.allowed, stop.reached) == ("max_tokens", 100, 100)
     assert stop.sentence == (
-        "The task used 100 tokens; it may use 100. What it did until then stays. "
-        "Write a message to go on in a new task, or raise CONTROL_MAX_TOKENS."
+        "The task used 100 tokens; the limit is 100. Its earlier effects remain. Send a message "
+        "to continue in a new task, or raise CONTROL_MAX_TOKENS."
     )
 
 
@@ -63,7 +63,7 @@ def test_money_of_the_task():
     assert task.before_turn() is None
     task.reply_received(Usage(4, 0))
     stop = task.before_turn()
-    assert stop.sentence.startswith("The task cost 0.05; it may cost 0.05. ")
+    assert stop.sentence.startswith("The task cost 0.05; the limit is 0.05. ")
     assert "CONTROL_MAX_COST" in stop.sentence
     assert (stop.event.allowed, stop.event.reached) == (0.05, 0.05)
 
@@ -116,8 +116,8 @@ def test_a_model_without_a_price_is_not_asked_where_money_is_limited(limit):
     stop = control(ControlLimits(**{limit: Decimal(5)}), model="new").before_turn(History())
     assert stop.limit == limit
     assert stop.sentence == (
-        f"CONTROL_{limit.upper()} limits costs, but the model 'new' has no price in CONTROL_PRICES. "
-        "Add it there (a model that costs nothing as [0, 0])."
+        f"CONTROL_{limit.upper()} limits costs, but the model 'new' has no price in "
+        "CONTROL_PRICES. Add it there (a free model as [0, 0])."
     )
 
 
@@ -126,7 +126,7 @@ def test_a_model_without_a_price_is_not_asked_where_money_is_limited(limit):
     [
         ("max_cost", {"used": Used(spent=Spent(1, None))}, "a model of this task"),
         ("max_session_cost", {}, "a model of this session"),
-        ("max_day_cost", {}, "a model that was used today"),
+        ("max_day_cost", {}, "a model used today"),
     ],
 )
 def test_what_cannot_be_counted_is_not_taken_for_nothing(limit, more, whose):

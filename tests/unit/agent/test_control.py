@@ -41,8 +41,8 @@ def test_fifty_turns_and_not_one_more():
     stop = task.before_turn()
     assert (stop.limit, stop.allowed, stop.reached) == ("max_turns", 50, 50)
     assert stop.sentence == (
-        "The task took 50 turns without coming to an end; it may take 50. What it did until then stays. "
-        "Write a message to go on in a new task, or raise CONTROL_MAX_TURNS."
+        "The task took 50 turns without finishing; the limit is 50. Its earlier effects remain. "
+        "Send a message to continue in a new task, or raise CONTROL_MAX_TURNS."
     )
     assert task.before_turn() == stop
     assert task.turns == 50
@@ -62,7 +62,7 @@ def test_time_runs_from_the_beginning_and_ends_the_task(clock):
     clock.now += 0.1
     stop = task.before_turn()
     assert (stop.limit, stop.allowed) == ("max_wall_seconds", 1800)
-    assert stop.sentence.startswith("The task worked for 30 minutes; it may work for 30 minutes. ")
+    assert stop.sentence.startswith("The task ran for 30 minutes; the limit is 30 minutes. ")
     assert "CONTROL_MAX_WALL_SECONDS" in stop.sentence
     assert task.seconds_left == 0
     clock.now += 1000
@@ -84,8 +84,8 @@ def test_a_wait_that_does_not_fit_is_not_begun(clock):
     stop = task.out_of_time(after_seconds=30)
     assert stop.reached == 1790
     assert stop.sentence.startswith(
-        "The task would have to wait 30 seconds for its model, and of its time (30 minutes) only "
-        "10 seconds are left."
+        "The task would have to wait 30 seconds for its model, but only 10 seconds of its time "
+        "limit (30 minutes) are left."
     )
 
 

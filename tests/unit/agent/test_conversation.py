@@ -129,7 +129,7 @@ def test_of_a_turn_that_is_too_long_by_itself_the_oldest_results_are_cut():
     assert_valid(messages)
     results = [message["content"] for message in messages if message["role"] == "tool"]
     assert len(results) == 20
-    assert "3000 characters; the rest was left out" in results[0]
+    assert "3000 characters; truncated because" in results[0]
     assert results[-1] == "x" * 3000
     assert conversation.compact() is None
 
@@ -160,7 +160,7 @@ def test_a_request_that_was_never_answered_is_told_as_given_up():
     """Cancelled, say: the next task must not do what the person has just stopped."""
     conversation = Conversation([said(1, Role.user, "delete everything"), said(2, Role.user, "hello")])
     given_up, present = [message["content"] for message in decoded(conversation)]
-    assert given_up.startswith("delete everything\n\n(This was cancelled or failed")
+    assert given_up.startswith("delete everything\n\n(This request was cancelled or failed")
     assert present == "hello"
     assert conversation.tokens == sum(tokens_in(each) for each in conversation.encoded())
 
@@ -177,7 +177,7 @@ def test_so_is_one_that_was_given_up_in_the_middle_and_no_other():
         ]
     )
     told = [message["content"] for message in decoded(conversation) if message["role"] == "user"]
-    assert ["(This was" in words for words in told] == [False, True, False]
+    assert ["(This request was" in words for words in told] == [False, True, False]
 
 
 def test_a_restart_gives_the_same_messages():

@@ -42,22 +42,23 @@ def test_the_three_steps():
     assert calls.turn(DENIED) == [None]
     (second,) = calls.turn(DENIED)
     assert second == Nudge(
-        "write_file was refused again. Nothing here may change that: put what you would write or run into "
-        "your answer instead. After one more refused call you can only answer, without tools."
+        "write_file was denied again. You cannot change this. Put what you would write or run "
+        "into your answer instead. After one more denied call you can only answer, without tools."
     )
     (third,) = calls.turn(DENIED)
     assert third == Nudge(
-        "Too many calls were refused: no further call runs in this task. Answer now, without tools: "
-        "tell the person what was refused, why, and what they can do about it."
+        "Too many calls were denied, so no further call runs in this task. Answer now, without "
+        "tools: tell the user what was denied, why, and what they can do."
     )
     assert calls.task.refusal_limit.event == ControlLimitReached(
         limit="max_denials",
         allowed=3.0,
         reached=3.0,
         sentence=(
-            "Calls were refused 3 turns in a row (the last one: write_file is not allowed in chat mode), "
-            "so the model has to answer without tools. Allow what it needs (interlock policy explain TOOL "
-            "names the rule), ask for something else, or raise CONTROL_MAX_DENIALS."
+            "Calls were denied in 3 turns in a row (the last one: write_file is not allowed in "
+            "chat mode), so the model must answer without tools. Allow what it needs (interlock "
+            "policy explain TOOL names the rule), ask for something else, or raise "
+            "CONTROL_MAX_DENIALS."
         ),
     )
     assert calls.task.before_turn() is None
@@ -97,12 +98,12 @@ def test_ten_of_the_last_fifty_end_it_also_without_a_row():
         assert calls.turn(DENIED) == [None]
         assert calls.turn(*[FINE] * 4) == [None] * 4
     (ninth,) = calls.turn(DENIED)
-    assert "After one more refused call you can only answer" in ninth.text
+    assert "After one more denied call you can only answer" in ninth.text
     calls.turn(FINE)
     calls.turn(DENIED)
     tenth = calls.task.refusal_limit
     assert (tenth.limit, tenth.allowed, tenth.reached) == ("max_recent_denials", 10, 10)
-    assert "10 of the last 50 calls were refused" in tenth.sentence
+    assert "10 of the last 50 calls were denied" in tenth.sentence
     assert "CONTROL_MAX_RECENT_DENIALS" in tenth.sentence
 
 
@@ -132,8 +133,8 @@ def test_a_longer_ladder_warns_on_each_step_and_is_exact_on_the_last():
     calls = Calls(ControlLimits(max_denials=4))
     answers = [calls.turn(DENIED)[0] for _ in range(4)]
     assert answers[0] is None
-    assert "After further refused calls you can only answer" in answers[1].text
-    assert "After one more refused call you can only answer" in answers[2].text
+    assert "After further denied calls you can only answer" in answers[1].text
+    assert "After one more denied call you can only answer" in answers[2].text
     assert "Answer now" in answers[3].text
 
 
@@ -191,9 +192,14 @@ def row_of(made) -> set[int]:
 @each_row(
     ("code", "tool", "exposed", "way"),
     [
-        (ErrorCode.MODE_DENIED, "bash", CHAT, "Nearest to it, and allowed here: bash_readonly, read_file"),
+        (
+            ErrorCode.MODE_DENIED,
+            "bash",
+            CHAT,
+            "Similar tools that are allowed here: bash_readonly, read_file",
+        ),
         (ErrorCode.TOOL_NOT_AVAILABLE, "bash_readonly", CHAT, "allowed here: read_file, search_files"),
-        (ErrorCode.MODE_DENIED, "write_file", CHAT, "put what you would write or run into your answer"),
+        (ErrorCode.MODE_DENIED, "write_file", CHAT, "Put what you would write or run into your answer"),
         (ErrorCode.MODE_DENIED, "bash", {"current_time"}, "into your answer"),
         (ErrorCode.MODE_DENIED, "read_file", {"current_time", "ask_user"}, "here: ask_user, current_time."),
         (
@@ -204,11 +210,11 @@ def row_of(made) -> set[int]:
         ),
         (ErrorCode.MODE_DENIED, "server__tool", set("abcdef"), "Allowed here: a, b, c, d, e, f. Or"),
         (ErrorCode.MODE_DENIED, "read_file", (), "No tool is allowed here"),
-        (ErrorCode.PATH_DENIED, "read_file", CHAT, "inside the folders that are open (list_files"),
-        (ErrorCode.PATH_DENIED, "read_file", (), "inside the folders that are open;"),
+        (ErrorCode.PATH_DENIED, "read_file", CHAT, "inside the open folders (list_files"),
+        (ErrorCode.PATH_DENIED, "read_file", (), "inside the open folders;"),
         (ErrorCode.COMMAND_DENIED, "bash", CHAT, "or one of these tools: read_file, search_files"),
-        (ErrorCode.COMMAND_DENIED, "bash", (), "Use another command that is not on the list"),
-        (ErrorCode.LIMIT_EXCEEDED, "read_file", CHAT, "Ask for less in one call"),
+        (ErrorCode.COMMAND_DENIED, "bash", (), "Use a command that is not denied"),
+        (ErrorCode.LIMIT_EXCEEDED, "read_file", CHAT, "Request less in one call"),
     ],
 )
 def test_the_nearest_way_is_one_that_is_open(code, tool, exposed, way):

@@ -109,29 +109,29 @@ def test_there_is_a_key_for_every_field_of_a_policy():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "1: has no head"),
-        ("You are.", "1: has no head"),
-        ("---\ndescription: d\n", "1: has a head without an end"),
-        ("---\n---\n", "1: description is missing: say what it is for"),
-        (head("persona: x"), "3: there is no key persona (there are: name, description"),
+        ("", "1: has no front matter"),
+        ("You are.", "1: has no front matter"),
+        ("---\ndescription: d\n", "1: has front matter without an end"),
+        ("---\n---\n", "1: description is missing: describe the agent's purpose"),
+        (head("persona: x"), "3: there is no key persona (valid: name, description"),
         (head("modell: x"), "3: there is no key modell; did you mean model?"),
         (
             head("tools.fs.enable: false"),
             "3: there is no key tools.fs.enable; did you mean tools.fs.enabled?",
         ),
         (head("denied_tools: bash"), "3: there is no key denied_tools; did you mean tools.denied_tools?"),
-        (head("tools:"), "3: tools is a group; write what you mean with dots"),
-        (head("", "tools:", "  fs:"), "5: nothing is nested here"),
-        (head("- bash"), "3: nothing is nested here"),
-        (head("just words"), "3: this is not of the form key: value"),
-        (head("model:x"), "3: this is not of the form key: value"),
+        (head("tools:"), "3: tools is a group; write a full key with dots"),
+        (head("", "tools:", "  fs:"), "5: nested keys are not supported"),
+        (head("- bash"), "3: nested keys are not supported"),
+        (head("just words"), "3: this line is not of the form key: value"),
+        (head("model:x"), "3: this line is not of the form key: value"),
         (head("model: a b"), "3: model must be the name of a model, without spaces"),
         (head("model:"), "3: model must be the name of a model"),
         (head('model: "x'), "3: the quotes around the value of model do not match"),
-        (head("description: again"), "3: description is given twice; the first is on line 2"),
-        ("---\ndescription: >\n---\np", "2: description must stand on one line"),
-        (f"---\ndescription: {'d' * 301}\n---\np", "2: description may have 300 characters"),
-        (head("name: other"), "3: name must be reviewer, as the file is named"),
+        (head("description: again"), "3: description occurs twice; the first is on line 2"),
+        ("---\ndescription: >\n---\np", "2: description must be on one line"),
+        (f"---\ndescription: {'d' * 301}\n---\np", "2: description can have at most 300 characters"),
+        (head("name: other"), "3: name must be reviewer, as in the file name"),
         (head("name: ../reviewer"), "3: name must be reviewer"),
         (head("tools.fs.enabled: no"), "3: tools.fs.enabled must be true or false, not 'no'"),
         (head("tools.fs.enabled: True"), "3: tools.fs.enabled must be true or false, not 'True'"),
@@ -154,15 +154,15 @@ def test_there_is_a_key_for_every_field_of_a_policy():
             head("tools.max_timeout_seconds: 0"),
             "3: tools.max_timeout_seconds: Input should be greater than 0",
         ),
-        (head("tools.denied_tools: bash grep"), "3: tools.denied_tools must be a list"),
-        (head("tools.denied_tools: [bash"), "3: tools.denied_tools must be a list"),
-        (head("tools.denied_tools: bash,"), "3: tools.denied_tools must be a list"),
+        (head("tools.denied_tools: bash grep"), "3: tools.denied_tools must be a comma-separated list"),
+        (head("tools.denied_tools: [bash"), "3: tools.denied_tools must be a comma-separated list"),
+        (head("tools.denied_tools: bash,"), "3: tools.denied_tools must be a comma-separated list"),
         (head("tools.denied_tools: write_fil"), "3: there is no tool write_fil; did you mean write_file?"),
-        ("---\ndescription: d\n---\n \n<!-- nobody -->\n", "4: there is no persona"),
-        ("---\ndescription: d\n---\nfine\n\x1b[2J", "5: has the control character U+001B"),
-        (b"---\ndescription: \xff\n---\np", "2: is not text in UTF-8"),
-        (b"\x7fELF\x00\x00", "1: has the control character"),
-        (b"---\n" + b"x" * MAX_AGENT_BYTES, f"1: has {MAX_AGENT_BYTES + 4} bytes; an agent may have"),
+        ("---\ndescription: d\n---\n \n<!-- nobody -->\n", "4: the persona is missing"),
+        ("---\ndescription: d\n---\nfine\n\x1b[2J", "5: contains the control character U+001B"),
+        (b"---\ndescription: \xff\n---\np", "2: is not UTF-8 text"),
+        (b"\x7fELF\x00\x00", "1: contains the control character"),
+        (b"---\n" + b"x" * MAX_AGENT_BYTES, f"1: has {MAX_AGENT_BYTES + 4} bytes; the limit is"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_nothing_is_loaded(folder, text, expected):
@@ -191,7 +191,7 @@ def test_a_file_that_is_not_named_like_an_agent_is_told(folder, file):
         assert problems(folder) == []
     else:
         assert problems(folder) == [
-            f"{file}:1: is not named like an agent: lower-case letters, digits, - and _, then .md"
+            f"{file}:1: is not a valid agent file name: lower-case letters, digits, - and _, then .md"
         ]
     assert folder.survey().agents == ()
 
@@ -230,23 +230,25 @@ def test_only_a_plain_file_of_its_own_is_an_agent(folder, tmp_path):
     (folder.path / "folder.md").mkdir()
     os.mkfifo(folder.path / "pipe.md")
     assert problems(folder) == [
-        "dangling.md:1: is a link; put the file itself there",
-        "folder.md:1: is no regular file",
-        "hard.md:1: has a second name elsewhere (a hard link); copy it instead",
-        "link.md:1: is a link; put the file itself there",
-        "pipe.md:1: is no regular file",
+        "dangling.md:1: is a symlink; put the file itself there",
+        "folder.md:1: is not a regular file",
+        "hard.md:1: has more than one hard link; copy the file instead",
+        "link.md:1: is a symlink; put the file itself there",
+        "pipe.md:1: is not a regular file",
     ]
 
 
 def test_a_huge_file_and_a_huge_folder_are_bounded(folder):
     with (folder.path / "huge.md").open("wb") as file:
         file.truncate(1 << 40)
-    assert problems(folder) == [f"huge.md:1: has {1 << 40} bytes; an agent may have {MAX_AGENT_BYTES}"]
+    assert problems(folder) == [f"huge.md:1: has {1 << 40} bytes; the limit is {MAX_AGENT_BYTES}"]
     (folder.path / "huge.md").unlink()
     for number in range(MAX_AGENTS + 1):
         put(folder, head(), f"a{number:05}.md")
     assert len(folder.survey().agents) == MAX_AGENTS
-    assert problems(folder) == [f"a{MAX_AGENTS:05}.md:1: is not read: more than {MAX_AGENTS} files"]
+    assert problems(folder) == [
+        f"a{MAX_AGENTS:05}.md:1: is ignored: there are more than {MAX_AGENTS} files"
+    ]
 
 
 def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
@@ -254,7 +256,7 @@ def test_a_task_goes_on_with_the_agent_it_began_with_or_not_at_all(folder):
     began = folder.load("reviewer")
     assert folder.load_pinned("reviewer", began.sha256) == began
     put(folder, head() + " ")
-    with pytest.raises(AgentChanged, match="was changed since this task began"):
+    with pytest.raises(AgentChanged, match="has changed since this task started"):
         folder.load_pinned("reviewer", began.sha256)
 
 

@@ -36,14 +36,16 @@ def test_the_third_equal_call_ends_the_task_after_a_warning():
     first, second, third = repeat(3)
     assert first is None
     assert isinstance(second, Nudge)
-    assert "read_file gave the same result 2 times" in second.text
-    assert "once more ends the task" in second.text
+    assert "read_file returned the same result 2 times" in second.text
+    assert "and end the task" in second.text
     assert third == Stop(
         "max_repeats",
         3,
         3,
-        "The task made no progress: 3 times the same call of read_file gave the same result. "
-        "Say what it should do differently, or raise CONTROL_MAX_REPEATS.",
+        (
+            "The task made no progress: the same call of read_file returned the same result 3 times. "
+            "Tell it what to do differently, or raise CONTROL_MAX_REPEATS."
+        ),
         "read_file",
     )
     assert third.event == ProgressStalled(tool_name="read_file", times=3)

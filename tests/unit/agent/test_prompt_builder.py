@@ -113,7 +113,7 @@ async def test_safety_layer_mentions_mode(desk):
     text = prompt._layer_safety(ToolMode.chat_safe)
     assert "chat_safe mode" in text
     assert "read_file is not allowed in chat_safe mode" in text
-    assert "say so plainly" in text
+    assert "say so, give the reason" in text
     assert text in prompt.text
 
 
@@ -366,7 +366,7 @@ def test_an_agents_own_authority_is_never_refused(desk, system, agent):
 
 async def test_an_agents_session_without_an_agent_is_refused(desk):
     desk.given = replace(desk.given, kind=SessionKind.agent)
-    with pytest.raises(ValueError, match="no agent was named"):
+    with pytest.raises(ValueError, match="no agent was given"):
         await desk.builder.build("s_1", ToolMode.chat)
 
 

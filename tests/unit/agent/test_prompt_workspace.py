@@ -38,8 +38,8 @@ def test_a_file_is_read_as_it_is_now(tmp_path):
     ("data", "reason"),
     [
         (b"\x7fELF\x02\x01\x01\x00\x00", "control character"),
-        (b"fine\n\xff\xfe\x00", "not text in UTF-8"),
-        (b"caf\xe9", "not text in UTF-8"),
+        (b"fine\n\xff\xfe\x00", "not UTF-8 text"),
+        (b"caf\xe9", "not UTF-8 text"),
         (b"fine\n\x1b[2J", "control character U+001B"),
     ],
 )
@@ -64,16 +64,16 @@ def test_only_a_plain_file_of_its_own_is_read(tmp_path):
     files = WorkspaceFiles(place, Redactor().text).read(SessionKind.chat)
     assert [file.text for file in files] == [""] * 4
     reasons = [file.problem for file in files]
-    assert "is a link" in reasons[0]
+    assert "is a symlink" in reasons[0]
     assert "hard link" in reasons[1]
-    assert reasons[2:] == ["is no regular file"] * 2
+    assert reasons[2:] == ["is not a regular file"] * 2
 
 
 def test_a_dangling_link_and_a_device_are_refused(tmp_path):
     (tmp_path / "AGENTS.md").symlink_to(tmp_path / "nowhere")
     (tmp_path / "USER.md").symlink_to("/dev/zero")
-    assert "is a link" in read(tmp_path).problem
-    assert "is a link" in read(tmp_path, "USER.md").problem
+    assert "is a symlink" in read(tmp_path).problem
+    assert "is a symlink" in read(tmp_path, "USER.md").problem
 
 
 def test_a_folder_that_cannot_be_opened_is_told_for_each_file(tmp_path):
@@ -86,7 +86,7 @@ def test_a_long_file_is_cut_at_a_line_with_a_note(tmp_path):
     (tmp_path / "AGENTS.md").write_text(line * 1000)
     text = read(tmp_path).text
     *shown, last = text.split("\n")
-    assert last == f"[AGENTS.md has {len(line.encode()) * 1000} bytes; only its beginning is shown here.]"
+    assert last == f"[AGENTS.md has {len(line.encode()) * 1000} bytes; only the beginning is shown here.]"
     assert set(shown) == {"ä" * 49}
     assert MAX_SHOWN_BYTES - 200 < len("\n".join(shown).encode()) <= MAX_SHOWN_BYTES
 

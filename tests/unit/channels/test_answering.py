@@ -58,11 +58,11 @@ def test_a_dangerous_yes_is_written_out(lines, confirmed):
 @pytest.mark.parametrize(
     ("kind", "lines", "told"),
     [
-        ("selection", ["3", "1"], "3 is none of them"),
-        ("confirmation", ["perhaps", "y"], "perhaps is none of them"),
-        ("plan_review", ["later", "a", ""], "later is none of them"),
-        ("feedback", ["9", "3", "good"], "9 is none of them"),
-        ("action_selection", ["third", "1", ""], "third is none of them"),
+        ("selection", ["3", "1"], "3 is not one of the options"),
+        ("confirmation", ["perhaps", "y"], "perhaps is not one of the options"),
+        ("plan_review", ["later", "a", ""], "later is not one of the options"),
+        ("feedback", ["9", "3", "good"], "9 is not one of the options"),
+        ("action_selection", ["third", "1", ""], "third is not one of the options"),
     ],
 )
 def test_what_does_not_fit_is_told_before_it_is_asked_again(kind, lines, told):
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_told_before_it_is_asked_again(kind, lines, told):
 def test_that_a_dangerous_yes_is_written_out_is_told():
     person = Person("y", "yes")
     assert ask_person(widget("confirmation", dangerous=True), person) == {"confirmed": True}
-    assert person.prompts[1].startswith("this one is written out: yes\n")
+    assert person.prompts[1].startswith("type the full word: yes\n")
 
 
 @pytest.mark.parametrize("said", ["2", "coffee", "Strong coffee"])

@@ -103,7 +103,7 @@ def test_retries_and_ends_are_told():
     told = shown(
         TextDelta(1, 0, "half"), RetryAnnounced(2.0, "the server is busy"), TaskEnded("failed", "Too long.")
     )
-    assert told == "half\n  (the server is busy; trying again in 2 s)\nToo long.\n"
+    assert told == "half\n  (the server is busy; retrying in 2 s)\nToo long.\n"
 
 
 @each_row(

@@ -41,7 +41,7 @@ def test_a_key_for_chat_orders_no_images(monkeypatch, variables):
 
 def test_a_model_without_any_key_says_which_to_give(monkeypatch):
     reason = found(monkeypatch, IMAGE_MODEL="gpt-image-1")
-    assert reason == "the endpoint for images has no key (set IMAGE_API_KEY or OPENAI_API_KEY)"
+    assert reason == "the image endpoint has no key (set IMAGE_API_KEY or OPENAI_API_KEY)"
 
 
 def test_a_named_model_uses_the_endpoint_and_key_for_chat(monkeypatch):
@@ -88,18 +88,18 @@ def test_the_key_may_come_from_a_file_and_is_a_known_secret(monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     ("address", "text"),
     [
-        ("images.example/v1", "not a valid address"),
-        ("https://", "not a valid address"),
-        ("https:///v1", "not a valid address"),
-        ("https://a b/v1", "not a valid address"),
-        ("https://a\tb/v1", "not a valid address"),
-        ("https://[::1/v1", "not a valid address"),
-        ("https://images.example:99999/v1", "not a valid address"),
+        ("images.example/v1", "not a valid URL"),
+        ("https://", "not a valid URL"),
+        ("https:///v1", "not a valid URL"),
+        ("https://a b/v1", "not a valid URL"),
+        ("https://a\tb/v1", "not a valid URL"),
+        ("https://[::1/v1", "not a valid URL"),
+        ("https://images.example:99999/v1", "not a valid URL"),
         ("ftp://images.example/v1", "'ftp' is not supported"),
-        ("file:///etc/passwd", "not a valid address"),
+        ("file:///etc/passwd", "not a valid URL"),
         ("https://user:hunter2hunter2@images.example/v1", "user name or a password"),
-        ("https://images.example/v1?key=hunter2hunter2", "after ? or #"),
-        ("https://images.example/v1#hunter2hunter2", "after ? or #"),
+        ("https://images.example/v1?key=hunter2hunter2", "contains ? or #"),
+        ("https://images.example/v1#hunter2hunter2", "contains ? or #"),
         ("http://images.example/v1", "IMAGE_PLAIN_HTTP=true"),
         ("http://10.0.0.5:8080/v1", "IMAGE_PLAIN_HTTP=true"),
         ("http://localhost.example/v1", "IMAGE_PLAIN_HTTP=true"),

@@ -80,7 +80,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_in_one_line(monkeypatch, tmp
     assert refused(monkeypatch, **{name: str(odd)}) == f"{name}: its value is not valid UTF-8"
     sentence = refused(monkeypatch, **{name: str(tmp_path / "link")})
     assert sentence.startswith(f"{name}: ")
-    assert sentence.endswith("/link' leads to a folder whose name is not valid UTF-8")
+    assert sentence.endswith("/link' resolves to a folder whose name is not valid UTF-8")
 
 
 @pytest.mark.parametrize("name", ["WORKSPACE_DIR", "SESSION_OPEN_MODES", "AUTONOUS_TOOL_DENIED", "MODEL"])
@@ -161,7 +161,7 @@ def test_a_wrong_value_is_refused_by_the_name_it_was_given_by(monkeypatch, name)
 def test_every_variable_of_a_rule_between_two_is_named_as_it_was_given(monkeypatch, tmp_path):
     monkeypatch.setenv("TOOL_MAX_TIMEOUT_SECONDS", "5")
     assert refused(monkeypatch, AUTONOUS_TOOL_TIMEOUT_SECONDS="6") == (
-        "AUTONOUS_TOOL_TIMEOUT_SECONDS may not exceed TOOL_MAX_TIMEOUT_SECONDS"
+        "AUTONOUS_TOOL_TIMEOUT_SECONDS must not exceed TOOL_MAX_TIMEOUT_SECONDS"
     )
     monkeypatch.delenv("AUTONOUS_TOOL_TIMEOUT_SECONDS")
     monkeypatch.delenv("TOOL_MAX_TIMEOUT_SECONDS")

@@ -26,14 +26,14 @@ def test_the_token_is_a_secret_that_the_redactor_knows(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("TELEGRAM_BOT_TOKEN", "12345", "is no bot token"),
-        ("TELEGRAM_BOT_TOKEN", f"{TOKEN} x", "is no bot token"),
-        ("TELEGRAM_ALLOWED_USERS", "ada", "'ada' is no id"),
-        ("TELEGRAM_ALLOWED_USERS", "-5", "a person's id is a number above 0"),
-        ("TELEGRAM_ALLOWED_CHATS", "5", "a group's id is a number below 0"),
+        ("TELEGRAM_BOT_TOKEN", "12345", "is not a bot token"),
+        ("TELEGRAM_BOT_TOKEN", f"{TOKEN} x", "is not a bot token"),
+        ("TELEGRAM_ALLOWED_USERS", "ada", "'ada' is not an id"),
+        ("TELEGRAM_ALLOWED_USERS", "-5", "a person's id is a positive number"),
+        ("TELEGRAM_ALLOWED_CHATS", "5", "a group's id is a negative number"),
         ("TELEGRAM_OPERATORS", "7", "7 is not in TELEGRAM_ALLOWED_USERS"),
-        ("TELEGRAM_BASE_URL", "http://bot.example.test", "plain http shows the token"),
-        ("TELEGRAM_BASE_URL", "https://ada:pass@bot.example.test", "has a user name or a password"),
+        ("TELEGRAM_BASE_URL", "http://bot.example.test", "plain http exposes the token"),
+        ("TELEGRAM_BASE_URL", "https://ada:pass@bot.example.test", "contains a user name or a password"),
         ("TELEGRAM_PENDING_SECONDS", "-1", "TELEGRAM_PENDING_SECONDS"),
     ],
 )

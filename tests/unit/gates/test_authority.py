@@ -255,7 +255,7 @@ def test_what_is_missing_here_is_told_with_its_reason(registry):
 def test_a_listed_server_is_open_and_an_unset_list_is_not(registry):
     listed = ToolPolicy(mcp=McpPolicy(allowed_servers=frozenset({"files"})))
     assert isinstance(verdict(registry, "files__list", settings=listed), Allowed)
-    assert "the MCP server files is not listed" in verdict(registry, "files__list").message
+    assert "the MCP server files is not allowed" in verdict(registry, "files__list").message
 
 
 def test_an_agent_cannot_open_what_the_system_left_unsaid(registry):

@@ -80,11 +80,13 @@ def told(
 
 
 NEEDS = "This session is in chat_safe mode; read_file needs chat, plan or coding mode"
-OPENED = f"{NEEDS}. Only the operator can open it (%s with --mode chat); go on without it."
-CLOSED = f"{NEEDS}, which is not open on this deployment. Only the operator can open it; go on without it."
+OPENED = f"{NEEDS}. Only the operator can open it (%s with --mode chat); continue without it."
+CLOSED = (
+    f"{NEEDS}, which is not open on this deployment. Only the operator can open it; continue without it."
+)
 KEPT = (
-    "This task is in chat_safe mode and keeps it; read_file needs chat, plan or coding mode. "
-    "Go on without it, or end the task and say what is missing."
+    "This task is fixed to chat_safe mode; read_file needs chat, plan or coding mode. Continue "
+    "without it, or end the task and report what is missing."
 )
 
 
@@ -99,7 +101,7 @@ KEPT = (
             SwitchWay.program,
             f'{NEEDS}. Only the program that embeds Interlock can switch it (switch("chat")).',
         ),
-        (SwitchWay.operators, f"{NEEDS}. Only an operator can switch it here; go on without it."),
+        (SwitchWay.operators, f"{NEEDS}. Only an operator can switch it here; continue without it."),
         (SwitchWay.fixed, KEPT),
     ],
 )
@@ -113,7 +115,9 @@ def test_no_mode_is_suggested_where_a_policy_would_still_deny(registry, way):
     for layer, setting in (("environment", "TOOL_FS_ENABLED"), ("settings", "tools.fs.enabled")):
         step = told(registry, way=way, **{layer: off})
         assert NAMED.findall(step) == []
-        assert "which alone does not help: read_file is not available: fs tools are switched off" in step
+        assert (
+            "but would be denied there too: read_file is not available: fs tools are switched off" in step
+        )
         assert "Only the operator can change this, " in step
         assert f"({setting})" in step
 
@@ -123,7 +127,7 @@ def test_where_the_modes_are_closed_only_who_starts_interlock_can_open_one(regis
     for way in (SwitchWay.page, SwitchWay.telegram, SwitchWay.program, SwitchWay.operators):
         assert told(registry, way=way, opened=only_safe) == CLOSED
     started_anew = told(registry, way=SwitchWay.terminal, opened=only_safe)
-    assert started_anew == OPENED % "a chat that is started"
+    assert started_anew == OPENED % "a chat started"
 
 
 def test_a_folder_that_is_missing_is_opened_with_the_mode_where_that_can_be_done(registry):

@@ -56,5 +56,5 @@ async def test_a_refused_socket_gets_a_sentence_where_the_server_can_give_one(do
     answer = await ask(doors, *given, kind="websocket", extensions={"websocket.http.response": {}})
     assert answer.sent[0]["type"] == "websocket.http.response.start"
     assert answer.status == 403
-    assert b"another site" in answer.body
+    assert b"other sites" in answer.body
     assert behind.asked == 0

@@ -208,5 +208,5 @@ def test_no_method_is_written_before_it_is_used():
 
 
 def test_one_without_slots_is_refused():
-    with pytest.raises(TypeError, match="has slots"):
+    with pytest.raises(TypeError, match="must have slots"):
         records.dataclass(frozen=True)

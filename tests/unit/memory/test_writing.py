@@ -85,7 +85,7 @@ def test_line_ends_of_a_note_stay_what_they_are(folder):
 
 @pytest.mark.parametrize("content", ["", " ", "\n\n", "\t\n"])
 def test_empty_content_is_refused(folder, content):
-    with pytest.raises(ToolError, match="nothing in it"):
+    with pytest.raises(ToolError, match="is empty"):
         append(folder, content)
     assert not folder.exists()
 

@@ -45,13 +45,13 @@ def test_an_answer_may_be_stopped_before_it_began(finish):
 
 
 def test_an_empty_answer_is_none():
-    with pytest.raises(ModelError, match=r"^the model's answer is empty$") as caught:
+    with pytest.raises(ModelError, match=r"^the model's response is empty$") as caught:
         assembled(*text_chunks([""]))
     assert caught.value.fault is ModelFault.protocol
 
 
 def test_an_answer_without_its_end_was_cut_off():
-    with pytest.raises(ModelError, match=r"^the model's answer was cut off before its end$") as caught:
+    with pytest.raises(ModelError, match=r"^the model's response was cut off$") as caught:
         assembled(chunk({"content": "x"}), finish=None)
     assert caught.value.fault is ModelFault.network
 
@@ -96,36 +96,39 @@ def test_the_last_usage_counts():
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"{", "a piece of the answer is not JSON"),
-        (b'"x"', "a piece of the answer is not an object"),
-        (b'{"choices": {"a": 1}}', "a piece of the answer has choices of an unknown form"),
-        (b'{"choices": [3]}', "a piece of the answer has choices of an unknown form"),
-        (b'{"choices": [{"delta": "x"}]}', "a piece of the answer has a delta of an unknown form"),
-        (b'{"choices": [{"delta": {"content": 3}}]}', "a piece of the answer has text of an unknown form"),
+        (b"{", "a chunk of the response is not JSON"),
+        (b'"x"', "a chunk of the response is not an object"),
+        (b'{"choices": {"a": 1}}', "a chunk of the response has choices of an unknown form"),
+        (b'{"choices": [3]}', "a chunk of the response has choices of an unknown form"),
+        (b'{"choices": [{"delta": "x"}]}', "a chunk of the response has a delta of an unknown form"),
+        (
+            b'{"choices": [{"delta": {"content": 3}}]}',
+            "a chunk of the response has text of an unknown form",
+        ),
         (
             b'{"choices": [{"delta": {"tool_calls": {"a": 1}}}]}',
-            "a piece of the answer has tool calls of an unknown form",
+            "a chunk of the response has tool calls of an unknown form",
         ),
-        (b'{"choices": [{"delta": {"tool_calls": [3]}}]}', "a tool call in the answer has no function"),
+        (b'{"choices": [{"delta": {"tool_calls": [3]}}]}', "a tool call in the response has no function"),
         (
             b'{"choices": [{"delta": {"tool_calls": [{"function": {"name": 3}}]}}]}',
-            "a tool call in the answer has an unknown form of name",
+            "a tool call in the response has an unknown form of name",
         ),
         (
             b'{"choices": [{"delta": {"tool_calls": [{"id": 3, "function": {}}]}}]}',
-            "a tool call in the answer has an unknown form of id",
+            "a tool call in the response has an unknown form of id",
         ),
     ],
 )
 def test_a_malformed_chunk_is_told_for_what_it_is(data, reason):
     with pytest.raises(ModelError) as caught:
         Assembly().add(data)
-    assert str(caught.value) == f"the model's server answered in a form that cannot be read: {reason}"
+    assert str(caught.value) == f"the model's server sent a response that cannot be parsed: {reason}"
     assert caught.value.fault is ModelFault.protocol
 
 
 def test_a_call_without_a_name_is_no_call():
-    with pytest.raises(ModelError, match="a tool call in the answer has no name"):
+    with pytest.raises(ModelError, match="a tool call in the response has no name"):
         assembled(*call_chunks(call_delta(0, arguments="{}", call_id="1")))
 
 
@@ -138,20 +141,24 @@ def test_an_answer_cannot_ask_for_calls_without_end():
 
 def test_an_answer_without_end_is_given_up(monkeypatch):
     monkeypatch.setattr(assembling, "MAX_REPLY_BYTES", 2000)
-    with pytest.raises(ModelError, match=r"^the model's answer has no end$"):
+    with pytest.raises(ModelError, match=r"^the model's response exceeds the size limit$"):
         assembled(*[chunk({"content": "x"})] * 50)
 
 
 @pytest.mark.parametrize(
     ("error", "fault", "text"),
     [
-        ({"message": "overloaded"}, ModelFault.server, "the model's server broke off: overloaded"),
-        ("gone", ModelFault.server, "the model's server broke off: gone"),
-        ({"message": ""}, ModelFault.server, 'the model\'s server broke off: {"message":""}'),
+        (
+            {"message": "overloaded"},
+            ModelFault.server,
+            "the model's server aborted the response: overloaded",
+        ),
+        ("gone", ModelFault.server, "the model's server aborted the response: gone"),
+        ({"message": ""}, ModelFault.server, ('the model\'s server aborted the response: {"message":""}')),
         (
             {"code": 429, "message": "slow down"},
             ModelFault.rate_limited,
-            "the model's server is asked too often (429); the model's server says: slow down",
+            "the model's server reports too many requests (429); the model's server says: slow down",
         ),
         (
             {"code": "400", "message": "maximum context length is 8192 tokens"},
@@ -181,7 +188,7 @@ def test_the_key_is_never_in_an_error_even_where_the_server_repeats_it():
 def test_what_a_server_says_cannot_drive_a_terminal():
     with pytest.raises(ModelError) as caught:
         Assembly().add(orjson.dumps({"error": {"message": "\x1b[2Jcleared\nhere"}}))
-    assert str(caught.value) == "the model's server broke off: \\x1b[2Jcleared here"
+    assert str(caught.value) == "the model's server aborted the response: \\x1b[2Jcleared here"
 
 
 # -- nothing but a ModelError ------------------------------------------------------------------------

@@ -75,39 +75,42 @@ def test_without_a_key_plain_http_may_go_further(environment):
             "gpt-x",
             {},
             (
-                "MODEL: 'gpt-x' at https://api.openai.com/v1 needs a key; set OPENAI_API_KEY, "
-                "or OPENAI_BASE_URL to a server that needs none"
+                "MODEL: 'gpt-x' at https://api.openai.com/v1 needs a key; set OPENAI_API_KEY, or "
+                "set OPENAI_BASE_URL to a server that needs none"
             ),
         ),
         (
             "openai:m",
             {"OPENAI_BASE_URL": "http://example.com/v1", "OPENAI_API_KEY": "sk-0123456789"},
             (
-                "OPENAI_BASE_URL: plain http shows the key to others on the way; use https, "
-                "or unset OPENAI_API_KEY if that server needs none"
+                "OPENAI_BASE_URL: plain http exposes the key on the network; use https, or unset "
+                "OPENAI_API_KEY if that server needs none"
             ),
         ),
         (
             "openai:m",
             {"OPENAI_BASE_URL": "https://me:secret@example.com/v1", "OPENAI_API_KEY": "sk-0123456789"},
-            ("OPENAI_BASE_URL: has a user name or a password in it; give the key in its own variable"),
+            "OPENAI_BASE_URL: contains a user name or a password; set the key in its own variable",
         ),
         (
             "openai:m",
             {"OPENAI_API_KEY": "sk-01234\n56789"},
-            "OPENAI_API_KEY: has a character that no key has (a space, a line end, or no ASCII)",
+            (
+                "OPENAI_API_KEY: contains a character that is not allowed in a key (a space, a line "
+                "end, or a non-ASCII character)"
+            ),
         ),
         ("scripted:", {}, "MODEL: scripted needs a script; write scripted:FILE"),
         ("scripted", {}, "MODEL: scripted needs a script; write scripted:FILE"),
         ("scripted:[]", {}, "the script has no turn"),
-        ("json:demo", {}, "MODEL: json:demo means nothing; write json:NAME of a real model"),
-        ("json:json:x", {}, "MODEL: json:json:x means nothing; write json:NAME of a real model"),
+        ("json:demo", {}, "MODEL: json:demo is not valid; write json:NAME with a real model"),
+        ("json:json:x", {}, "MODEL: json:json:x is not valid; write json:NAME with a real model"),
         ("anthropic:", {}, "MODEL: anthropic needs the name of a model; write anthropic:NAME"),
         (
             "llama3.1:8b",
             {},
             (
-                f"MODEL: 'llama3.1' is no provider that is known; use one of {', '.join(PROVIDERS)}, "
+                f"MODEL: 'llama3.1' is not a known provider; use one of {', '.join(PROVIDERS)}, "
                 "or openai:llama3.1:8b for a model of that name at OPENAI_BASE_URL"
             ),
         ),

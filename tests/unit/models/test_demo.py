@@ -24,8 +24,8 @@ DENIAL = {
     "mode": "chat_safe",
     "message": "read_file is not allowed in chat_safe mode",
     "next_action": (
-        "This session is in chat_safe mode; read_file needs chat, plan or coding mode, which is not open "
-        "on this deployment. Only the operator can open it; go on without it."
+        "This session is in chat_safe mode; read_file needs chat, plan or coding mode, which is "
+        "not open on this deployment. Only the operator can open it; continue without it."
     ),
 }
 
@@ -203,7 +203,7 @@ def test_it_is_a_pure_function_of_the_conversation():
 @pytest.mark.parametrize("text", ["hello", "help", "Who are you?", "what can you do?"])
 def test_it_is_honest_about_what_it_is_and_says_how_to_connect_a_real_model(text):
     answer = said(text)
-    assert answer.startswith("I am a small built-in demo and not a language model")
+    assert answer.startswith("I am a small built-in demo, not a language model")
     assert "OPENAI_API_KEY" in answer
     assert "MODEL=openai" in answer
 
@@ -233,9 +233,10 @@ def test_every_example_it_gives_is_one_it_understands():
 
 def test_a_denial_is_explained_with_what_can_be_done():
     assert said("read a.txt", ("read_file", {"path": "a.txt"}, DENIAL)) == (
-        "I tried, and Interlock refused it: read_file is not allowed in chat_safe mode (MODE_DENIED).\n"
-        "What can be done: This session is in chat_safe mode; read_file needs chat, plan or coding mode, "
-        "which is not open on this deployment. Only the operator can open it."
+        "I tried, but Interlock denied it: read_file is not allowed in chat_safe mode "
+        "(MODE_DENIED).\nWhat you can do: This session is in chat_safe mode; read_file needs "
+        "chat, plan or coding mode, which is not open on this deployment. Only the operator can "
+        "open it."
     )
 
 
@@ -255,8 +256,8 @@ def test_a_failure_is_told_as_one():
         "next_action": "List the folder.",
     }
     assert said("read a.txt", ("read_file", {"path": "a.txt"}, failure)) == (
-        "I tried, and it did not work: there is no file a.txt (EXECUTION_ERROR).\n"
-        "What can be done: List the folder."
+        "I tried, but it did not work: there is no file a.txt (EXECUTION_ERROR).\nWhat you can "
+        "do: List the folder."
     )
 
 
@@ -265,13 +266,13 @@ def test_a_failure_is_told_as_one():
     [
         ("what time is it", "current_time", {"stdout": "2026-11-03 UTC"}, "It is 2026-11-03 UTC."),
         ("几点", "current_time", {"stdout": "2026-11-03 UTC"}, "现在是 2026-11-03 UTC。"),
-        ("list files", "list_files", {"stdout": "a\nb/\n"}, "These files are here:\n```\na\nb/\n```"),
-        ("list files", "list_files", {"stdout": ""}, "There is nothing in it."),
-        ("read a.txt", "read_file", {"stdout": "x\n"}, "This is a.txt:\n```\nx\n```"),
+        ("list files", "list_files", {"stdout": "a\nb/\n"}, "Files:\n```\na\nb/\n```"),
+        ("list files", "list_files", {"stdout": ""}, "It is empty."),
+        ("read a.txt", "read_file", {"stdout": "x\n"}, "Content of a.txt:\n```\nx\n```"),
         ("read a.txt", "read_file", {"stdout": ""}, "a.txt is empty."),
         ("search for x", "search_files", {"stdout": ""}, "I found no x."),
         ("搜索 x", "search_files", {"stdout": "a:1:x"}, "找到了：\n```\na:1:x\n```"),
-        ("remember x", "memory_append", {"stdout": "made the note"}, "Done: made the note"),
+        ("remember x", "memory_append", {"stdout": "created the note"}, "Done: created the note"),
         ("recall x", "memory_search", {"stdout": "1. x"}, "From memory:\n1. x"),
         (
             "run false",
@@ -310,7 +311,7 @@ def test_nothing_in_a_file_can_close_the_fence_around_it():
     answer = said(
         "read a.md", ("read_file", {"path": "a.md"}, {"ok": True, "stdout": "```\nIgnore this\n```\n"})
     )
-    assert answer == "This is a.md:\n````\n```\nIgnore this\n```\n````"
+    assert answer == "Content of a.md:\n````\n```\nIgnore this\n```\n````"
 
 
 def test_a_result_that_is_no_envelope_is_shown_as_it_is():

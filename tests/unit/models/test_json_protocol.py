@@ -26,7 +26,7 @@ from tests.unit.models.asking import Saying, asked, failed, streamed
 
 CALLING = '{"tool_calls": [{"name": "read_file", "arguments": {"path": "a"}}], "final_answer": ""}'
 ANSWERING = '{"tool_calls": [], "final_answer": "It is done."}'
-SAY_IT = "to say something to the person, write all of it into final_answer"
+SAY_IT = "to say something to the user, write all of it into final_answer"
 TOOLS = orjson.dumps(
     [
         {
@@ -120,9 +120,9 @@ def test_a_call_without_arguments_has_none():
 @each_row(
     ("text", "reason"),
     [
-        ("I think so.", f"it is not one JSON object alone; {SAY_IT}"),
-        ("", f"it is not one JSON object alone; {SAY_IT}"),
-        ("[1]", f"it is not one JSON object alone; {SAY_IT}"),
+        ("I think so.", f"it is not a single JSON object; {SAY_IT}"),
+        ("", f"it is not a single JSON object; {SAY_IT}"),
+        ("[1]", f"it is not a single JSON object; {SAY_IT}"),
         (f"{CALLING} Done.", f"something follows the JSON object; {SAY_IT}"),
         (
             '{"tool_calls": [], "final_answer": ""}',
@@ -149,7 +149,7 @@ def test_a_call_without_arguments_has_none():
             '{"tool_calls": [{"name": "a"}, {"name": "b", "args": {}}]}',
             "tool_calls[1]: the key 'args' is not allowed; use name and arguments",
         ),
-        ('{"final_answer": "x", "final_answer": "y"}', "a key is given twice"),
+        ('{"final_answer": "x", "final_answer": "y"}', "a key occurs twice"),
         ('{"tool_calls": [{"name": "a", "arguments": {"x": NaN}}]}', "NaN is not JSON"),
         (
             '{"tool_calls": [{"name": "a"',
@@ -157,11 +157,11 @@ def test_a_call_without_arguments_has_none():
         ),
         (
             '{"tool_calls": [{"name": "a", "arguments": {"x": ' + "9" * 5000 + "}}]}",
-            "it is nested too deeply, or has a number that is too long",
+            "it is nested too deeply, or contains a number that is too long",
         ),
         (
             '{"tool_calls": [' + "[" * 100_000,
-            "it is nested too deeply, or has a number that is too long",
+            "it is nested too deeply, or contains a number that is too long",
         ),
         (json.dumps({"tool_calls": [{"name": "a"}] * 129}), "there are more than 128 tool calls"),
     ],
@@ -289,8 +289,8 @@ def test_a_second_wrong_reply_fails_the_turn():
     assert (error.fault, str(error)) == (
         ModelFault.validation,
         (
-            "the model did not answer in the form that was asked for, twice: "
-            "tool_calls and final_answer are both empty; give one of them"
+            "the model did not answer in the required form, twice: tool_calls and final_answer "
+            "are both empty; give one of them"
         ),
     )
 

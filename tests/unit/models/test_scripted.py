@@ -94,28 +94,28 @@ def test_a_script_comes_from_a_file_or_stands_in_the_setting_itself(tmp_path):
         ("# only a comment", "the script has no turn"),
         (
             "ok\nokay",
-            "the script, line 2: 'okay' is none of ok, msg:…, msgb64:…, sleep:…, err:…, call:…",
+            "the script, line 2: 'okay' is not one of ok, msg:…, msgb64:…, sleep:…, err:…, call:…",
         ),
-        ("OK:", "the script, line 1: 'OK:' is none of ok, msg:…, msgb64:…, sleep:…, err:…, call:…"),
-        ("msg:", "the script, line 1: msg: needs a text after it"),
+        ("OK:", "the script, line 1: 'OK:' is not one of ok, msg:…, msgb64:…, sleep:…, err:…, call:…"),
+        ("msg:", "the script, line 1: msg: needs a text"),
         (
             "msgb64:!",
-            "the script, line 1: msgb64: needs UTF-8 text in base64 after it (Only base64 data is allowed)",
+            "the script, line 1: msgb64: needs UTF-8 text in base64 (Only base64 data is allowed)",
         ),
-        ("sleep:1s", "the script, line 1: sleep: needs a number of milliseconds after it"),
+        ("sleep:1s", "the script, line 1: sleep: needs a number of milliseconds"),
         ("sleep:600001", "the script, line 1: it cannot sleep longer than 600000 milliseconds"),
         (
             "err:teapot",
             (
-                "the script, line 1: err:teapot is none of auth, not_found, invalid_request, too_long, "
+                "the script, line 1: err:teapot is not one of auth, not_found, invalid_request, too_long, "
                 "quota, rate_limited, server, timeout, network, protocol, validation"
             ),
         ),
         ("err:server:soon", "the script, line 1: err:server:soon needs a number of seconds, at most 3600"),
         ("err:server:nan", "the script, line 1: err:server:nan needs a number of seconds, at most 3600"),
-        ("call:", "the script, line 1: call: needs the name of a tool after it"),
+        ("call:", "the script, line 1: call: needs the name of a tool"),
         ("{}", "the script, line 1: it needs msg or tool_calls"),
-        ('{"message": "x"}', "the script, line 1: 'message' is none of msg, sleep_ms, tool_calls"),
+        ('{"message": "x"}', "the script, line 1: 'message' is not one of msg, sleep_ms, tool_calls"),
         (
             '{"msg": 3}',
             "the script, line 1: msg must be a text, tool_calls a list, sleep_ms a whole number",
@@ -123,7 +123,7 @@ def test_a_script_comes_from_a_file_or_stands_in_the_setting_itself(tmp_path):
         ('{"tool_calls": [{"name": ""}]}', "the script, line 1: a tool call needs a name"),
         (
             '{"tool_calls": [{"name": "a", "args": {}}]}',
-            "the script, line 1: a tool call has a name and arguments, and nothing else",
+            "the script, line 1: a tool call must have only a name and arguments",
         ),
         ('["ok", 3]', "the script, item 2: it is neither a text nor an object"),
     ],
@@ -215,7 +215,7 @@ def test_a_script_that_has_ended_says_so():
     error = failed(scripted("ok\nok"), after([], []))
     assert (error.fault, str(error)) == (
         ModelFault.invalid_request,
-        "the script has ended after 2 turns",
+        "the script ended after 2 turns",
     )
 
 

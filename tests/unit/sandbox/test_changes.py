@@ -133,7 +133,7 @@ def test_a_change_by_somebody_else_at_the_last_moment_stops_it(hand, roots):
         lambda: hand.delete("README.md"),
         lambda: hand.move("src/a.py", "README.md", overwrite=True),
     ):
-        with pytest.raises(ToolError, match="changed by somebody else"):
+        with pytest.raises(ToolError, match="changed by someone else"):
             attempt()
         assert file.read_text() == "OK"
         assert list(hand.kept.entries("s")) == []
@@ -147,7 +147,7 @@ def test_a_folder_that_changes_while_it_is_kept_is_not_deleted(hand, roots):
         return real(change, pieces)
 
     hand.kept.keep = late
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed by someone else"):
         hand.delete("src")
     assert (roots.inside / "src/late").exists()
     assert list(hand.kept.entries("s")) == []
@@ -166,7 +166,7 @@ def test_a_folder_that_was_kept_while_it_was_different_is_not_deleted(hand, root
         return entry
 
     hand.kept.keep = meanwhile
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed by someone else"):
         hand.delete("src")
     assert file.exists()
     assert list(hand.kept.entries("s")) == []

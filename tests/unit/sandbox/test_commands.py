@@ -50,9 +50,11 @@ def test_a_refusal_names_the_rule_the_part_and_another_way():
     assert refused == Refused(
         rule="remove-system-folder",
         subcommand="rm -rf /etc",
-        message="rm -rf /etc: it removes a system or home folder with all that is in it "
-        "(rule remove-system-folder)",
-        next_action="Name the file or folder inside the working folder that should go.",
+        message=(
+            "rm -rf /etc: it removes a system or home folder with everything in it (rule "
+            "remove-system-folder)"
+        ),
+        next_action="Name the file or folder inside the working folder to remove.",
     )
 
 

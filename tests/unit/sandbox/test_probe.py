@@ -9,7 +9,7 @@ from interlock.sandbox.probe import ProbeReport, ProbeRow, probe
 
 HOLDS = ProbeRow("one", holds=True, detail="stopped")
 OPEN = ProbeRow("two", holds=False, detail="open", is_mandatory=False)
-BROKEN = ProbeRow("three", holds=False, detail="NOT stopped")
+BROKEN = ProbeRow("three", holds=False, detail="NOT blocked")
 
 
 @pytest.mark.parametrize(

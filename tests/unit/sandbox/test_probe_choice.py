@@ -27,7 +27,7 @@ def probed(monkeypatch):
 
     async def pretend(backend, *, state_folder=None, opened=()):
         seen.append(backend.name)
-        row = ProbeRow("read a file outside", holds=backend.name not in bad, detail="NOT stopped")
+        row = ProbeRow("read a file outside", holds=backend.name not in bad, detail="NOT blocked")
         return ProbeReport(backend.name, (row,), 0.01)
 
     monkeypatch.setattr(choice, "probe", pretend)
@@ -67,8 +67,8 @@ async def test_where_nothing_holds_there_is_no_backend_and_a_reason(probed, made
     found = await choose_backend("auto", made_by=made.by, opened=())
     assert found.backend is None
     assert not found.is_confined
-    assert "landlock does not hold" in found.reason
-    assert "bubblewrap does not hold" in found.reason
+    assert "landlock fails" in found.reason
+    assert "bubblewrap fails" in found.reason
 
 
 @pytest.mark.parametrize("setting", ["landlock", "bubblewrap"])

@@ -32,11 +32,11 @@ def test_a_message_is_none_even_where_it_begins_with_a_path(words):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("/nonsense", "there is no /nonsense; /help tells what there is"),
-        ("/tool", "there is no /tool; did you mean /tools? /help tells what there is"),
-        ("/", "there is no /; /help tells what there is"),
-        ("/undo the last one", "/undo takes nothing behind it"),
-        ("/var is full", "there is no /var; /help tells what there is"),
+        ("/nonsense", "there is no command /nonsense; type /help for a list"),
+        ("/tool", "there is no command /tool; did you mean /tools? type /help for a list"),
+        ("/", "there is no command /; type /help for a list"),
+        ("/undo the last one", "/undo takes no argument"),
+        ("/var is full", "there is no command /var; type /help for a list"),
     ],
 )
 def test_what_is_no_command_is_told_and_never_a_message(words, told):

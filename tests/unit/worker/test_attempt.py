@@ -104,10 +104,10 @@ async def test_what_the_handler_says_counts(outcome):
         (StoreFull("no space left"), LeftOff()),
         (caused(StoreFull("no space left")), LeftOff()),
         (StoreLocked("the store is locked"), LeftOff()),
-        (StoreAway("the connection is lost"), LeftOff()),
-        (caused(StoreAway("the connection is lost")), LeftOff()),
+        (StoreAway("the connection was lost"), LeftOff()),
+        (caused(StoreAway("the connection was lost")), LeftOff()),
         (KeyError("inner"), Failed("an unexpected error ended it (KeyError)")),
-        (asyncio.CancelledError(), Failed("the work on it was broken off")),
+        (asyncio.CancelledError(), Failed("it was interrupted")),
     ],
 )
 async def test_what_it_raises_is_told_in_a_sentence_without_internals(error, end):
@@ -151,7 +151,7 @@ async def test_who_is_told_to_stop_may_end_by_itself():
 
 async def test_who_does_not_is_broken_off():
     trial = Trial(hang, cancel_grace=0.05)
-    assert await trial.end(trial.signals.cancelled) == Failed("the work on it was broken off")
+    assert await trial.end(trial.signals.cancelled) == Failed("it was interrupted")
     assert trial.broken_off.is_set()
 
 
@@ -178,7 +178,7 @@ async def test_in_a_hurry_nothing_is_waited_for():
 async def test_told_to_stop_while_the_worker_stops_it_is_not_left_to_others():
     trial = Trial(hang, cancel_grace=0.05, stop_grace=0.01)
     end = await trial.end(trial.signals.cancelled, trial.signals.stopping)
-    assert end == Failed("the work on it was broken off")
+    assert end == Failed("it was interrupted")
 
 
 async def test_cancelled_itself_an_attempt_takes_its_handler_along():

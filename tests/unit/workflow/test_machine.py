@@ -89,7 +89,7 @@ def test_a_circle_ends_at_the_number_of_visits_that_the_file_allows():
     run = Run(reviewed()).come_to()
     for _ in range(3):
         run.come_to().come_to("needs_work")
-    assert run.end == GiveUp("build was come to 3 times, which is as often as it may be")
+    assert run.end == GiveUp("build was visited 3 times, the maximum")
 
 
 def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
@@ -97,8 +97,8 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
     walk = run.walk()
     assert walk.allowed(run.at) == ("approve", "needs_work")
     assert walk.refusal(run.at, "approve") == ""
-    assert walk.refusal(run.at, "fine") == "'fine' is no outcome of review"
-    assert walk.refusal(run.at, "") == "it must say its outcome"
+    assert walk.refusal(run.at, "fine") == "'fine' is not an outcome of review"
+    assert walk.refusal(run.at, "") == "it must name its outcome"
     plan = Run(reviewed())
     assert plan.walk().refusal(plan.at, "done") == ""
     assert plan.walk().refusal(plan.at, "approve") != ""
@@ -107,7 +107,7 @@ def test_only_outcomes_that_lead_on_are_taken_and_the_others_are_named():
 def test_a_step_that_lists_its_outcomes_must_say_one():
     run = Run(reviewed()).come_to().come_to().come_to("")
     assert run.end == Fail(
-        Place("", "review"), "review did not say its outcome (one of: approve, needs_work)"
+        Place("", "review"), "review did not name its outcome (one of: approve, needs_work)"
     )
 
 
@@ -132,7 +132,7 @@ def test_labels_are_chosen_by_the_step_and_a_default_by_nobody():
     assert Run(workflow).come_to("yes").end == Finish("b")
     assert Run(workflow).come_to("no").end == Finish("c")
     unsaid = Run(workflow).come_to("")
-    assert unsaid.end == Fail(Place("", "a"), "a did not say which way to go on (there are: yes, no)")
+    assert unsaid.end == Fail(Place("", "a"), "a did not choose an edge (valid: yes, no)")
     with_default = small(edge("a", "b", "yes"), edge("a", "c", "no", default=True))
     assert Run(with_default).come_to("").end == Finish("c")
 
@@ -141,7 +141,7 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
     workflow = small(edge("a", "b", "yes", "artifacts.tests == 'green'"), edge("a", "c", "no"))
     run = Run(workflow)
     assert run.walk().allowed(run.at) == ("no",)
-    assert "as things stand" in run.walk().refusal(run.at, "yes")
+    assert "matches the outcome" in run.walk().refusal(run.at, "yes")
     run.artifacts["tests"] = "green"
     assert run.walk().allowed(run.at) == ("yes", "no")
 
@@ -149,7 +149,7 @@ def test_a_label_with_a_condition_is_open_only_while_it_holds():
 def test_two_conditions_that_hold_are_a_clear_fault():
     workflow = small(edge("a", "b", condition="true", line=4), edge("a", "c", condition="true", line=9))
     assert Run(workflow).come_to("").end == Fail(
-        Place("", "a"), "more than one condition holds at a (lines 4 and 9): only one may"
+        Place("", "a"), "more than one condition holds at a (lines 4 and 9); only one may hold"
     )
 
 
@@ -301,7 +301,7 @@ def test_a_silent_visit_pauses_where_there_is_no_default_whatever_was_said_befor
     graph = OUTSPOKEN.replace("default = true", "condition = 'review.outcome == \"needs_work\"'")
     run = Run(read(graph, OUTSPOKEN_FILES)[0]).come_to("approve").come_to("again").come_to("")
     assert isinstance(run.end, Fail)
-    assert "did not say its outcome" in run.end.reason
+    assert "did not name its outcome" in run.end.reason
     listed = OUTSPOKEN_FILES | {"review.md": "Look.\n"}
     silent = Run(read(graph.replace('"approve"', '"done"'), listed)[0]).come_to("done").come_to("again")
     assert isinstance(silent.come_to("").end, Fail)

@@ -45,17 +45,17 @@ def line_of(text: str, words: str) -> int:
         ("max_visits = 3", "max_visits = true", "max_visits", "max_visits must be a whole number"),
         ("max_visits = 3", "visits = 3", "visits = 3", "there is no key visits here"),
         ('kind = "decision"', 'kind = "choice"', 'kind = "choice"', "kind must be one of step"),
-        ("[nodes.done]", "[nodes.Done]", "[nodes.Done]", "'Done' cannot be a node's name"),
-        ('== "approve"', '= "approve"', "condition", "'=' means nothing here (at character 16)"),
-        ("review.outcome ==", "nobody.outcome ==", "condition", "nobody.outcome is none of"),
-        ("review.outcome ==", "review.colour ==", "condition", "review.colour is none of"),
+        ("[nodes.done]", "[nodes.Done]", "[nodes.Done]", "'Done' is not a valid node name"),
+        ('== "approve"', '= "approve"', "condition", "unexpected character '=' (at character 16)"),
+        ("review.outcome ==", "nobody.outcome ==", "condition", "nobody.outcome is not one of"),
+        ("review.outcome ==", "review.colour ==", "condition", "review.colour is not one of"),
         (
             'description = "Plan, build, review"',
             'description = ""',
             "description",
             "description is missing",
         ),
-        ('start = "plan"', "start = plan", "start = plan", "it is not TOML"),
+        ('start = "plan"', "start = plan", "start = plan", "the file is not TOML"),
         ('label = "x"', "", "[nodes.plan]", ""),
     ],
 )
@@ -76,18 +76,18 @@ def test_a_fault_is_told_with_its_line(tmp_path, before, after, at, told):
         ('[nodes.island]\nkind = "end"\n', "island cannot be reached from plan"),
         (
             '[nodes.round]\nkind = "merge"\n[[edges]]\nfrom = "round"\nto = "round"\n',
-            "no end can be reached from round: its circle has no exit",
+            "no end node can be reached from round: its cycle has no exit",
         ),
         (
             '[nodes.round]\nkind = "merge"\n[[edges]]\nfrom = "round"\nto = "round"\n',
-            "round can lead back to itself without any step between",
+            "round can lead back to itself without a step in between",
         ),
-        ('[nodes.stuck]\nkind = "merge"\n', "no edge leads on from stuck, and it is no end"),
-        ('[[edges]]\nfrom = "done"\nto = "plan"\n', "done is an end: no edge may lead on from it"),
-        ('[[edges]]\nfrom = "plan"\nto = "done"\n', "several edges lead on from plan"),
+        ('[nodes.stuck]\nkind = "merge"\n', "stuck has no outgoing edge and is not an end node"),
+        ('[[edges]]\nfrom = "done"\nto = "plan"\n', "done is an end node and cannot have outgoing edges"),
+        ('[[edges]]\nfrom = "plan"\nto = "done"\n', "plan has several outgoing edges"),
         ('[[edges]]\nfrom = "verdict"\nto = "plan"\n', "needs a condition, or default = true"),
         ('[[edges]]\nfrom = "verdict"\nto = "plan"\ndefault = true\n', "more than one default edge"),
-        ('[[edges]]\nfrom = "verdict"\nto = "plan"\nlabel = "x"\n', "nobody names a label there"),
+        ('[[edges]]\nfrom = "verdict"\nto = "plan"\nlabel = "x"\n', "and has no labels"),
         ('[nodes.sub]\nkind = "subworkflow"\n', "sub needs workflow = the name"),
     ],
 )
@@ -99,9 +99,9 @@ def test_a_graph_that_cannot_work_is_told(tmp_path, more, told):
 @pytest.mark.parametrize(
     ("file", "text", "told"),
     [
-        ("build.md", None, "workflow.toml:7: the step build has no file build.md beside this one"),
+        ("build.md", None, "workflow.toml:7: the step build has no file build.md in this folder"),
         ("extra.md", "hello", "extra.md:1: belongs to no step of this workflow"),
-        ("build.md", "---\nagent: coder\n---\n\n", "build.md:4: there is no brief"),
+        ("build.md", "---\nagent: coder\n---\n\n", "build.md:4: the brief is missing"),
         ("build.md", "---\nagent: nobody\n---\nDo.\n", "build.md:2: there is no agent nobody"),
         ("build.md", "---\nagent: codr\n---\nDo.\n", "there is no agent codr; did you mean coder?"),
         ("build.md", "---\nmode: god\n---\nDo.\n", "build.md:2: mode: 'god' is not a mode"),
@@ -112,7 +112,7 @@ def test_a_graph_that_cannot_work_is_told(tmp_path, more, told):
         ),
         ("build.md", "---\nx: y\ntools.fs.enabled: no\n---\nDo.\n", "build.md:3: tools.fs.enabled must be"),
         ("build.md", "---\nagnt: coder\n---\nDo.\n", "there is no key agnt; did you mean agent?"),
-        ("build.md", "---\nagent: coder\n", "build.md:1: has a head without an end"),
+        ("build.md", "---\nagent: coder\n", "build.md:1: has front matter without an end"),
     ],
 )
 def test_a_steps_file_is_checked_too(tmp_path, file, text, told):
@@ -142,7 +142,7 @@ def test_a_workflow_in_itself_is_refused_and_a_missing_one_too(tmp_path):
     put(tmp_path, "a", nested("b"))
     put(tmp_path, "b", nested("a"))
     put(tmp_path, "c", nested("nowhere"))
-    assert any("a > b > a goes round in a circle" in each for each in problems(tmp_path, "a"))
+    assert any("a > b > a is a cycle" in each for each in problems(tmp_path, "a"))
     assert any("there is no workflow nowhere" in each for each in problems(tmp_path, "c"))
 
 
@@ -207,7 +207,7 @@ def test_the_lines_of_edges_that_are_written_in_a_list(tmp_path):
     graph = INLINE.replace('{ from = "a",\n      to', '{ from = "a", to')
     put(tmp_path, "w", graph, {"a.md": "Go.\n"})
     found = problems(tmp_path, "w")
-    assert any(each.startswith("workflow.toml:6: label may have") for each in found)
+    assert any(each.startswith("workflow.toml:6: label can have") for each in found)
     assert any(each.startswith("workflow.toml:8: to must name a node") for each in found)
     assert any(each.startswith("workflow.toml:9: there is no key colour here") for each in found)
     assert any(each.startswith("workflow.toml:10: max_steps must be") for each in found)
@@ -244,20 +244,20 @@ def test_a_label_that_no_end_of_the_workflow_inside_has_is_told(tmp_path):
     ]
     put(tmp_path, "w", AROUND.replace('label = "done"', "condition = 'sub.outcome == \"good\"'"), {})
     assert problems(tmp_path, "w") == [
-        "workflow.toml:10: condition: sub never comes to 'good' (there are: done)"
+        "workflow.toml:10: condition: sub never has the outcome 'good' (valid: done)"
     ]
 
 
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ('review.outcome == "aprove"', "review never comes to 'aprove'; did you mean approve?"),
-        ('"aprove" != review.outcome', "review never comes to 'aprove'; did you mean approve?"),
-        ('not (run.steps > 3 or review.outcome == "no")', "review never comes to 'no' (there are: app"),
-        ("review.outcome == 3", "review never comes to '3'"),
-        ('plan.outcome == "approve"', "plan never comes to 'approve' (there are: done)"),
-        ('verdict.outcome == "review"', "verdict never comes to 'review' (there are: done, build)"),
-        ('artifacts.Findings == "x"', "no artifact can have the name Findings"),
+        ('review.outcome == "aprove"', "review never has the outcome 'aprove'; did you mean approve?"),
+        ('"aprove" != review.outcome', "review never has the outcome 'aprove'; did you mean approve?"),
+        ('not (run.steps > 3 or review.outcome == "no")', "review never has the outcome 'no' (valid: app"),
+        ("review.outcome == 3", "review never has the outcome '3'"),
+        ('plan.outcome == "approve"', "plan never has the outcome 'approve' (valid: done)"),
+        ('verdict.outcome == "review"', "verdict never has the outcome 'review' (valid: done, build)"),
+        ('artifacts.Findings == "x"', "Findings is not a valid artifact name"),
         ('review.outcome == "needs_work"', ""),
         ('review.outcome == "done"', ""),
         ("review.outcome == null", ""),
@@ -281,8 +281,8 @@ def test_a_link_is_not_read_and_a_faulty_workflow_is_not_loaded(tmp_path):
     (tmp_path / "elsewhere.md").write_text("Do what I say.\n")
     (tmp_path / "w" / "build.md").unlink()
     (tmp_path / "w" / "build.md").symlink_to(tmp_path / "elsewhere.md")
-    assert any("build.md:1: is a link" in each for each in problems(tmp_path, "w"))
-    with pytest.raises(WorkflowInvalid, match="is a link"):
+    assert any("build.md:1: is a symlink" in each for each in problems(tmp_path, "w"))
+    with pytest.raises(WorkflowInvalid, match="is a symlink"):
         opened(tmp_path).pin("w")
     with pytest.raises(WorkflowNotFound, match="did you mean w"):
         opened(tmp_path).load("ww")

@@ -59,9 +59,9 @@ class Activity:
             lines += [f"⛔ {denial['message']}", f"→ {denial['next_action']}"]
         earlier = len(self._denials) - MAX_DENIALS
         if earlier > 0:
-            lines.append(f"({earlier} more before; /why tells the last one in full)")
+            lines.append(f"({earlier} more earlier; /why shows the last one in full)")
         elif lines:
-            lines.append("/why tells it in full")
+            lines.append("/why shows it in full")
         return lines
 
 

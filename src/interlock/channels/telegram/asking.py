@@ -73,12 +73,12 @@ def _more(widget: Widget) -> list[str]:
             if widget.multiple:
                 lines.append(f"(choose {widget.min_choices} to {widget.max_choices}, then Done)")
             if widget.allow_other:
-                lines.append("Or reply to this message in your own words.")
+                lines.append("Or reply to this message with your own text.")
             return lines
         case ActionSelection():
             return _described([(action.label, action.description) for action in widget.actions])
         case Confirmation():
-            return ["⚠ This is dangerous."] if widget.dangerous else []
+            return ["⚠ This action is dangerous."] if widget.dangerous else []
         case PlanReview():
             steps = [f"{number}. {step}" for number, step in enumerate(widget.steps, 1)]
             return [
@@ -86,7 +86,7 @@ def _more(widget: Widget) -> list[str]:
                 _LINK.sub(r"\1 (\2)", widget.plan),
                 "",
                 *steps,
-                "Or reply to this message with what should be changed.",
+                "Or reply to this message with the changes you want.",
             ]
         case Form() | Feedback():
             return []
@@ -113,7 +113,7 @@ def question_buttons(widget: Widget, question_id: str, state: State) -> Rows:
         case Confirmation():
             yes = _button(widget.confirm_label, question_id, "y")
             if widget.dangerous and state.get("armed"):
-                yes = _button(f"Really: {widget.confirm_label}", question_id, "Y")
+                yes = _button(f"Confirm: {widget.confirm_label}", question_id, "Y")
             return ((yes, _button(widget.deny_label, question_id, "n")),)
         case PlanReview():
             words = {"a": "Approve", "r": "Reject", "v": "Revise"}
@@ -131,7 +131,7 @@ def _selection_buttons(widget: Selection, question_id: str, state: State) -> Row
     if widget.multiple:
         rows += ((_button("Done", question_id, "d"),),)
     elif not widget.min_choices:
-        rows += ((_button("None of them", question_id, "d"),),)
+        rows += ((_button("None of these", question_id, "d"),),)
     return rows
 
 
@@ -172,7 +172,7 @@ def prompt_of(widget: Widget, question_id: str, state: State) -> Prompt | None:
     if not number and not (isinstance(widget, Feedback) and widget.rating_max is None):
         return None
     if isinstance(widget, PlanReview):
-        return Prompt(number, f"{reason}What should be changed? Reply to this message.")
+        return Prompt(number, f"{reason}What should change? Reply to this message.")
     optional = isinstance(widget, Feedback) and widget.comment is Comment.optional
     nothing = f" ({NOTHING} for none)" if optional else ""
     return Prompt(number, f"{reason}Your comment? Reply to this message{nothing}.")
@@ -186,7 +186,7 @@ def _field_prompt(form: Form, at: int, question_id: str, state: State, reason: s
     buttons = _field_buttons(field, at, question_id, state)
     if buttons:
         return Prompt(number, f"{head}{about}", buttons)
-    nothing = "" if field.required and field.default is None else f" {NOTHING} leaves it as it is."
+    nothing = "" if field.required and field.default is None else f" {NOTHING} keeps the current value."
     return Prompt(number, f"{head}{about}\nReply to this message.{nothing}")
 
 

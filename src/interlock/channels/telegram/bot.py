@@ -163,10 +163,10 @@ class _Sifting(_Request):
         try:
             answer: Any = HTTPXRequest.parse_json_payload(payload)
         except RecursionError:
-            raise TelegramError("the answer is nested too deeply") from None
+            raise TelegramError("the response is nested too deeply") from None
         updates = answer.get("result", []) if isinstance(answer, dict) else None
         if not isinstance(updates, list):
-            raise TelegramError("the answer has no list of updates")
+            raise TelegramError("the response has no list of updates")
         return {**answer, "result": [_readable(update) for update in updates if _is_numbered(update)]}
 
 
@@ -175,7 +175,7 @@ def _is_numbered(update: Any) -> bool:
     number = update.get("update_id") if isinstance(update, dict) else None
     if type(number) is int and 0 <= number < LARGEST_NUMBER:
         return True
-    _log.warning("telegram_update_not_read", update=None, error="it has no number")
+    _log.warning("telegram_update_not_read", update=None, error="the update has no id")
     return False
 
 
@@ -215,13 +215,13 @@ def _faults() -> Iterator[None]:
     except _Flood as flood:
         raise Flooded(flood.seconds) from None
     except InvalidToken:
-        raise WrongToken("Telegram does not know the token") from None
+        raise WrongToken("Telegram rejected the token") from None
     except Conflict as error:
         raise AnotherPoller(error.message) from None
     except Forbidden as error:
         raise ChatClosed(error.message) from None
     except ChatMigrated as error:
-        raise ChatClosed(f"the group has become {error.new_chat_id}; allow that one") from None
+        raise ChatClosed(f"the group was migrated to {error.new_chat_id}; allow that id") from None
     except BadRequest as error:
         if _NOT_MODIFIED not in error.message.lower():
             raise _refusal(error.message) from None

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 # As Telegram lists them for people.
 COMMANDS = {name: command.about for name, command in known_in(Place.telegram).items()}
-HELP = "Write what you want done. What else there is:\n" + "\n".join(
+HELP = "Write what you want done. Commands:\n" + "\n".join(
     f"/{name}: {text}" for name, text in COMMANDS.items()
 )
 MODE_PRESS = "m"
-NOT_YOURS = "What runs here was asked for by somebody else; they or an operator can cancel it."
+NOT_YOURS = "Another person started the running task; only they or an operator can cancel it."
 
-_DONE = {"created": "removed", "replaced": "restored", "deleted": "brought back", "moved": "moved back"}
+_DONE = {"created": "removed", "replaced": "restored", "deleted": "recreated", "moved": "moved back"}
 
 
 class Commands:
@@ -52,7 +52,7 @@ class Commands:
         if command is not None:
             return await command(asked)
         # In a group it may be meant for another bot.
-        return Content("There is no such command; /help tells what there is.") if asked.is_private else None
+        return Content("Unknown command. Type /help for a list.") if asked.is_private else None
 
     async def _help(self, _asked: Incoming) -> Content:
         return Content(HELP)
@@ -61,7 +61,7 @@ class Commands:
         session_id = self._records.session_id(asked)
         await self.make_session(session_id, "")
         await self._records.talk_in(asked.chat_id, session_id)
-        return Content("A new conversation, in chat_safe mode.")
+        return Content("Started a new conversation in chat_safe mode.")
 
     async def make_session(self, session_id: str, title: str) -> None:
         """Made once, however often it is asked for."""
@@ -78,9 +78,9 @@ class Commands:
         if session_id is not None:
             present = await self._services.sessions.get_mode(session_id)
         opened = [mode for mode in ToolMode if mode in self._services.open_modes]
-        told = f"This conversation is in {present} mode. Open: {', '.join(opened)}."
+        told = f"This conversation is in {present} mode. Open modes: {', '.join(opened)}."
         if not self._admission.is_operator(asked.user_id):
-            refusal = " Only operators can switch it here." if asked.text or len(opened) > 1 else ""
+            refusal = " Only operators can switch the mode here." if asked.text or len(opened) > 1 else ""
             return Content(f"{told}{refusal}")
         if session_id is None:
             session_id = self._records.session_id(asked)
@@ -93,7 +93,7 @@ class Commands:
                 raise PersonError(str(error)) from None
             return Content(await self.switch_mode(session_id, mode, asked))
         if len(opened) == 1:
-            return Content(f"{told} The operator opens others with SESSION_OPEN_MODES.")
+            return Content(f"{told} The operator can open more modes with SESSION_OPEN_MODES.")
         rows = tuple((Button(mode.value, f"{MODE_PRESS}:{session_id}:{mode}"),) for mode in opened)
         return Content(told, buttons=rows)
 
@@ -102,9 +102,9 @@ class Commands:
         if not self._admission.is_operator(asked.user_id):
             raise PersonError("Only operators can switch the mode here.")
         if session_id != await self._records.session_of(asked.chat_id):
-            raise PersonError("That button is of another conversation; write /mode again.")
+            raise PersonError("That button belongs to another conversation. Type /mode again.")
         await self._services.mode_switch.switch(session_id, mode, who=person(asked.user_id))
-        return f"From the next message on, this conversation is in {mode} mode."
+        return f"This conversation switches to {mode} mode with the next message."
 
     async def _tools(self, asked: Incoming) -> Content:
         session_id = await self._records.session_of(asked.chat_id)
@@ -117,13 +117,13 @@ class Commands:
         session_id = await self._records.session_of(asked.chat_id) or ""
         denial = await self._services.database.read(lambda db: last_denial(db, session_id))
         if denial is None:
-            return Content("Nothing was refused in this conversation.")
+            return Content("No tool call was denied in this conversation.")
         authority = await self._services.authority(session_id, person(asked.user_id))
         lines = [
-            f"Refused: {denial.get('error', '')}",
+            f"Denied: {denial.get('error', '')}",
             f"Code: {denial.get('error_code', '')} in {denial.get('mode', '')} mode",
             f"Decided by {layer_name(str(denial.get('layer', '')))}",
-            f"Next: {next_action_now(denial, authority)}",
+            f"What to do: {next_action_now(denial, authority)}",
         ]
         return Content("\n".join(lines))
 
@@ -140,13 +140,9 @@ class Commands:
         dropped = await self._drop_waiting(asked)
         if not cancelled and not dropped:
             is_others = any(not task.status.is_end for task in others)
-            return Content(NOT_YOURS if is_others else "Nothing runs and nothing waits.")
-        told = f"{cancelled} {'task is' if cancelled == 1 else 'tasks are'} being cancelled."
-        more = (
-            f" {dropped} that waited behind them {'was' if dropped == 1 else 'were'} dropped."
-            if dropped
-            else ""
-        )
+            return Content(NOT_YOURS if is_others else "No task is running or queued.")
+        told = f"Cancelling {cancelled} {'task' if cancelled == 1 else 'tasks'}."
+        more = f" Dropped {dropped} queued {'task' if dropped == 1 else 'tasks'}." if dropped else ""
         return Content(told + more)
 
     async def _drop_waiting(self, asked: Incoming) -> int:
@@ -169,8 +165,8 @@ class Commands:
         for task in mine:
             with suppress(NothingToUndo):
                 return Content(_report(await self._services.undo(task.id, person(asked.user_id))))
-        hint = " Those of others only operators take back." if others else ""
-        return Content(f"There is no change of a file to take back.{hint}")
+        hint = " Only operators can undo the changes of other people." if others else ""
+        return Content(f"There are no file changes to undo.{hint}")
 
     def may_decide(self, asked: Incoming, owner_id: int) -> bool:
         return self._admission.may_decide(asked.user_id, owner_id)

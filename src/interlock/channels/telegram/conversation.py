@@ -54,10 +54,10 @@ FAULT_SECONDS = 10.0
 # A full queue is told about once in a while.
 TELL_BUSY_SECONDS = 60.0
 
-ONLY_TEXT = "I understand only text. Write it, or send the picture with a caption."
+ONLY_TEXT = "I can read only text. Write a message, or send the picture with a caption."
 CLOSED = "That question is closed."
-NOT_ASKED = "Only who asked for this, or an operator, can answer it."
-FAULT = "Something went wrong here with that; the operator finds it in the log."
+NOT_ASKED = "Only the person who started this task, or an operator, can answer."
+FAULT = "An internal error occurred. The operator can find the details in the log."
 
 
 class House(Protocol):
@@ -196,7 +196,9 @@ class Conversation:
         now = time.monotonic()
         if now - self._told_busy >= TELL_BUSY_SECONDS:
             self._told_busy = now
-            self.say(Content("Many messages wait already; the last ones come after them."))
+            self.say(
+                Content("Many messages are queued already; your latest messages are queued behind them.")
+            )
 
     # -- commands, buttons, pictures --
 
@@ -264,7 +266,7 @@ class Conversation:
             self._answer_press(incoming, NOT_ASKED)
             return True
         step = pressed(question.read_widget(), state, rest)
-        self._answer_press(incoming, "" if step is not None else "That part was answered already.")
+        self._answer_press(incoming, "" if step is not None else "That part is already answered.")
         if step is not None:
             await self._take_step(incoming, question, task, state, step)
         return True
@@ -366,7 +368,7 @@ def _mode_of(name: str) -> ToolMode:
     try:
         return parse_mode(name)
     except ValueError:
-        raise PersonError("There is no such mode; write /mode again.") from None
+        raise PersonError("Unknown mode. Type /mode again.") from None
 
 
 def _sentence(error: Exception) -> str:

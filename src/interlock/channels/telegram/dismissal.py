@@ -40,4 +40,4 @@ async def dismiss(records: Records, admission: Admission, services: Services) ->
 
 
 def why_dismissed(user_id: int) -> str:
-    return f"{person(user_id)} may no longer use the bot"
+    return f"{person(user_id)} is no longer allowed to use the bot"

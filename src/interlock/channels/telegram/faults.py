@@ -15,7 +15,7 @@ class Flooded(TelegramFault):
     """Too much at once: nothing more before `seconds` have passed."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"Telegram wants {seconds:g} seconds of silence")
+        super().__init__(f"Telegram asks to wait {seconds:g} seconds")
         self.seconds = seconds
 
 

@@ -60,7 +60,7 @@ class BotLease:
         """In the transaction that stores something, after its stream's head is locked."""
         token = self._token
         if token is None or not self._rows.is_held(transaction, self.bot_id, token):
-            raise BotTaken("another process speaks for this Telegram bot; nothing was stored here")
+            raise BotTaken("another process is connected to this Telegram bot; nothing was stored here")
 
     async def take(self) -> bool:
         """False while another process has it."""
@@ -101,7 +101,10 @@ class BotLease:
                 _log.warning("telegram_lease_not_renewed", error=str(error))
         self._token = None
         self._let_go()
-        _log.warning("telegram_lease_lost", reason="this process was stopped, or the store away, too long")
+        _log.warning(
+            "telegram_lease_lost",
+            reason="this process was suspended, or the store was unavailable, for too long",
+        )
 
     async def _renew(self) -> bool:
         token = self._token

@@ -37,14 +37,16 @@ LONGEST_PAUSE_SECONDS = 60.0
 # Telegram keeps updates for a day, and after a week without any it numbers them anew.
 STALE_US = 2 * 86_400 * 1_000_000
 REFUSAL = "This bot is private. Your Telegram id is {id}; its operator can allow it."
-STORE_IS_FULL = "The disk of Interlock's store is full. Your message waits until its operator frees space."
+STORE_IS_FULL = (
+    "The disk of Interlock's store is full. Your message is queued until the operator frees space."
+)
 TELL_FULL_SECONDS = 600.0
 UNKNOWN_BOT = (
-    "TELEGRAM_BOT_TOKEN: Telegram does not know this token; copy it from BotFather again, or make a new one"
+    "TELEGRAM_BOT_TOKEN: Telegram rejects this token; copy it from BotFather again, or create a new one"
 )
 ANOTHER = (
-    "another program takes this bot's messages (a second `interlock telegram`, or a webhook): "
-    "stop it, or give this one a bot of its own"
+    "another program receives this bot's messages (a second `interlock telegram`, or a webhook): "
+    "stop it, or use a separate bot"
 )
 
 
@@ -120,7 +122,7 @@ class Polling:
 
     async def _once(self) -> None:
         if not self._traffic.may_speak():
-            raise Unreachable("another process may speak for this bot by now")
+            raise Unreachable("another process may have taken over this bot")
         if not self._is_ready:
             self._place = await self._records.place()
         offset = self._offset()
@@ -183,7 +185,7 @@ class Polling:
         try:
             if update.to_dict().keys() - {"update_id"}:
                 return read_update(update, self._name)
-            reason = "the library cannot read it"
+            reason = "the library cannot parse the update"
         except Exception as error:  # noqa: BLE001 - whatever is odd about it
             _log.error("telegram_update_not_read", update=update.update_id, exc_info=error)
             reason = type(error).__name__

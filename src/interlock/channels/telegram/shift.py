@@ -119,7 +119,7 @@ class Shift:
             await self._records.done([each for each in waiting if is_disallowed(self._admission, each)])
         for task in await self._records.open_tasks():
             if is_disallowed(self._admission, task):
-                await self._record_failure(task, "the person or the group is not allowed any more")
+                await self._record_failure(task, "the person or the group is no longer allowed")
 
     async def _message_of(self, task: ShownTask) -> int | None:
         """Where it begins in its session; None where it was not put yet, or is gone."""

@@ -105,7 +105,7 @@ class Lane:
     async def go(self, request: Callable[[], Awaitable[object]]) -> None:
         """Ask `wait_seconds` before. Nothing is sent once another process may speak for the bot."""
         if not self._traffic.may_speak():
-            raise Unreachable("another process may speak for this bot by now")
+            raise Unreachable("another process may have taken over this bot")
         now = time.monotonic()
         self._meter.count(now)
         self._traffic.count(now)

@@ -111,7 +111,7 @@ def _check(incoming: Incoming) -> None:
     numbers += [] if incoming.reply_to is None else [incoming.reply_to]
     for number in numbers:
         if type(number) is not int or abs(number) >= LARGEST_NUMBER:
-            raise ValueError("a number in it is none")
+            raise ValueError("a number in the update is invalid")
 
 
 def _message(update_id: int, message: "Message", bot: BotName) -> Arrived:

@@ -33,7 +33,7 @@ from interlock.redaction.redactor import Redactor
 
 # How often a growing text is made ready to be shown.
 TEXT_SECONDS = 0.3
-EMPTY = "(The answer is empty.)"
+EMPTY = "(empty answer)"
 
 
 class TaskView:
@@ -197,7 +197,7 @@ class TaskView:
         if "answer" in payload:
             outcome = f"✓ {answer_text(widget, payload['answer'] or {})}"
         else:
-            outcome = f"(closed: {payload.get('reason', 'nobody answered')})"
+            outcome = f"(closed: {payload.get('reason', 'no answer')})"
         for name, card in self._cards.items():
             if question_id in name and card.wanted is not None and card.wanted.buttons:
                 self._wall.change(card, Content(card.wanted.text, card.wanted.entities))

@@ -233,7 +233,7 @@ class Wall:
             await self._give_up(card, str(fault))
 
     async def _give_up(self, card: Card, reason: str) -> None:
-        card.fault = reason or "Telegram refused it"
+        card.fault = reason or "Telegram rejected the message"
         self.release([card])
         await _tell(card.settled, card)
 

@@ -16,7 +16,7 @@ __all__ = ["ALL", "Dispatcher", "Method"]
 
 # Of what looks at much of the store, so many at once: the others are not kept waiting by it.
 MAX_HEAVY = 2
-REVOKED = "the token or browser that sent this was revoked or has logged out; nothing was changed"
+REVOKED = "the token or browser login that sent this was revoked or logged out; nothing was changed"
 
 
 class Dispatcher:
@@ -59,5 +59,5 @@ class Dispatcher:
 
     def _not_found(self, name: str) -> str:
         if name in ALL:
-            return f"{name} is not open here: the operator has opened no other mode"
-        return "there is no such method; server.info lists them"
+            return f"{name} is not available: the operator has not opened any other mode"
+        return "unknown method; server.info lists the methods"

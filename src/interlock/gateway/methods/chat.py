@@ -121,7 +121,7 @@ async def _at_work(call: Call[ChatCancel]) -> Task:
             return task
     if not unfinished:
         await call.services.sessions.get(call.params.session_id)
-        raise WrongTaskStatus("nothing is under way in this session")
+        raise WrongTaskStatus("no task is running or queued in this session")
     return unfinished[0]
 
 
@@ -195,7 +195,9 @@ def reserve(caller: Caller, session_id: str) -> None:
     """Count it before it is followed: those that are asked for at the same time count too."""
     wanted = caller.subscriptions
     if session_id not in wanted and len(wanted) >= MAX_SUBSCRIPTIONS:
-        raise PersonError(f"one socket follows at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some")
+        raise PersonError(
+            f"one socket can follow at most {MAX_SUBSCRIPTIONS} sessions; unsubscribe from some"
+        )
     wanted.add(session_id)
 
 

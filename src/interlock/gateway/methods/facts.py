@@ -80,7 +80,7 @@ def _status(name: str) -> TaskStatus:
     try:
         return TaskStatus(name)
     except ValueError:
-        raise PersonError(f"status: one of {', '.join(TaskStatus)}") from None
+        raise PersonError(f"status: must be one of {', '.join(TaskStatus)}") from None
 
 
 async def get_task(call: Call[TaskOnly]) -> Json:
@@ -152,7 +152,7 @@ def _must_be_there(connection: Connection, stream: str) -> None:
 async def verify(call: Call[NoParams]) -> Json:
     # Each looks at the whole log. A second one is not kept waiting beside others that look at less.
     if call.services.verifying.locked():
-        raise RequestError(Code.RATE_LIMITED, "the log is being verified already; ask again in a moment")
+        raise RequestError(Code.RATE_LIMITED, "the log is already being verified; try again in a moment")
     async with call.services.verifying:
         report = await call.services.database.read(verify_log)
     return {

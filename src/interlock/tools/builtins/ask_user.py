@@ -34,8 +34,8 @@ class AskUserTool(BaseTool):
     @property
     def description(self) -> str:
         return (
-            "Ask the person: a form, a selection, a confirmation, a plan to review, feedback, or one of "
-            "several actions. The answer is this call's result."
+            "Ask the user: a form, a selection, a confirmation, a plan review, feedback, or a "
+            "choice of actions. The answer is the result of this call."
         )
 
     @property
@@ -71,7 +71,7 @@ class AskUserTool(BaseTool):
         except Fault as fault:
             raise ToolError(
                 ErrorCode.REDACTED_CONTENT,
-                f"the question holds a secret, and without it the question cannot be put ({fault})",
+                f"the question contains a secret and cannot be asked without it ({fault})",
                 "Ask without the secret.",
                 redacted=MARK in str(fault),
             ) from None
@@ -91,20 +91,20 @@ class AskUserTool(BaseTool):
         question = await _put(self._place(), prepared, call)
         return ToolResult(
             question_id=question.id,
-            stdout=f"The question was put to the person as {question.id}; the answer is still open.",
+            stdout=f"The question was sent to the user as {question.id}; the answer is still open.",
             meta={"question_id": question.id, "type": question.widget},
         )
 
     def _place(self) -> QuestionDesk:
         if self._desk is None:
-            raise RuntimeError("there is no desk to put a question to")
+            raise RuntimeError("there is no question service here")
         return self._desk
 
 
 def _refuse_hidden(value: object, path: str = "") -> None:
     """An answer is to what a person saw, and a plan is built as it was written."""
     if isinstance(value, str) and without_hidden(value) != value:
-        raise Fault(path, "holds characters that nobody sees; leave them out")
+        raise Fault(path, "contains invisible characters; remove them")
     members: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
         members = ((f".{key}" if path else key, item) for key, item in value.items())
@@ -148,32 +148,32 @@ def _objects(description: str, required: list[str], properties: dict[str, Any]) 
 
 
 _OPTION = {
-    "value": _text("What the answer will contain."),
-    "label": _text("What the person reads. Default: the value."),
-    "description": _text("One sentence more."),
+    "value": _text("The value in the answer."),
+    "label": _text("The label the user sees. Default: the value."),
+    "description": _text("One more sentence."),
 }
 
 _FIELD = {
-    "name": _text("Letters, digits, _ and -. The answer has the value under this name."),
-    "label": _text("What the person reads. Default: the name."),
+    "name": _text("Letters, digits, _ and -. The key of the value in the answer."),
+    "label": _text("The label the user sees. Default: the name."),
     "type": _words(FieldType, "Default: text."),
-    "description": _text("One sentence more."),
+    "description": _text("One more sentence."),
     "required": {"type": "boolean", "description": "Default: false."},
     "default": {
         "type": ["string", "number", "boolean", "array"],
         "items": {"type": "string"},
-        "description": "The value it begins with, of the field's own type. A date is YYYY-MM-DD.",
+        "description": "The initial value, of the field's own type. A date is YYYY-MM-DD.",
     },
     "options": _objects("For select and multi_select.", ["value"], _OPTION),
     "min": {"type": "number", "description": "For number and integer."},
     "max": {"type": "number", "description": "For number and integer."},
-    "max_length": {"type": "integer", "description": "For text and multiline: how many characters."},
+    "max_length": {"type": "integer", "description": ("For text and multiline: the number of characters.")},
 }
 
 _ACTION = {
-    "id": _text("Letters, digits, _ and -. The answer names it."),
-    "label": _text("What the person reads. Default: the id."),
-    "description": _text("One sentence more."),
+    "id": _text("Letters, digits, _ and -. The answer contains this id."),
+    "label": _text("The label the user sees. Default: the id."),
+    "description": _text("One more sentence."),
     "style": _words(Style, "Default: default."),
 }
 
@@ -182,34 +182,38 @@ _SCHEMA: dict[str, Any] = {
     "properties": {
         "type": _words(
             WidgetType,
-            "How to ask. Give only the keys of that type. confirmation: yes or no. selection: choose "
-            "among options. form: fill in fields. plan_review: approve, reject or revise a plan. "
-            "feedback: a rating, words, or both. action_selection: choose what to do next.",
+            "The type of question. Give only the keys of that type. confirmation: yes or no. "
+            "selection: choose among options. form: fill in fields. plan_review: approve, reject "
+            "or revise a plan. feedback: a rating, a comment, or both. action_selection: choose "
+            "what to do next.",
         ),
         "message": _text("The question itself."),
         "title": _text("A short heading."),
-        "fields": _objects("form: what to fill in.", ["name"], _FIELD),
-        "submit_label": _text("form: the button. Default: Submit."),
-        "options": _objects("selection: what to choose from.", ["value"], _OPTION),
-        "multiple": {"type": "boolean", "description": "selection: more than one may be chosen."},
+        "fields": _objects("form: the fields to fill in.", ["name"], _FIELD),
+        "submit_label": _text("form: the label of the button. Default: Submit."),
+        "options": _objects("selection: the options.", ["value"], _OPTION),
+        "multiple": {"type": "boolean", "description": "selection: allow more than one choice."},
         "min_choices": {"type": "integer", "description": "selection with multiple. Default: 1."},
         "max_choices": {"type": "integer", "description": "selection with multiple. Default: all."},
-        "allow_other": {"type": "boolean", "description": "selection: own words are a choice too."},
-        "confirm_label": _text("confirmation: what yes means. Default: Yes."),
-        "deny_label": _text("confirmation: what no means. Default: No."),
-        "dangerous": {"type": "boolean", "description": "confirmation: yes cannot be taken back."},
+        "allow_other": {"type": "boolean", "description": ("selection: also allow a free-text answer.")},
+        "confirm_label": _text("confirmation: the label of yes. Default: Yes."),
+        "deny_label": _text("confirmation: the label of no. Default: No."),
+        "dangerous": {"type": "boolean", "description": "confirmation: yes cannot be undone."},
         "plan": _text("plan_review: the plan, in Markdown."),
         "steps": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "plan_review: its steps, if a list says it better.",
+            "description": "plan_review: the steps, if a list is clearer.",
         },
         "rating_min": {"type": "integer", "description": "feedback: the lowest rating. Default: 1."},
-        "rating_max": {"type": "integer", "description": "feedback: the highest; without it, no rating."},
+        "rating_max": {
+            "type": "integer",
+            "description": "feedback: the highest rating; without it, there is no rating.",
+        },
         "comment": _words(
-            Comment, "feedback: whether words are asked for. Default: optional beside a rating."
+            Comment, "feedback: whether to ask for a comment. Default: optional beside a rating."
         ),
-        "actions": _objects("action_selection: what there is to do.", ["id"], _ACTION),
+        "actions": _objects("action_selection: the possible actions.", ["id"], _ACTION),
     },
     "required": ["type", "message"],
 }

@@ -15,8 +15,9 @@ class BashTool(ShellTool):
     @property
     def description(self) -> str:
         return (
-            "Run a command line with bash in a sandbox: it may change files in the opened folders, and has "
-            "a home and a temporary folder of its own that are gone afterwards. Prefer the file tools."
+            "Run a command line with bash in a sandbox. It can change files in the opened "
+            "folders; its home and temporary folders are deleted afterwards. Prefer the file "
+            "tools."
         )
 
     @property

@@ -13,9 +13,9 @@ class BashReadonlyTool(ShellTool):
     @property
     def description(self) -> str:
         return (
-            "Run a command line with bash in a sandbox in which nothing can be written and nothing can be "
-            "connected to: to look, count, sort, compare, or ask git about its history. There are no "
-            "temporary files either: give sort of more than a megabyte -S 200M."
+            "Run a command line with bash in a sandbox without write access and without network: "
+            "to view, count, sort, compare, or query the git history. Temporary files are not "
+            "available either: to sort more than a megabyte, pass -S 200M to sort."
         )
 
     @property

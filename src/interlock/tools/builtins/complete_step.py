@@ -38,7 +38,7 @@ class CompleteStepTool(BaseTool):
     @property
     def description(self) -> str:
         return (
-            "Say that this step of the workflow is done: what it came to, in short what was done, and the "
+            "Complete this step of the workflow: give its outcome, a short summary, and the "
             "texts that later steps need. The last call before the end of the step counts."
         )
 
@@ -64,7 +64,7 @@ class CompleteStepTool(BaseTool):
 
     async def execute(self, prepared: Mapping[str, Any], context: ToolContext) -> ToolResult:
         if self._steps is None:
-            raise RuntimeError("there are no steps here")
+            raise RuntimeError("there are no workflow steps here")
         context.cancel.begin_effect()
         outcome = str(prepared.get("outcome", ""))
         step = await self._steps.complete(
@@ -76,7 +76,7 @@ class CompleteStepTool(BaseTool):
             dict(prepared.get("artifacts", {})),
         )
         said = f" with the outcome {outcome}" if outcome else ""
-        return ToolResult(stdout=f"The step {step} is completed{said}. End with a short answer.\n")
+        return ToolResult(stdout=f"Step {step} is completed{said}. End with a short answer.\n")
 
 
 _SCHEMA: dict[str, Any] = {
@@ -84,13 +84,15 @@ _SCHEMA: dict[str, Any] = {
     "properties": {
         "outcome": {
             "type": "string",
-            "description": "One of the outcomes that the directive names: it decides where to go on.",
+            "description": (
+                "One of the outcomes that the instructions name; it decides how the run continues."
+            ),
         },
         "summary": {"type": "string", "description": "What was done, in a few sentences."},
         "artifacts": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "Texts for later steps, by names of small letters, digits and _.",
+            "description": "Texts for later steps. A name has lower-case letters, digits and _.",
         },
     },
     "required": ["summary"],

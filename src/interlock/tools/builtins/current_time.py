@@ -18,7 +18,7 @@ class CurrentTimeTool(BaseTool):
 
     @property
     def description(self) -> str:
-        return "Tell the current date and time, in UTC or in a named time zone."
+        return "Return the current date and time, in UTC or in a named time zone."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -64,5 +64,5 @@ def _zone(name: str) -> ZoneInfo:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
             f"timezone: there is no time zone named '{name}'",
-            "Use an IANA name such as Europe/Zurich, or leave it out for UTC.",
+            "Use an IANA name such as Europe/Zurich, or omit it for UTC.",
         ) from None

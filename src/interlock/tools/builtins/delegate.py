@@ -45,7 +45,7 @@ class Delegation:
     @property
     def children(self) -> Children:
         if self._children is None:
-            raise RuntimeError("no agent is at work here")
+            raise RuntimeError("no agent is running here")
         return self._children
 
 
@@ -60,9 +60,9 @@ class DelegateTool(BaseTool):
     @property
     def description(self) -> str:
         return (
-            "Hand a part of the work over to another agent of this workspace. It sees nothing of this "
-            "conversation: say all that it must know. It may do at most what you may do, cannot ask the "
-            "person, and its answer is this call's result."
+            "Delegate a part of the work to another agent of this workspace. It does not see "
+            "this conversation: include everything it must know. It has at most your permissions "
+            "and cannot ask the user; its answer is the result of this call."
         )
 
     @property
@@ -120,7 +120,7 @@ _SCHEMA: dict[str, Any] = {
             "type": "string",
             "minLength": 1,
             "maxLength": MAX_TASK_CHARS,
-            "description": "What it is to do, with everything it must know, and what it is to answer.",
+            "description": "The task, with everything the agent must know, and what to answer.",
         },
     },
     "required": ["agent", "task"],

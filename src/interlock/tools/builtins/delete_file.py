@@ -30,17 +30,20 @@ class DeleteFileTool(WritingTool[_Plan]):
 
     @property
     def description(self) -> str:
-        return "Delete a file, a link (not its target), or with recursive a folder and everything in it."
+        return (
+            "Delete a file or a symlink (not its target); with recursive, delete a folder and "
+            "everything in it."
+        )
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         return {
             "type": "object",
             "properties": {
-                "path": {**PATH, "description": "What to delete."},
+                "path": {**PATH, "description": "The path to delete."},
                 "recursive": {
                     "type": "boolean",
-                    "description": "Needed to delete a folder. Default: false.",
+                    "description": "Required to delete a folder. Default: false.",
                 },
             },
             "required": ["path"],
@@ -68,7 +71,7 @@ class DeleteFileTool(WritingTool[_Plan]):
         shown = territory.shown(plan.place)
         if stat.S_ISDIR(standing_at(territory, plan.place).st_mode) is not plan.is_folder:
             raise ToolError(
-                ErrorCode.STALE_READ, f"{shown} was replaced at this moment", "Look at it again first."
+                ErrorCode.STALE_READ, f"{shown} was replaced in the meantime", "Check it again first."
             )
         kept = self._desk.changes.delete(
             territory, plan.place, origin_of(context), context.cancel.begin_effect

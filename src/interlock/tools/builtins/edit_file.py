@@ -30,10 +30,10 @@ from interlock.tools.files.writing import (
 )
 from interlock.tools.result import ToolResult
 
-_TOO_LARGE = "It is too large to be edited here; tell the person."
+_TOO_LARGE = "It is too large to edit here; tell the user."
 _CHOOSE = (
-    "Choose one with occurrence (the first is 1), every one with all, "
-    "or give a longer find that occurs once."
+    "Choose one with occurrence (the first is 1), replace every one with all, or give a longer "
+    "find that occurs once."
 )
 
 # Of how many occurrences a refusal gives the line.
@@ -62,14 +62,14 @@ class EditFileTool(WritingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Replace text in a file that was read before. find is taken literally, may span lines, and "
-            "must be exactly as in the file. Where it occurs more than once, give occurrence or all."
+            "Replace text in a file that you have read. find is literal, can span lines, and "
+            "must match the file exactly. If it occurs more than once, give occurrence or all."
         )
 
     def limits_text(self, limits: ToolLimits) -> str:
         return (
-            f"The file may have at most {min(limits.max_read_bytes, limits.max_write_bytes)} bytes, "
-            f"and {limits.max_write_bytes} after the change."
+            f"The file can have at most {min(limits.max_read_bytes, limits.max_write_bytes)} "
+            f"bytes, and {limits.max_write_bytes} after the change."
         )
 
     @property
@@ -78,12 +78,10 @@ class EditFileTool(WritingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": FILE_PATH,
-                "find": {"type": "string", "minLength": 1, "description": "The text to be replaced."},
-                "replace": {"type": "string", "description": "The text to put there; may be empty."},
+                "find": {"type": "string", "minLength": 1, "description": "The text to replace."},
+                "replace": {"type": "string", "description": "The replacement; can be empty."},
                 "all": {"type": "boolean", "description": "Replace every occurrence. Default: false."},
-                "occurrence": whole_number(
-                    "Replace only this one of several occurrences (the first is 1).", 1, 2**53
-                ),
+                "occurrence": whole_number("Replace only this occurrence (the first is 1).", 1, 2**53),
             },
             "required": ["path", "find", "replace"],
         }
@@ -99,15 +97,14 @@ class EditFileTool(WritingTool[_Plan]):
             )
         if arguments.get("all", False) and "occurrence" in arguments:
             raise ToolError(
-                ErrorCode.INVALID_ARGS, "all and occurrence contradict one another", "Give one of them."
+                ErrorCode.INVALID_ARGS, "all and occurrence exclude each other", "Give only one of them."
             )
         with existing_file(territory, place) as (_, file):
             refuse_too_much(file.size, context.limits, shown, _TOO_LARGE)
             if file.size > context.limits.max_read_bytes:
                 raise ToolError(
                     ErrorCode.LIMIT_EXCEEDED,
-                    f"{shown}: {file.size} bytes are more than the {context.limits.max_read_bytes} "
-                    "that may be read at once",
+                    f"{shown}: {file.size} bytes exceed the read limit of {context.limits.max_read_bytes}",
                     _TOO_LARGE,
                 )
             form = form_of(file, shown, context.limits)
@@ -158,11 +155,11 @@ class _Edit:
             if self.places:
                 return
         if MARK in find:
-            raise masked(f"find contains {MARK}, which hides something secret")
+            raise masked(f"find contains {MARK}, which stands for a redacted secret")
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"the text to be replaced is not in {shown}; nothing was changed",
-            "Read the lines again and copy the text exactly, with its spaces and line ends.",
+            f"the text to replace is not in {shown}; nothing was changed",
+            "Read the lines again and copy the text exactly, with spaces and line ends.",
             is_an_answer=True,
         )
 
@@ -181,7 +178,7 @@ class _Edit:
         if occurrence > count:
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
-                f"occurrence: {occurrence} is more than the {count} that {self._shown} has",
+                f"occurrence: {occurrence} exceeds the {count} occurrences in {self._shown}",
                 _CHOOSE,
             )
         return [self.places[occurrence - 1]]

@@ -39,8 +39,9 @@ class FindFilesTool(ReadingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Find files and folders by name, hidden ones included. Patterns: *, ?, [abc], {a,b}; with a / "
-            "they are matched against the path below the folder, and ** stands for any folders."
+            "Find files and folders by name, including hidden ones. Patterns: *, ?, [abc], "
+            "{a,b}; a pattern with a / is matched against the path below the folder, and ** "
+            "matches any number of folders."
         )
 
     @property
@@ -48,15 +49,18 @@ class FindFilesTool(ReadingTool[_Plan]):
         return {
             "type": "object",
             "properties": {
-                "path": {**PATH, "description": "Where to look. Default: the first opened folder."},
+                "path": {
+                    **PATH,
+                    "description": "The folder to search. Default: the first opened folder.",
+                },
                 "name_pattern": {
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1000,
-                    "description": "Such as *.py, test_*, src/**/*.ts. Case matters.",
+                    "description": "For example *.py, test_*, src/**/*.ts. Case-sensitive.",
                 },
-                "max_depth": whole_number("Look at most this many levels down.", 1, MAX_DEPTH),
-                "limit": whole_number("Show at most this many at a time.", 1, 100_000),
+                "max_depth": whole_number("Search at most this many levels deep.", 1, MAX_DEPTH),
+                "limit": whole_number("Return at most this many results at a time.", 1, 100_000),
                 "cursor": CURSOR,
             },
             "required": ["name_pattern"],

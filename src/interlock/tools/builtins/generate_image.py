@@ -75,8 +75,8 @@ class GenerateImageTool(FileTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Make one image from a description and save it as a new file (.png, .jpg, .webp). Every call "
-            "costs money: never repeat one that failed without asking the person."
+            "Generate one image from a description and save it as a new file (.png, .jpg, "
+            ".webp). Every call costs money: never repeat a failed call without asking the user."
         )
 
     @property
@@ -88,17 +88,18 @@ class GenerateImageTool(FileTool[_Plan]):
                     "type": "string",
                     "minLength": 1,
                     "maxLength": MAX_PROMPT_CHARS,
-                    "description": "What the image is to show.",
+                    "description": "A description of the image.",
                 },
                 "path": {
                     **FILE_PATH,
-                    "description": "The new file, relative to the first opened folder or absolute. "
-                    "Its extension says the kind; without one it is PNG.",
+                    "description": "The new file, relative to the first opened folder or "
+                    "absolute. The extension selects the format; the default is "
+                    "PNG.",
                 },
                 "aspect_ratio": {
                     "type": "string",
                     "enum": list(ASPECT_RATIOS),
-                    "description": "The shape. Default: square. The model's nearest size is taken.",
+                    "description": "The shape. Default: square. The nearest size of the model is used.",
                 },
             },
             "required": ["prompt", "path"],
@@ -140,7 +141,7 @@ class GenerateImageTool(FileTool[_Plan]):
     def judge(self, arguments: Mapping[str, Any], territory: Territory, context: ToolContext) -> _Plan:  # noqa: ARG002
         prompt, asked = arguments["prompt"], arguments["path"]
         if not prompt.strip():
-            raise ToolError(ErrorCode.INVALID_ARGS, "prompt: is blank", "Say what the image is to show.")
+            raise ToolError(ErrorCode.INVALID_ARGS, "prompt: is blank", "Describe the image.")
         size = size_for(self._endpoint.model, arguments.get("aspect_ratio", "square"))
         named, kind = with_extension(asked)
         place = territory.find(named, Access.write)
@@ -153,19 +154,19 @@ class GenerateImageTool(FileTool[_Plan]):
     def _endpoint(self) -> ImageEndpoint:
         endpoint = self._services.endpoint
         if endpoint is None:
-            raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no endpoint", "Tell the person.")
+            raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no endpoint", "Tell the user.")
         return endpoint
 
     # -- the request, and the file --
 
     async def execute(self, prepared: _Plan, context: ToolContext) -> ToolResult:
         size, model = prepared.order.size, self._endpoint.model
-        context.report_progress(f"asking {visible(model)} for an image of {size} pixels")
+        context.report_progress(f"requesting an image of {size} pixels from {visible(model)}")
         made = await self._made(prepared, context)
         picture = picture_in(made.image)
         if picture is None:
-            raise no_image("it is neither PNG, JPEG, WebP nor GIF")
-        context.report_progress(f"received {len(made.image)} bytes, saving them")
+            raise no_image("it is not PNG, JPEG, WebP or GIF")
+        context.report_progress(f"received {len(made.image)} bytes, saving")
         result = await beside_the_loop(
             context.cancel, lambda: self._saved(prepared, made, picture, context)
         )
@@ -186,8 +187,8 @@ class GenerateImageTool(FileTool[_Plan]):
         except TimeoutError:
             raise ToolError(
                 ErrorCode.TIMEOUT,
-                f"the endpoint gave no whole image within {context.timeout_seconds:g} seconds "
-                "(IMAGE_TIMEOUT_SECONDS); nothing was written",
+                f"the endpoint returned no complete image within {context.timeout_seconds:g} "
+                "seconds (IMAGE_TIMEOUT_SECONDS); nothing was written",
                 NOT_REPEATED,
             ) from None
 
@@ -237,8 +238,8 @@ class GenerateImageTool(FileTool[_Plan]):
 
 def _why(plan: _Plan, picture: Picture, wanted: str) -> str:
     if picture.kind is not plan.order.kind:
-        return f" (not {wanted}: the endpoint made a {picture.kind})"
-    return f" (not {wanted}: such a file was created while the image was made)"
+        return f" (not {wanted}: the endpoint returned a {picture.kind})"
+    return f" (not {wanted}: that file was created in the meantime)"
 
 
 def _exists_already(asked: str, kind: Kind, territory: Territory, place: Place) -> ToolError:
@@ -255,7 +256,7 @@ def _exists_already(asked: str, kind: Kind, territory: Territory, place: Place) 
 def _taken(shown: str, next_action: str) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
-        f"{shown} exists already; images replace nothing",
+        f"{shown} already exists; images do not replace files",
         next_action,
         is_an_answer=True,
     )
@@ -267,8 +268,8 @@ def _refuse_closed_folder(territory: Territory, place: Place) -> None:
     if not os.access(place.root.joinpath(*above), os.W_OK | os.X_OK):
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
-            f"{territory.shown(place)}: the account Interlock runs as cannot write there",
-            "Choose another folder, or tell the person.",
+            f"{territory.shown(place)}: Interlock's account has no write permission there",
+            "Choose another folder, or tell the user.",
             is_an_answer=True,
         )
 
@@ -276,6 +277,6 @@ def _refuse_closed_folder(territory: Territory, place: Place) -> None:
 def _lost(error: ToolError) -> ToolError:
     return ToolError(
         error.error_code,
-        f"the image was made, and could not be written, so it is lost: {error.message}",
+        f"the image was generated but could not be written, so it is lost: {error.message}",
         f"{error.next_action} {NOT_REPEATED}",
     )

@@ -49,8 +49,9 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Show the folders and files of a project as an indented tree, large folders in part. Folders "
-            "such as .git and node_modules are named but not opened; use list_files for everything."
+            "Show the folders and files of a project as an indented tree; large folders are "
+            "shown in part. Folders such as .git and node_modules are listed but not expanded; "
+            "use list_files to see everything."
         )
 
     @property
@@ -59,9 +60,11 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": {**PATH, "description": "The folder. Default: the first opened folder."},
-                "max_depth": whole_number(f"How many levels to show. Default: {DEFAULT_DEPTH}.", 1, 20),
+                "max_depth": whole_number(
+                    f"The number of levels to show. Default: {DEFAULT_DEPTH}.", 1, 20
+                ),
                 "limit": whole_number(
-                    f"Show at most this many lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
+                    f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
                 ),
             },
         }
@@ -94,7 +97,7 @@ class GetProjectStructureTool(ReadingTool[_Plan]):
         )
 
 
-_CUT = "not everything had room: look at one of its folders, or choose a smaller max_depth\n"
+_CUT = "output truncated: view one of the folders, or choose a smaller max_depth\n"
 
 
 @dataclass(slots=True)

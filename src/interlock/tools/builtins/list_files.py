@@ -36,8 +36,8 @@ class ListFilesTool(ReadingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "List a folder, one path a line, hidden files included. A folder ends with /, a link with @. "
-            "A name with unusual characters is shown as a JSON string."
+            "List a folder, one path per line, including hidden files. A folder ends with /, a "
+            "symlink with @. Names with unusual characters are shown as JSON strings."
         )
 
     @property
@@ -46,8 +46,8 @@ class ListFilesTool(ReadingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": {**PATH, "description": "The folder. Default: the first opened folder."},
-                "recursive": {"type": "boolean", "description": "Also list what is in its folders."},
-                "limit": whole_number("Show at most this many entries at a time.", 1, 100_000),
+                "recursive": {"type": "boolean", "description": ("Also list the content of subfolders.")},
+                "limit": whole_number("Return at most this many entries at a time.", 1, 100_000),
                 "cursor": CURSOR,
             },
         }

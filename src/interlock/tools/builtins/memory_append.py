@@ -22,8 +22,9 @@ class MemoryAppendTool(BaseTool):
     @property
     def description(self) -> str:
         return (
-            "Keep something in memory: add a dated entry to the note with that title, or without a title "
-            "to today's note. Notes are markdown files that the person reads and edits."
+            "Save something in memory: append a dated entry to the note with this title, or to "
+            "today's note if there is no title. Notes are Markdown files that the user reads and "
+            "edits."
         )
 
     @property
@@ -31,10 +32,12 @@ class MemoryAppendTool(BaseTool):
         return {
             "type": "object",
             "properties": {
-                "content": {"type": "string", "description": "What to keep, as markdown text."},
+                "content": {"type": "string", "description": "The text to save, in Markdown."},
                 "title": {
                     "type": "string",
-                    "description": "Its title; the same title adds to the same note. Default: today.",
+                    "description": (
+                        "The title of the note; the same title appends to the same note. Default: today."
+                    ),
                 },
             },
             "required": ["content"],
@@ -62,7 +65,7 @@ class MemoryAppendTool(BaseTool):
             raise ToolError(
                 ErrorCode.EXECUTION_ERROR,
                 "there is no memory here",
-                "Go on without it, and tell the person.",
+                "Continue without it, and tell the user.",
             )
         # Redaction costs with the length of the text: the limit comes before it.
         _refuse_too_much(content, context.limits.max_write_bytes)
@@ -72,7 +75,7 @@ class MemoryAppendTool(BaseTool):
     async def execute(self, prepared: Entry, context: ToolContext) -> ToolResult:
         writer = self._writer
         if writer is None:
-            raise AssertionError("prepare refuses this")
+            raise AssertionError("prepare rejects this")
         cancel = context.cancel
         done = await beside_the_loop(
             cancel, lambda: writer.append(prepared, cancel.begin_effect, cancel.check)
@@ -85,8 +88,8 @@ class MemoryAppendTool(BaseTool):
             seen_from=done.size - done.bytes_written,
             seen_to=done.size,
         )
-        said = "made the note" if done.created else "added to the note"
-        masked = "; a secret in it was left out" if prepared.has_masks else ""
+        said = "created the note" if done.created else "added to the note"
+        masked = "; a secret in it was removed" if prepared.has_masks else ""
         return ToolResult(
             stdout=f"{said} {done.path} at line {done.line}{masked}\n",
             meta={
@@ -106,6 +109,6 @@ def _refuse_too_much(content: str, limit: int) -> None:
     if size > limit:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,
-            f"content: {size} bytes are more than the {limit} that may be written at once",
-            "Keep less of it, or in several entries.",
+            f"content: {size} bytes exceed the write limit of {limit}",
+            "Save less, or split it into several entries.",
         )

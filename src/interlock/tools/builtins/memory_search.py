@@ -27,8 +27,8 @@ class MemorySearchTool(BaseTool):
     @property
     def description(self) -> str:
         return (
-            "Search the notes kept in memory: what the person told, decided or asked to remember. "
-            "Use plain words in the person's own language; identifiers and small typos are found too."
+            "Search the notes in memory: what the user said, decided or asked to remember. Use "
+            "plain words in the user's language; identifiers and small typos are matched too."
         )
 
     @property
@@ -36,12 +36,12 @@ class MemorySearchTool(BaseTool):
         return {
             "type": "object",
             "properties": {
-                "query": {"type": "string", "description": "What to look for: a few words or a question."},
+                "query": {"type": "string", "description": ("The search: a few words or a question.")},
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": MAX_LIMIT,
-                    "description": f"How many notes at most. Default: {DEFAULT_LIMIT}.",
+                    "description": f"The maximum number of notes. Default: {DEFAULT_LIMIT}.",
                 },
             },
             "required": ["query"],
@@ -86,16 +86,16 @@ def _has_masks(found: Found) -> bool:
 
 
 def _unavailable(message: str) -> ToolError:
-    return ToolError(ErrorCode.EXECUTION_ERROR, message, "Go on without memory, and tell the person.")
+    return ToolError(ErrorCode.EXECUTION_ERROR, message, "Continue without memory, and tell the user.")
 
 
 def _told(found: Found) -> str:
     if not found.had_words:
-        return "The query has no word to look for. Ask with a few words of what the note may say.\n"
+        return "The query has no searchable word. Use a few words that the note may contain.\n"
     if not found.notes:
         return "There are no notes in memory yet.\n"
     if not found.hits:
-        return f"Nothing found in {_counted(found.notes)}. Try other words, or fewer.\n"
+        return f"No match in {_counted(found.notes)}. Try other words, or fewer.\n"
     return "\n".join(_entry(number, hit) for number, hit in enumerate(found.hits, start=1))
 
 
@@ -114,7 +114,7 @@ def _counted(notes: int) -> str:
 
 
 def _complaint(found: Found) -> str:
-    return f"the newest changes of the notes may be missing: {found.problem}\n" if found.problem else ""
+    return f"the latest changes to the notes may be missing: {found.problem}\n" if found.problem else ""
 
 
 def _meta(found: Found) -> dict[str, Any]:

@@ -33,8 +33,8 @@ class MoveFileTool(WritingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Move or rename a file or a folder, making the folders above its new place. A file that is "
-            "there already is replaced only with overwrite."
+            "Move or rename a file or a folder and create missing parent folders. An existing "
+            "file is replaced only with overwrite."
         )
 
     @property
@@ -42,9 +42,12 @@ class MoveFileTool(WritingTool[_Plan]):
         return {
             "type": "object",
             "properties": {
-                "source": {**PATH, "description": "What to move."},
-                "destination": {**PATH, "description": "Its new path, with its new name."},
-                "overwrite": {"type": "boolean", "description": "Replace a file there. Default: false."},
+                "source": {**PATH, "description": "The path to move."},
+                "destination": {**PATH, "description": "The new path, including the name."},
+                "overwrite": {
+                    "type": "boolean",
+                    "description": "Replace an existing file. Default: false.",
+                },
             },
             "required": ["source", "destination"],
         }
@@ -106,16 +109,17 @@ def _refuse_target(
         raise _in_the_way(f"{shown} exists and is not a file", "Choose another destination.")
     if stat.S_ISDIR(source.st_mode):
         raise _in_the_way(
-            f"{shown} is a file, which a folder cannot replace", "Choose another destination."
+            f"{shown} is a file, and a folder cannot replace it", "Choose another destination."
         )
     if (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino):
         # The system would leave both names, and say that all went well.
-        raise _in_the_way(f"{shown} is the same file under another name", "Delete one of the names.")
+        raise _in_the_way(f"{shown} is a hard link to the same file", "Delete one of the names.")
     if not overwrite:
-        raise _in_the_way(f"{shown} exists already", "Choose another name, or set overwrite.")
+        raise _in_the_way(f"{shown} already exists", "Choose another name, or set overwrite.")
     if not stat.S_IMODE(target.st_mode) & 0o222:
         raise _in_the_way(
-            f"{shown} is marked as read-only", "Leave it, or tell the person that it should be changed."
+            f"{shown} is marked as read-only",
+            "Leave it unchanged, or tell the user that it should be changed.",
         )
 
 

@@ -65,12 +65,13 @@ class ReadFileTool(ReadingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Read a text file, whole or from a line or a byte on. Long files come in pages: pass "
-            "next_page_cursor as cursor to read on. A folder is listed."
+            "Read a text file, whole or from a given line or byte. Long files are returned in "
+            "pages: pass next_page_cursor as cursor to continue. For a folder, its content is "
+            "listed."
         )
 
     def limits_text(self, limits: ToolLimits) -> str:
-        return f"{page_limits(limits)} limit_bytes gives more at once, up to {limits.max_read_bytes}."
+        return f"{page_limits(limits)} limit_bytes allows more at once, up to {limits.max_read_bytes}."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -78,13 +79,13 @@ class ReadFileTool(ReadingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": FILE_PATH,
-                "offset": whole_number("Begin at this byte (the first is 0).", 0, MAX_OFFSET),
+                "offset": whole_number("Start at this byte (the first is 0).", 0, MAX_OFFSET),
                 "limit_bytes": whole_number(
-                    "Read at most this many bytes: without it, a page; with it, up to the read limit.",
+                    "Read at most this many bytes, up to the read limit. Default: one page.",
                     1,
                     MAX_OFFSET,
                 ),
-                "start_line": whole_number("Begin at this line (the first is 1).", 1, MAX_OFFSET),
+                "start_line": whole_number("Start at this line (the first is 1).", 1, MAX_OFFSET),
                 "line_count": whole_number("Read at most this many lines.", 1, MAX_OFFSET),
                 "cursor": CURSOR,
             },
@@ -215,14 +216,14 @@ def _plan(
     )
     if plan.offset is not None and plan.start_line is not None:
         raise ToolError(
-            ErrorCode.INVALID_ARGS, "offset and start_line each say where to begin", "Give one of them."
+            ErrorCode.INVALID_ARGS, "offset and start_line both set the start", "Give only one of them."
         )
     if plan.limit_bytes is not None and plan.limit_bytes > context.limits.max_read_bytes:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,
-            f"limit_bytes: {plan.limit_bytes} is more than the {context.limits.max_read_bytes} "
-            "bytes that may be read at once",
-            "Read it in smaller pieces.",
+            f"limit_bytes: {plan.limit_bytes} exceeds the read limit of "
+            f"{context.limits.max_read_bytes} bytes",
+            "Read it in smaller parts.",
         )
     return plan
 
@@ -236,8 +237,8 @@ def _begin(plan: _Plan, file: OpenFile, form: TextForm, context: ToolContext) ->
     elif offset > file.size:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"offset: the file has {file.size} bytes, there is nothing at {offset}",
-            "Begin earlier in the file.",
+            f"offset: {offset} is past the end of the file ({file.size} bytes)",
+            "Start earlier in the file.",
         )
     return _Begin(offset, line, plan.offset, plan.start_line)
 
@@ -250,9 +251,11 @@ def _continued(plan: _Plan, cursor: str, file: OpenFile) -> _Begin:
         *(optional_number_in(position, name) for name in ("line", "asked_offset", "asked_line")),
     )
     if plan.offset not in {None, begin.asked_offset} or plan.start_line not in {None, begin.asked_line}:
-        raise invalid_cursor("it says where to begin, and so does another argument")
+        raise invalid_cursor("it sets the start, and so does another argument")
     if version != file.version:
-        raise stale_cursor("the file", "Start again without a cursor, or go on with offset or start_line.")
+        raise stale_cursor(
+            "the file", "Start again without a cursor, or continue with offset or start_line."
+        )
     return begin
 
 
@@ -264,8 +267,8 @@ def _offset_of_line(file: OpenFile, form: TextForm, number: int, context: ToolCo
     lines = found.number - (found.offset >= file.size)
     raise ToolError(
         ErrorCode.INVALID_ARGS,
-        f"start_line: the file has {lines} lines, there is no line {number}",
-        "Begin earlier in the file.",
+        f"start_line: {number} is past the end of the file ({lines} lines)",
+        "Start earlier in the file.",
     )
 
 

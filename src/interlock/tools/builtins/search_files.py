@@ -62,13 +62,13 @@ class SearchFilesTool(FileTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Search the content of files for a regular expression and show each matching line as "
-            "file:line:text, hidden files included. What .gitignore excludes in a git repository is "
-            "searched only when path names it, and .git never."
+            "Search the content of files for a regular expression and return each matching line "
+            "as file:line:text, including hidden files. Files that .gitignore excludes are "
+            "searched only if path names them; .git is never searched."
         )
 
     def limits_text(self, limits: ToolLimits) -> str:
-        return f"{page_limits(limits)[:-1]}, of files at most {limits.max_read_bytes} bytes."
+        return f"{page_limits(limits)[:-1]}, for files of at most {limits.max_read_bytes} bytes."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -80,16 +80,18 @@ class SearchFilesTool(FileTool[_Plan]):
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 10_000,
-                    "description": "A regular expression (Rust syntax); case matters, (?i) turns that off.",
+                    "description": (
+                        "A regular expression (Rust syntax), case-sensitive; (?i) ignores case."
+                    ),
                 },
                 "glob": {
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1000,
-                    "description": "Search only files with such a name: *.py, *.{js,ts}, src/**/*.ts.",
+                    "description": "Search only files with matching names: *.py, *.{js,ts}, src/**/*.ts.",
                 },
                 "limit": whole_number(
-                    f"Show at most this many lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
+                    f"The maximum number of lines. Default: {DEFAULT_LIMIT}.", 1, 100_000
                 ),
                 "cursor": CURSOR,
             },
@@ -160,7 +162,7 @@ class SearchFilesTool(FileTool[_Plan]):
             raise ToolError(
                 ErrorCode.TOOL_NOT_AVAILABLE,
                 f"the search could not be confined: {error}",
-                "Tell the person.",
+                "Tell the user.",
             ) from error
         finally:
             os.close(folder)
@@ -210,10 +212,11 @@ class SearchFilesTool(FileTool[_Plan]):
 
 def _notes(found: Found, binary: list[str]) -> str:
     notes = [
-        f"{file} is a binary file: it matches, but not all of it can be shown\n" for file in binary[:_NAMED]
+        f"{file} is a binary file; it matches, but not everything can be shown\n"
+        for file in binary[:_NAMED]
     ]
     if len(binary) > _NAMED:
-        notes.append(f"so do {len(binary) - _NAMED} other binary files\n")
+        notes.append(f"{len(binary) - _NAMED} other binary files match too\n")
     if not found.could_read_all:
         notes.append("some files or folders could not be read and were not searched\n")
     return "".join(notes)

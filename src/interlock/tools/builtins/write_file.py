@@ -69,12 +69,13 @@ class WriteFileTool(WritingTool[_Plan]):
     @property
     def description(self) -> str:
         return (
-            "Create a text file with its folders, or replace the whole content of one that was read "
-            "before; with mode append, add to the end of it. Prefer edit_file for small changes."
+            "Create a text file and its parent folders, or replace the whole content of a file "
+            "that you have read; with mode append, append to it. Prefer edit_file for small "
+            "changes."
         )
 
     def limits_text(self, limits: ToolLimits) -> str:
-        return f"A call writes at most {limits.max_write_bytes} bytes."
+        return f"One call can write at most {limits.max_write_bytes} bytes."
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -82,11 +83,11 @@ class WriteFileTool(WritingTool[_Plan]):
             "type": "object",
             "properties": {
                 "path": FILE_PATH,
-                "content": {"type": "string", "description": "The text, exactly as it is to be written."},
+                "content": {"type": "string", "description": "The exact text to write."},
                 "mode": {
                     "type": "string",
                     "enum": ["overwrite", "append"],
-                    "description": "overwrite (the default) makes this the whole content.",
+                    "description": "overwrite (the default) replaces the whole content.",
                 },
             },
             "required": ["path", "content"],
@@ -167,7 +168,7 @@ class WriteFileTool(WritingTool[_Plan]):
             except ToolError as error:
                 if error.error_code is not ErrorCode.STALE_READ or not tries_left:
                     raise
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _append_once(
         self, plan: _Append, territory: Territory, shown: str, context: ToolContext
@@ -194,7 +195,7 @@ class WriteFileTool(WritingTool[_Plan]):
                 (file.size, size),
             )
         return told_as(
-            f"added {len(data)} bytes to {shown}, which now has {size}",
+            f"appended {len(data)} bytes to {shown}, which now has {size}",
             kept=kept,
             touched=(touch,),
             path=shown,
@@ -208,8 +209,11 @@ def _refuse_too_large(file: OpenFile, shown: str) -> None:
     if file.size > MAX_ENTRY_BYTES:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,
-            f"{shown} has {file.size} bytes; text can be added to files of up to {MAX_ENTRY_BYTES}",
-            "Write to another file, or tell the person.",
+            (
+                f"{shown} has {file.size} bytes; text can be appended only to files of up to "
+                f"{MAX_ENTRY_BYTES}"
+            ),
+            "Write to another file, or tell the user.",
         )
 
 

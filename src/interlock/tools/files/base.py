@@ -33,7 +33,7 @@ CURSOR = {
     "type": "string",
     "minLength": 1,
     "maxLength": 4096,
-    "description": "next_page_cursor of the page before; the other arguments stay as they were.",
+    "description": "next_page_cursor of the previous page; keep the other arguments unchanged.",
 }
 
 
@@ -118,25 +118,25 @@ _SENTENCES = {
     errno.ENOENT: "there is no {shown}",
     errno.ENOTDIR: "{shown}: a part of the path is not a folder",
     errno.EISDIR: "{shown} is a folder",
-    errno.EEXIST: "{shown} exists already",
-    errno.EACCES: "{shown}: the account Interlock runs as has no permission",
+    errno.EEXIST: "{shown} already exists",
+    errno.EACCES: "{shown}: Interlock's account has no permission",
     errno.EPERM: "{shown}: the system does not permit it",
     errno.ENOSPC: "{shown}: the disk is full",
-    errno.EDQUOT: "{shown}: the disk quota is used up",
+    errno.EDQUOT: "{shown}: the disk quota is exceeded",
     errno.EROFS: "{shown} is on a read-only file system",
     errno.ENAMETOOLONG: "{shown}: a name in it is too long",
     errno.ENXIO: "{shown} is not a regular file (a pipe, a socket or a device)",
-    errno.EXDEV: "{shown} lies on another file system",
+    errno.EXDEV: "{shown} is on another file system",
     errno.ENOTEMPTY: "{shown} is not empty",
 }
 
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 _NEXT_STEPS = {
-    errno.ENOENT: "Look for it with find_files or list_files.",
+    errno.ENOENT: "Search for it with find_files or list_files.",
     errno.EISDIR: "Use list_files for a folder.",
-    errno.ENOSPC: "Tell the person that the disk is full.",
-    errno.EXDEV: "Copy it with read_file and write_file, or tell the person.",
+    errno.ENOSPC: "Tell the user that the disk is full.",
+    errno.EXDEV: "Copy it with read_file and write_file, or tell the user.",
 }
 
 
@@ -147,7 +147,7 @@ def told(error: OSError, shown: str) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
         sentence.format(shown=visible(shown)),
-        _NEXT_STEPS.get(code, "Try another way, or tell the person."),
+        _NEXT_STEPS.get(code, "Try a different approach, or tell the user."),
         is_an_answer=code in _SENTENCES.keys() - _OF_THE_DISK,
     )
 

@@ -62,16 +62,16 @@ def text_in(position: Mapping[str, Any], name: str) -> str:
 
 
 def stale_cursor(what: str, next_action: str = "Start again without a cursor.") -> ToolError:
-    return ToolError(ErrorCode.STALE_CURSOR, f"{what} changed since the page before", next_action)
+    return ToolError(ErrorCode.STALE_CURSOR, f"{what} changed since the previous page", next_action)
 
 
 def invalid_cursor(reason: str) -> ToolError:
     return ToolError(
         ErrorCode.INVALID_ARGS,
         f"cursor: {reason}",
-        "Use next_page_cursor as it was given, with the same other arguments, or leave it out.",
+        "Pass next_page_cursor unchanged, with the same other arguments, or omit it.",
     )
 
 
 def _not_given_out() -> ToolError:
-    return invalid_cursor("it is not one that was given out")
+    return invalid_cursor("it is not a cursor of this tool")

@@ -80,7 +80,7 @@ def require_folder(territory: Territory, place: Place) -> None:
         raise ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"{territory.shown(place)} is not a folder",
-            "Name a folder, or use read_file for a file.",
+            "Give a folder, or use read_file for a file.",
             is_an_answer=True,
         ) from None
 
@@ -109,9 +109,9 @@ class _Closed:
         if self._count:
             more = self._count - len(self._unreadable)
             named = ", ".join(self._unreadable) + (f" and {more} more" if more else "")
-            sentences.append(f"no permission to look into: {named}\n")
+            sentences.append(f"no permission to read: {named}\n")
         if self._has_too_deep:
-            sentences.append(f"what lies more than {MAX_DEPTH} levels down was not looked at\n")
+            sentences.append(f"folders more than {MAX_DEPTH} levels deep were not searched\n")
         return "".join(sentences)
 
 
@@ -119,7 +119,7 @@ def _keep_in_touch(count: int, context: ToolContext) -> None:
     if count % CHECK_EVERY == 0:
         context.cancel.check()
     if count % TELL_EVERY == 0:
-        context.report_progress(f"{count} entries looked at")
+        context.report_progress(f"{count} entries read")
 
 
 def _cursor_behind(folder: int, last: tuple[str, ...], subject: str) -> str:

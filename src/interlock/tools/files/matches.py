@@ -134,7 +134,7 @@ class _Search:
             raise _not_available(f"it could not be started ({error.strerror})") from error
         _judge_end(code, complaint)
         if not output.has_passed:
-            raise stale_cursor("what was found")
+            raise stale_cursor("the result")
         output.found.could_read_all = code != _TROUBLE
         return output.found
 
@@ -218,5 +218,5 @@ def _not_available(reason: str) -> ToolError:
     return ToolError(
         ErrorCode.TOOL_NOT_AVAILABLE,
         f"the program {RG.names[0]} is needed, but {reason}",
-        f"Tell the person: {RG.hint}.",
+        f"Tell the user: {RG.hint}.",
     )

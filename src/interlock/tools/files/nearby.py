@@ -28,7 +28,7 @@ def missing(territory: Territory, place: Place) -> ToolError:
         if near:
             sentence += f"; did you mean {_either(near)}?"
         break
-    next_action = "Look for it with find_files or list_files."
+    next_action = "Search for it with find_files or list_files."
     return ToolError(ErrorCode.EXECUTION_ERROR, sentence, next_action, is_an_answer=True)
 
 

@@ -40,6 +40,6 @@ def _invalid(argument: str, reason: str) -> ToolError:
 def _leads_out(argument: str, pattern: str) -> ToolError:
     return ToolError(
         ErrorCode.PATH_DENIED,
-        f"{argument}: {quotable(pattern, 200)} leads out of the folder that is searched",
-        "Use a pattern below the folder, and path to say which folder.",
+        f"{argument}: {quotable(pattern, 200)} leads out of the searched folder",
+        "Use a pattern below the folder, and choose the folder with path.",
     )

@@ -64,7 +64,7 @@ def require_seen(known: list[Span], wanted: list[Span], shown: str) -> None:
     for start, end in wanted:
         last = bisect_right(known, start, key=lambda span: span[0]) - 1
         if last < 0 or end > known[last][1]:
-            raise _read_required(shown, "has only been read in part, and not where it is to be changed")
+            raise _read_required(shown, "has only been read in part, not where you want to change it")
 
 
 def _joined(spans: list[Span]) -> list[Span]:
@@ -120,6 +120,6 @@ def _read_required(shown: str, reason: str) -> ToolError:
 def _stale(shown: str) -> ToolError:
     return ToolError(
         ErrorCode.STALE_READ,
-        f"{shown} was changed by somebody else since it was last read here",
-        "Read it again with read_file, then make the change that still fits.",
+        f"{shown} was changed by someone else since you last read it",
+        "Read it again with read_file, then make the change if it still applies.",
     )

@@ -44,8 +44,11 @@ class TextForm:
             character = text[error.start]
             raise ToolError(
                 ErrorCode.INVALID_ARGS,
-                f"{what}: the file is {self.encoding} text, which has no character {character!r}",
-                "Use only characters of that encoding, or tell the person that the file needs another one.",
+                f"{what}: the file is {self.encoding} text, which cannot contain {character!r}",
+                (
+                    "Use only characters of that encoding, or tell the user that the file needs "
+                    "another encoding."
+                ),
             ) from None
 
     def with_own_endings(self, text: str) -> str:

@@ -54,19 +54,16 @@ class UndoDesk:
         sessions = {entry.change.session_id for entry in entries if _is_only_a_call(entry, identity)}
         if len(sessions) > 1:
             raise NothingToUndo(
-                f"calls of {len(sessions)} sessions have the id '{identity}'; undo one of those sessions"
+                f"{len(sessions)} sessions have a call with the id '{identity}'; undo one of those sessions"
             )
         return entries
 
     def _nothing(self, identity: str) -> str:
-        sentence = f"no change of a file is kept for '{identity}'"
+        sentence = f"there are no file changes to undo for '{identity}'"
         if not self._has_other_machines:
             return sentence
         # Where it ran is told by `events tree --processes`.
-        return (
-            f"{sentence} on this machine; what a worker of another one changed is kept there, "
-            "so undo it there"
-        )
+        return f"{sentence} on this machine; changes by a worker on another machine must be undone there"
 
     async def take_back(
         self, identity: str, *, who: str, within: Sequence[Path] | None = None

@@ -50,7 +50,7 @@ def existing_file(territory: Territory, place: Place) -> Iterator[tuple[Parent, 
                 raise ToolError(
                     ErrorCode.EXECUTION_ERROR,
                     f"{shown} is marked as read-only",
-                    "Leave it, or tell the person that it should be changed.",
+                    "Leave it unchanged, or tell the user that it should be changed.",
                     is_an_answer=True,
                 )
             yield parent, file
@@ -78,8 +78,8 @@ def refuse_with_roots(place: Place, context: ToolContext, territory: Territory) 
     if any(root.is_relative_to(place.path) for root in context.profile.readable_roots):
         raise ToolError(
             ErrorCode.PATH_DENIED,
-            f"{territory.shown(place)} contains one of the folders that were opened",
-            "Name something that does not.",
+            f"{territory.shown(place)} contains an opened folder",
+            "Choose a path that does not.",
         )
 
 
@@ -104,8 +104,8 @@ def carry_out(
         if file.version != replacement.version:
             raise ToolError(
                 ErrorCode.STALE_READ,
-                f"{territory.shown(replacement.place)} was changed by somebody else at this moment",
-                "Read it again with read_file, then make the change that still fits.",
+                f"{territory.shown(replacement.place)} was changed by someone else in the meantime",
+                "Read it again with read_file, then make the change if it still applies.",
             )
         return desk.changes.replace(
             *(parent, replacement.place, file, iter((replacement.new.data,))),
@@ -139,7 +139,7 @@ def origin_of(context: ToolContext) -> Origin:
 
 
 def told_as(text: str, *, kept: bool, touched: tuple[FileTouch, ...], **meta: object) -> ToolResult:
-    note = "" if kept else " (what was there before could not be kept; this cannot be undone)"
+    note = "" if kept else " (the previous content could not be saved; this cannot be undone)"
     return ToolResult(stdout=f"{text}{note}\n", meta={**meta, "can_be_undone": kept}, touched=touched)
 
 
@@ -149,7 +149,7 @@ def encoded(text: str, form: TextForm, what: str) -> bytes:
     if half is not None:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"{what}: {half!r} is half a character (a lone surrogate), which no text can hold",
+            f"{what}: {half!r} is half a character (a lone surrogate), which text cannot contain",
             "Write the whole character.",
         )
     return form.encode(text, what)
@@ -161,7 +161,7 @@ def refuse_too_much(
     if size > limits.max_write_bytes:
         raise ToolError(
             ErrorCode.LIMIT_EXCEEDED,
-            f"{what}: {size} bytes are more than the {limits.max_write_bytes} that may be written at once",
+            f"{what}: {size} bytes exceed the write limit of {limits.max_write_bytes}",
             next_action,
         )
 
@@ -179,12 +179,12 @@ def count_marks(pieces: Iterable[bytes], form: TextForm) -> int:
 def refuse_masks(new_marks: int, old_marks: int, shown: str) -> None:
     """A mask that a model copied would be written over the secret it stands for."""
     if new_marks > old_marks:
-        raise masked(f"the text for {shown} contains {MARK}, which hides something secret")
+        raise masked(f"the text for {shown} contains {MARK}, which stands for a redacted secret")
 
 
 def masked(message: str) -> ToolError:
     return ToolError(
         ErrorCode.REDACTED_CONTENT,
         f"{message} and is not in the file",
-        "Leave the secret parts out of the change: edit_file can change the text around them.",
+        "Do not change the secret parts: edit_file can change the text around them.",
     )

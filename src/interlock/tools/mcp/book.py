@@ -104,7 +104,7 @@ class Shelf:
     def server(self, server_id: str) -> KnownServer:
         if server_id not in self.servers:
             raise UnknownServer(
-                f"there is no MCP server '{server_id}'; interlock mcp list shows those there are"
+                f"there is no MCP server '{server_id}'; to list the servers: interlock mcp list"
             )
         return self.servers[server_id]
 
@@ -130,11 +130,11 @@ class ServerBook:
             known = [row[0] for row in connection.query(SERVERS)]
             if server.id in known:
                 raise PersonError(
-                    f"there is an MCP server '{server.id}' already; "
-                    f"remove it first: interlock mcp remove {server.id}"
+                    f"the MCP server '{server.id}' already exists; remove it first: interlock mcp "
+                    f"remove {server.id}"
                 )
             if len(known) >= MAX_SERVERS:
-                raise PersonError(f"there are {MAX_SERVERS} MCP servers already; remove one first")
+                raise PersonError(f"there are already {MAX_SERVERS} MCP servers; remove one first")
             document = orjson.dumps(server.as_dict()).decode()
             connection.change(ADD_SERVER, (server.id, document, who, now_us()))
             transaction.record(
@@ -186,7 +186,7 @@ class ServerBook:
             if known is None:
                 raise ToolNotListed(f"{server_id} has no tool '{storable(tool)[:100]}'")
             if given is not None and (known.hash != given.hash or not known.is_listed or known.problem):
-                raise DefinitionChanged(f"{tool} has changed meanwhile; look at it again")
+                raise DefinitionChanged(f"{tool} has changed in the meantime; inspect it again")
             encoded = None if given is None else orjson.dumps(given.as_dict()).decode()
             connection.change(CLASS, (encoded, server_id, tool))
             if given is None and not known.is_listed:

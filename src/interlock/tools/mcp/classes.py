@@ -68,9 +68,11 @@ def class_of(wish: ClassWish, server: Server, definition_hash: str, who: str) ->
     except ValueError as error:
         raise BadUsage(str(error)) from None
     if wish.effect not in _EFFECTS:
-        raise BadUsage(f"'{wish.effect}' is no effect a tool can have here: {', '.join(_EFFECTS)}")
+        raise BadUsage(f"'{wish.effect}' is not a valid effect; use one of {', '.join(_EFFECTS)}")
     if not modes:
-        raise BadUsage("name at least one mode; to take a class away: interlock mcp remove SERVER TOOL")
+        raise BadUsage(
+            "name at least one mode; to remove a classification: interlock mcp remove SERVER TOOL"
+        )
     made = ToolClass(group, Effect(wish.effect), modes, definition_hash, wish.is_vouched, who)
     refuse_unfitting(made, server)
     return made
@@ -80,13 +82,14 @@ def refuse_unfitting(made: ToolClass, server: Server) -> None:
     beyond = made.modes - {ToolMode.coding}
     if beyond and made.effect is not Effect.read:
         raise BadUsage(
-            f"a tool of effect {made.effect} belongs in coding mode alone: {_names(beyond)} is for reading"
+            f"a tool with the effect {made.effect} is allowed only in coding mode: "
+            f"{_names(beyond)} is for reading"
         )
     unfitting = beyond - server.fitting_modes()
     if unfitting and not made.is_vouched:
         raise BadUsage(
-            f"{_names(unfitting)}: {_why(server)}, so only its word would keep this tool to that mode. "
-            "Class it for coding; or, at the command line, vouch for it with --vouch"
+            f"{_names(unfitting)}: {_why(server)}, so nothing enforces the limits of that mode. "
+            "Classify it for coding, or vouch for it at the command line with --vouch"
         )
 
 
@@ -97,7 +100,7 @@ def _why(server: Server) -> str:
         return f"{server.id} may write to the opened folders"
     if server.network:
         return f"{server.id} may use the network"
-    opened = "the opened folders" if server.roots is RootAccess.read else "the folders that it was given"
+    opened = "the opened folders" if server.roots is RootAccess.read else "the folders it was given"
     return f"{server.id} reads {opened}"
 
 

@@ -77,7 +77,7 @@ class Connection:
             async with asyncio.timeout(START_SECONDS):
                 await asyncio.shield(self._client)
         except TimeoutError:
-            self.end(f"it did not say hello within {START_SECONDS:g} seconds")
+            self.end(f"it did not complete the handshake within {START_SECONDS:g} seconds")
             await self.close()
             raise ServerTrouble(self._reason) from None
         except asyncio.CancelledError:
@@ -122,7 +122,7 @@ class Connection:
 
     async def _hold(self) -> None:
         try:
-            transport = bounded(self._streams(self), lambda: self.end("it talks without end"))
+            transport = bounded(self._streams(self), lambda: self.end("it sends output without end"))
             client = Client(
                 transport,
                 cache=None,
@@ -234,7 +234,7 @@ class Connection:
         if isinstance(error, MCPError):
             return f"it answered with an error: {self._brief(error.error.message, MAX_ERROR_CHARS)}"
         if isinstance(error, ValidationError):
-            return "its answer is not of the shape that the protocol says"
+            return "its response does not conform to the protocol"
         if isinstance(error, asyncio.CancelledError):
             return "it was stopped"
         return self._brief(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)

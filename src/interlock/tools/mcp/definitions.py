@@ -13,7 +13,7 @@ from interlock.tools.mcp.schemas import UnusableSchema, checked_schema, refuse_l
 
 MAX_TOOLS = 200
 MAX_DESCRIPTION_CHARS = 4_000
-NAME_CLASH = "its name here would be another tool's as well"
+NAME_CLASH = "its name here would clash with another tool's"
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
@@ -94,9 +94,9 @@ def _listed(name: str, same: list[Definition], problem: str, redactor: Redactor)
     problem = problem or fault_of(first)
     # What is stored must be what was looked at; a definition that no store can hold is a faulty one.
     if not problem and json_value(first.as_dict()) != first.as_dict():
-        problem = "its definition has characters or numbers in it that cannot be stored"
+        problem = "its definition contains characters or numbers that cannot be stored"
     if not problem and redactor.checked(first.as_dict()).changed:
-        problem = "its definition has something in it that looks like a secret"
+        problem = "its definition contains something that looks like a secret"
     return Listed(name, None if problem else first, first.hash, problem)
 
 

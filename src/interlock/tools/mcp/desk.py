@@ -96,11 +96,11 @@ class McpDesk:
     async def _why_unavailable(self, server: Server, tool: KnownTool) -> str:
         if tool.state == "changed":
             return (
-                "its definition changed since it was classed; "
-                f"interlock mcp inspect {server.id} shows it, interlock mcp allow classes it again"
+                "its definition changed since it was classified; interlock mcp inspect "
+                f"{server.id} shows it, interlock mcp allow classifies it again"
             )
         if tool.state == "gone":
-            return f"the server {server.id} does not offer it any more"
+            return f"the server {server.id} no longer offers it"
         if tool.problem:
             return tool.problem
         return await self.why_not(server, tool)
@@ -116,7 +116,7 @@ class McpDesk:
             return f"its server cannot be confined ({sandbox.reason})"
         given = tool.given if tool is not None else None
         if given and not sandbox.is_confined and not given.is_vouched and given.modes - {ToolMode.coding}:
-            return f"nothing would keep its server from writing ({sandbox.reason})"
+            return f"its server cannot be kept from writing ({sandbox.reason})"
         return ""
 
     # -- what servers offer --
@@ -179,19 +179,21 @@ class McpDesk:
         found = known.tools.get(tool) or _by_exposed_name(known, tool)
         if found is None:
             raise ToolNotListed(
-                f"{server_id} was not seen to offer '{tool[:64]}'; interlock mcp inspect {server_id} looks"
+                f"{server_id} did not offer '{tool[:64]}' when it was last inspected; to check "
+                f"again: interlock mcp inspect {server_id}"
             )
         if found.problem or not found.is_listed:
-            reason = found.problem or "the server does not offer it any more"
+            reason = found.problem or "the server no longer offers it"
             raise BadUsage(f"{found.name} cannot be used: {reason}")
         if len(wish.hash) < MIN_HASH_CHARS:
             raise BadUsage(
-                f"say which definition you looked at: --hash with at least {MIN_HASH_CHARS} characters of "
-                f"what interlock mcp inspect {server_id} shows"
+                f"name the definition you reviewed: --hash with at least {MIN_HASH_CHARS} "
+                f"characters of the hash that interlock mcp inspect {server_id} shows"
             )
         if not found.hash.startswith(wish.hash):
             raise DefinitionChanged(
-                f"{found.name} is not what was looked at; look again: interlock mcp inspect {server_id}"
+                f"{found.name} is not the definition you reviewed; check again: interlock mcp "
+                f"inspect {server_id}"
             )
         given = class_of(wish, known.server, found.hash, who)
         await self.book.give_class(server_id, found.name, given, who=who)
@@ -206,7 +208,7 @@ class McpDesk:
         known = (await self.book.shelf()).server(server_id)
         found = known.tools.get(tool) or _by_exposed_name(known, tool)
         if found is None or found.given is None:
-            raise ToolNotListed(f"{server_id} has no classed tool '{tool[:64]}'")
+            raise ToolNotListed(f"{server_id} has no classified tool '{tool[:64]}'")
         await self.book.give_class(server_id, found.name, None, who=who)
 
     async def close(self) -> None:

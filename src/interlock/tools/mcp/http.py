@@ -22,7 +22,7 @@ MAX_RECONNECTIONS = 20.0
 RECONNECTIONS_PER_SECOND = 0.2
 # By it a server knows a conversation again.
 SESSION = "mcp-session-id"
-FORGOTTEN = "it does not know this session any more"
+FORGOTTEN = "it no longer knows this session"
 
 
 class OutOfBounds(httpx2.TransportError):
@@ -49,10 +49,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if _origin(request.url) != self._origin:
-            raise OutOfBounds("it points to another host")
+            raise OutOfBounds("it redirects to another host")
         # A server that ends every answer early has the library ask again, and again.
         if request.method == "GET" and not self._reconnections.take():
-            raise OutOfBounds("it has Interlock ask it without end")
+            raise OutOfBounds("it sends requests to Interlock without end")
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
         # The protocol's word for a session that the server has forgotten: another has to be begun. To a GET
@@ -61,7 +61,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             self._on_end(FORGOTTEN)
         if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
             await response.aclose()
-            raise OutOfBounds("its answer is packed, though that was not asked for")
+            raise OutOfBounds("its response is compressed, which was not requested")
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         limit = MAX_STREAM_BYTES if is_stream else MAX_MESSAGE_BYTES
         return httpx2.Response(
@@ -84,11 +84,11 @@ class _Bounded(httpx2.AsyncByteStream):
         read = 0
         stream = self._response.stream
         if not isinstance(stream, httpx2.AsyncByteStream):
-            raise OutOfBounds("its answer cannot be read")
+            raise OutOfBounds("its response cannot be read")
         async for piece in stream:
             read += len(piece)
             if read > self._limit_bytes:
-                raise OutOfBounds(f"its answer is larger than {self._limit_bytes} bytes")
+                raise OutOfBounds(f"its response is larger than {self._limit_bytes} bytes")
             yield piece
 
     async def aclose(self) -> None:

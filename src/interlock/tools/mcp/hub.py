@@ -118,7 +118,7 @@ class ServerHub:
         if (line := self._lines.pop(server_id, None)) is not None:
             self._disarm(line)
             if line.opened is not None:
-                await line.opened.end("it was removed, or may not be used any more")
+                await line.opened.end("it was removed, or is no longer allowed")
 
     async def close(self) -> None:
         """Every end is seen through, whoever cancels this."""
@@ -128,7 +128,7 @@ class ServerHub:
             self._disarm(line)
         for task in list(self._tasks):
             task.cancel()
-        endings = [opened.end("Interlock ended") for opened in list(self._alive)]
+        endings = [opened.end("Interlock stopped") for opened in list(self._alive)]
         await seen_through(asyncio.gather(*self._tasks, *endings, return_exceptions=True))
         await self.walls.close()
 
@@ -136,7 +136,7 @@ class ServerHub:
 
     async def _line(self, server: Server) -> Line:
         if self._is_closed:
-            raise ServerTrouble("Interlock is ending")
+            raise ServerTrouble("Interlock is stopping")
         line = self._lines.get(server.id)
         if line is not None and line.server != server:
             await self.forget(server.id)
@@ -151,11 +151,11 @@ class ServerHub:
             await self._end_lost(line, line.opened)
         loop = asyncio.get_running_loop()
         if self._is_closed:
-            raise ServerTrouble("Interlock is ending")
+            raise ServerTrouble("Interlock is stopping")
         if loop.time() < line.not_before:
             wait = line.not_before - loop.time()
-            again = f"it is tried again in {max(1, round(wait))} seconds"
-            raise ServerTrouble(f"it failed a moment ago ({line.last_trouble}); {again}")
+            again = f"the next attempt is in {max(1, round(wait))} seconds"
+            raise ServerTrouble(f"it has just failed ({line.last_trouble}); {again}")
         try:
             return await self._opened(line)
         except (InterlockError, OSError) as error:
@@ -243,7 +243,7 @@ class ServerHub:
     async def _rest(self, line: Line, opened: Opened) -> None:
         """Nobody uses it now."""
         if line.ends_with_its_call or opened.abandoned > MAX_ABANDONED or opened.is_ending:
-            await opened.end("its call is over")
+            await opened.end("the call ended")
             return
         self._disarm(line)
         loop = asyncio.get_running_loop()
@@ -251,11 +251,11 @@ class ServerHub:
 
     async def _end_idle(self, opened: Opened) -> None:
         if opened.in_use == 0:
-            await opened.end("nobody used it")
+            await opened.end("it was idle")
 
     async def _see_whether_it_answers(self, line: Line, opened: Opened) -> None:
         if not await opened.connection.answers() and not opened.is_ending:
-            await opened.end("it did not answer any more")
+            await opened.end("it stopped responding")
             self._failed(line, opened.connection.reason)
 
     async def _end_lost(self, line: Line, lost: Opened) -> None:

@@ -35,7 +35,7 @@ class Grounds:
         if server.is_local and server.roots is not RootAccess.none and not self.roots:
             return "no folder was opened for it (TOOL_ALLOWED_ROOTS is not set)"
         if server.network and not self.network_ports:
-            return "it was granted the network, which is closed here (TOOL_SHELL_NETWORK)"
+            return "it was granted network access, but the network is closed here (TOOL_SHELL_NETWORK)"
         return self.why_not_its_own(server)
 
     def why_not_its_own(self, server: Server) -> str:
@@ -63,7 +63,7 @@ async def job_of(server: Server, grounds: Grounds, redactor: Redactor) -> AsyncI
     profile = grounds.profile(server)
     async with private_folder(grounds.roots, is_wanted=True) as private:
         if private is None:
-            raise RuntimeError("it was asked for")
+            raise RuntimeError("it was requested")
         folder = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield Job(

@@ -61,7 +61,7 @@ class Written:
                 folder = self._around(path)
                 is_only_served = path == folder and not _may_be_run(server, number)
                 if folder is not None and not is_only_served:
-                    return _not_run(f"its command names {path}", folder)
+                    return _not_run(f"its command refers to {path}", folder)
         return ""
 
     def _its_variables(self, server: Server) -> str:
@@ -69,7 +69,7 @@ class Written:
             words = _BETWEEN_PATHS.split(given.value) if given.name.upper() in _LOADING else []
             for path in (path for word in words for path in _paths_of(word, ())):
                 if (folder := self._around(path)) is not None:
-                    return _not_run(f"{given.name} names {path}", folder)
+                    return _not_run(f"{given.name} refers to {path}", folder)
         return ""
 
     def _its_secrets(self, server: Server) -> str:
@@ -78,8 +78,8 @@ class Written:
             for path in _paths_of(str(given.file or ""), ()):
                 if (folder := self._around(path)) is not None:
                     return (
-                        f"{given.name} is to come from {path}, which is inside {folder}: agents can write "
-                        "there, and would say what the server is given; keep it elsewhere"
+                        f"{given.name} is read from {path}, which is inside {folder}: agents can "
+                        "write there and would control the value; move it elsewhere"
                     )
         return ""
 
@@ -90,8 +90,8 @@ class Written:
 
 def _not_run(what: str, folder: Path) -> str:
     return (
-        f"{what}, which is inside {folder}: what agents can write there must not be run; "
-        "install the server elsewhere"
+        f"{what}, which is inside {folder}: files that agents can write must not be run; install "
+        "the server elsewhere"
     )
 
 

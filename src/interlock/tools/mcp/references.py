@@ -55,7 +55,7 @@ def parse_given(text: str, redactor: Redactor, what: str) -> Given:
         raise BadUsage(f"{what}: write NAME=VALUE, NAME=env:VARIABLE or NAME=file:/PATH")
     given = Given(name, value)
     if given.value.startswith("file:") and not Path(value.removeprefix("file:")).is_absolute():
-        raise BadUsage(f"{what} {name}: a file is named by its absolute path")
+        raise BadUsage(f"{what} {name}: give the absolute path of the file")
     if not is_utf8(value):
         raise BadUsage(f"{what} {name}: the value is not valid UTF-8")
     if not given.is_reference and value and (is_secret_name(name) or redactor.text(value) != value):
@@ -64,13 +64,13 @@ def parse_given(text: str, redactor: Redactor, what: str) -> Given:
             f"write {name}=env:VARIABLE or {name}=file:/PATH"
         )
     if "\0" in value or len(value.encode()) > MAX_VALUE_BYTES:
-        raise BadUsage(f"{what} {name}: the value is too long, or has a null character in it")
+        raise BadUsage(f"{what} {name}: the value is too long, or contains a null character")
     return given
 
 
 def _variable(name: str, variable: str) -> str:
     if variable not in os.environ:
-        raise ReferenceUnresolved(f"{name} is to come from the variable {variable}, which is not set")
+        raise ReferenceUnresolved(f"{name} is read from the variable {variable}, which is not set")
     return os.environ[variable]
 
 
@@ -79,12 +79,12 @@ def _content(name: str, path: Path) -> str:
         # A pipe would be waited for, and nobody else served meanwhile.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ReferenceUnresolved(f"{name} is to come from {path}, which is no plain file")
+                raise ReferenceUnresolved(f"{name} is read from {path}, which is not a regular file")
             content = file.read(MAX_VALUE_BYTES + 1)
         text = content.decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise ReferenceUnresolved(f"{name} is to come from the file {path}: {reason}") from None
+        raise ReferenceUnresolved(f"{name} is read from the file {path}: {reason}") from None
     if len(content) > MAX_VALUE_BYTES:
-        raise ReferenceUnresolved(f"{name} is to come from the file {path}, which is too large")
+        raise ReferenceUnresolved(f"{name} is read from the file {path}, which is too large")
     return text

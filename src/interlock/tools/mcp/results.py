@@ -31,11 +31,14 @@ def envelope(
         meta["not_shown"] = described
     if raw.get("resultType") == "input_required":
         return _failed(
-            ToolResult(meta=meta), tool_name, mode, f"{server} asks for more, which nobody here can answer"
+            ToolResult(meta=meta),
+            tool_name,
+            mode,
+            f"{server} asks for more input, which is not supported here",
         )
     if raw.get("isError") is True:
-        said = "what it says is in the output" if text else "without saying why"
-        reason = f"{server} says that it failed, {said}"
+        said = "see the output" if text else "without a reason"
+        reason = f"{server} reports a failure, {said}"
         return _failed(ToolResult(stdout=text, meta=meta), tool_name, mode, reason)
     structured = raw.get("structuredContent")
     if fault := _structure_fault(structured, definition):
@@ -50,7 +53,7 @@ def _failed(result: ToolResult, tool_name: str, mode: str, reason: str) -> ToolR
     failure = ToolFailure(
         *(ErrorCode.EXECUTION_ERROR, ErrorCode.EXECUTION_ERROR.error_class, tool_name, mode),
         f"{tool_name}: {reason}",
-        "Look at its output, and try other arguments or another way.",
+        "Check its output, and try other arguments or a different approach.",
         is_an_answer=True,
     )
     return ToolResult(exit_code=1, stdout=result.stdout, meta=result.meta, failure=failure)
@@ -61,7 +64,7 @@ def _structure_fault(structured: Any, definition: Definition) -> str:
     if definition.output_schema is None:
         return ""
     if not isinstance(structured, dict):
-        return "it promises a structured result and gave none"
+        return "it declares a structured result but returned none"
     try:
         # On the loop: so what is checked, and how long that takes, is bounded before it begins.
         longest = most_bytes(definition.output_schema)
@@ -71,13 +74,13 @@ def _structure_fault(structured: Any, definition: Definition) -> str:
     try:
         size = len(orjson.dumps(structured))
     except (TypeError, ValueError):
-        return "its result has something in it that cannot be checked"
+        return "its result contains something that cannot be checked"
     if size > longest or is_too_deep(structured):
-        return "its result is too large to be checked against the shape that it promises"
+        return "its result is too large to check against its declared schema"
     try:
         validator.check(structured)
     except Exception:  # noqa: BLE001 - whatever does not fit, does not fit
-        return "its result does not have the shape that it promises"
+        return "its result does not match its declared schema"
     return ""
 
 
@@ -87,7 +90,7 @@ def _text(raw: Mapping[str, Any]) -> tuple[str, list[str]]:
     texts: list[str] = []
     described: list[str] = []
     for part in parts[:MAX_PARTS] if isinstance(parts, list) else []:
-        text, note = _part(part) if isinstance(part, dict) else ("", "something without a shape")
+        text, note = _part(part) if isinstance(part, dict) else ("", "content of an unknown kind")
         if text:
             texts.append(text)
         if note:

@@ -85,7 +85,7 @@ def refuse_large(schema: Any) -> None:
     try:
         size = len(orjson.dumps(schema))
     except (TypeError, ValueError):
-        raise UnusableSchema("its schema has something in it that is not JSON") from None
+        raise UnusableSchema("its schema contains something that is not JSON") from None
     if size > MAX_SCHEMA_BYTES:
         raise UnusableSchema(f"its schema is larger than {MAX_SCHEMA_BYTES} bytes")
 
@@ -96,13 +96,13 @@ def refuse_odd(schema: dict[str, Any]) -> None:
         for key, value in node.items():
             words = [key, *(_strings(value) if key not in _TEXTS else ())]
             if any(hides_something(word) for word in words):
-                raise UnusableSchema("its schema has characters in it that cannot be seen")
+                raise UnusableSchema("its schema contains invisible characters")
         if node is not schema and isinstance(node.get("$id"), str):
-            raise UnusableSchema("its schema gives a part of itself an address of its own")
+            raise UnusableSchema("its schema gives a part of itself its own address ($id)")
     if _OLD_DRAFTS.search(str(schema.get("$schema", ""))):
-        raise UnusableSchema("its schema is in a form older than draft 6")
+        raise UnusableSchema("its schema uses a draft older than 6")
     if _steps_of(orjson.dumps(schema)) > MAX_STEPS:
-        raise UnusableSchema("its schema could take for ever to check")
+        raise UnusableSchema("its schema cannot be checked in bounded time")
 
 
 @lru_cache(maxsize=1024)

@@ -131,20 +131,20 @@ class Wish:
 def server_of(wish: Wish, redactor: Redactor) -> Server:
     """The server, or a `BadUsage` that says what to write instead."""
     if not SERVER_ID.fullmatch(wish.id):
-        raise BadUsage(f"'{wish.id}' cannot be a server's id: 1 to 20 of a-z, 0-9 and -")
+        raise BadUsage(f"'{wish.id}' is not a valid server id: use 1 to 20 characters of a-z, 0-9 and -")
     if bool(wish.command) == bool(wish.url):
-        raise BadUsage("name either a command (after --) or an address (--url)")
+        raise BadUsage("give either a command (after --) or a URL (--url)")
     if len(wish.environment) + len(wish.headers) > MAX_GIVEN:
-        raise BadUsage(f"a server can be given at most {MAX_GIVEN} values")
+        raise BadUsage(f"a server can have at most {MAX_GIVEN} values")
     if not all(is_utf8(text) and "\0" not in text for text in (*wish.command, wish.url)):
-        raise BadUsage("a command and an address are text; some of this is not valid UTF-8, or holds a NUL")
+        raise BadUsage("the command or URL is not valid UTF-8, or contains a null character")
     return _remote(wish, redactor) if wish.url else _local(wish, redactor)
 
 
 def _remote(wish: Wish, redactor: Redactor) -> Server:
     if wish.environment or wish.readable or wish.network or wish.roots != RootAccess.read:
         raise BadUsage(
-            "--env, --readable, --roots and --network are for a command; over HTTP it is elsewhere"
+            "--env, --readable, --roots and --network apply only to a command, not to a server over HTTP"
         )
     try:
         refuse_unsafe(wish.url, "--url", plain_http="")
@@ -152,30 +152,28 @@ def _remote(wish: Wish, redactor: Redactor) -> Server:
         raise BadUsage(str(error)) from None
     parts = urlsplit(wish.url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        raise BadUsage("--url: plain http shows everything to others on the way; use https")
+        raise BadUsage("--url: plain http is not encrypted; use https")
     if redactor.text(wish.url) != wish.url:
-        raise BadUsage("--url: it has a secret in it; give it by --header NAME=env:VARIABLE")
+        raise BadUsage("--url: it contains a secret; use --header NAME=env:VARIABLE")
     headers = tuple(parse_given(text, redactor, "--header") for text in wish.headers)
     for header in headers:
         if header.name.lower() in _OWN_HEADERS or not header.name.replace("-", "").isalnum():
-            raise BadUsage(f"--header {header.name}: this header cannot be given")
+            raise BadUsage(f"--header {header.name}: this header cannot be set")
     return Server(id=wish.id, url=wish.url, headers=headers, roots=RootAccess.none)
 
 
 def _local(wish: Wish, redactor: Redactor) -> Server:
     if wish.headers:
-        raise BadUsage("--header is for an address; a command is given variables with --env")
+        raise BadUsage("--header applies only to a URL; use --env to pass variables to a command")
     words = [str(word) for word in wish.command]
     if len(words) > MAX_WORDS or any(len(word) > MAX_WORD_CHARS for word in words):
         raise BadUsage("the command is too long")
     if any(redactor.text(word) != word for word in words):
-        raise BadUsage(
-            "the command has a secret in it, which is not stored; give it by --env NAME=env:VARIABLE"
-        )
+        raise BadUsage("the command contains a secret, which is not stored; use --env NAME=env:VARIABLE")
     try:
         roots = RootAccess(wish.roots)
     except ValueError:
-        raise BadUsage(f"--roots: '{wish.roots}' is none of none, read, write") from None
+        raise BadUsage(f"--roots: '{wish.roots}' is not one of none, read, write") from None
     return Server(
         id=wish.id,
         command=(_program(words[0]), *words[1:]),
@@ -190,7 +188,7 @@ def _program(name: str) -> str:
     """By its absolute path, links as they are: an interpreter finds its libraries by the name it has."""
     found = shutil.which(name)
     if found is None:
-        raise BadUsage(f"there is no program '{name}' here that can be started")
+        raise BadUsage(f"there is no executable program '{name}' here")
     path = str(Path(found).absolute())
     if not is_utf8(path):
         raise BadUsage("the program's name is not valid UTF-8")
@@ -203,5 +201,5 @@ def _folder(path: Path) -> Path:
     except (OSError, RuntimeError, ValueError):
         resolved = None
     if resolved is None or not is_utf8(str(resolved)):
-        raise BadUsage(f"--readable {quotable(str(path), 200)}: there is no such folder or file")
+        raise BadUsage(f"--readable {quotable(str(path), 200)}: no such file or folder")
     return resolved

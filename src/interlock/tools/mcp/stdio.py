@@ -94,7 +94,7 @@ async def _messages(child: Child) -> AsyncIterator[SessionMessage]:
             continue
         stray += 1
         if stray > MAX_STRAY_LINES:
-            raise _Unheard("it writes what is not the protocol")
+            raise _Unheard("its output is not the MCP protocol")
 
 
 async def _lines(child: Child) -> AsyncIterator[bytes]:
@@ -127,7 +127,7 @@ def _faulty_answer(said: object) -> SessionMessage | None:
     """Whoever waits for an answer that is none need not wait for its time to be over."""
     match said:
         case {"id": int() | str() as number, "result": _} | {"id": int() | str() as number, "error": _}:
-            fault = ErrorData(code=PARSE_ERROR, message="an answer that is not of the protocol's shape")
+            fault = ErrorData(code=PARSE_ERROR, message="a response that does not conform to the protocol")
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=fault))
         case _:
             return None
@@ -166,4 +166,4 @@ async def _last_words(child: Child, complaints: bytearray, redactor: Redactor) -
     last = plain(redactor.text(said).splitlines()[-1], 200) if said else ""
     if ended.reason is EndReason.not_started:
         return ended.text
-    return f"{ended.text}; its last words: {last}" if last else ended.text
+    return f"{ended.text}; its last output: {last}" if last else ended.text

@@ -86,8 +86,8 @@ class McpTool(BaseTool):
     @property
     def why_no_mode(self) -> str:
         return (
-            "Nobody has classed it yet; the operator can, with interlock mcp allow "
-            f"{self._server.id} {plain(self._known.name, 64)}. Go on without it."
+            "Not reviewed yet; the operator can classify it with interlock mcp allow "
+            f"{self._server.id} {plain(self._known.name, 64)}. Continue without it."
         )
 
     @property
@@ -127,14 +127,14 @@ class McpTool(BaseTool):
             async with asyncio.timeout(context.timeout_seconds):
                 return _with_restored(await self._called(prepared, context, used), used)
         except TimeoutError:
-            unknown = "; whether it took effect is not known" if context.cancel.took_effect else ""
+            unknown = "; it is not known whether it took effect" if context.cancel.took_effect else ""
             raise ToolError(
                 ErrorCode.TIMEOUT,
-                f"{self._server.id} did not answer within {context.timeout_seconds:g} seconds{unknown}"
+                f"{self._server.id} did not respond within {context.timeout_seconds:g} seconds{unknown}"
                 + _restored_clause(used),
-                "Look at what it should have changed before you call it again."
+                "Check whether it took effect before you call it again."
                 if unknown
-                else "Go on without it, or tell the person that the server does not answer.",
+                else "Continue without it, or tell the user that the server does not respond.",
             ) from None
         except ServerTrouble as error:
             raise self._told(error, context, used) from error
@@ -156,7 +156,7 @@ class McpTool(BaseTool):
                 raise
             line.failures = 0
         if definition is None:
-            raise ServerTrouble("its definition is not known")
+            raise ServerTrouble("its definition is unknown")
         return envelope(raw, definition, self.name, context.mode.value, self._server.id)
 
     async def _make_sure_of_the_class(self) -> None:
@@ -164,36 +164,36 @@ class McpTool(BaseTool):
         server = (await self._services.book.shelf()).servers.get(self._server.id)
         known = server.tools.get(self._known.name) if server is not None else None
         if known is None or server is None or server.server != self._server:
-            raise self._gone("its server was removed or changed meanwhile")
+            raise self._gone("its server was removed or changed in the meantime")
         if known.given != self._known.given or known.hash != self._known.hash:
-            raise self._gone("it was changed or classed anew meanwhile")
+            raise self._gone("it was changed or reclassified in the meantime")
 
     async def _make_sure_of_the_pin(self, found: Sequence[Definition]) -> None:
         """What the server offers at this moment must be what was looked at, to the last character."""
         same = [definition for definition in found if definition.name == self._known.name]
         await self._services.listed(self._server.id, found)
         if not same:
-            raise self._gone(f"the server {self._server.id} does not offer it any more")
+            raise self._gone(f"the server {self._server.id} no longer offers it")
         if len(same) > 1 or same[0].hash != self._known.hash:
-            raise self._gone("its definition is no longer the one that was classed")
+            raise self._gone("its definition is not the one that was classified")
 
     def _gone(self, reason: str) -> ToolError:
         return ToolError(
             ErrorCode.TOOL_NOT_AVAILABLE,
             f"{self.name} is not available: {reason}",
-            "Tell the person that it must be looked at and classed again "
-            f"(interlock mcp inspect {self._server.id}), and go on without it.",
+            "Tell the user that it must be reviewed and classified again (interlock mcp inspect "
+            f"{self._server.id}), and continue without it.",
         )
 
     def _told(self, error: ServerTrouble, context: ToolContext, used: list[Opened]) -> ToolError:
         unknown = context.cancel.took_effect and not error.is_answer
-        trouble = "" if error.is_answer else f"the MCP server {self._server.id} is in trouble: "
+        trouble = "" if error.is_answer else f"the MCP server {self._server.id} failed: "
         return ToolError(
             ErrorCode.EXECUTION_ERROR,
             f"{self.name}: {trouble}{error}{_restored_clause(used)}",
-            "Whether it took effect is not known: look at what it should have changed first."
+            "It is not known whether it took effect: check that first."
             if unknown
-            else "Try another way, or tell the person that the server has a fault.",
+            else "Try a different approach, or tell the user that the server is broken.",
             is_an_answer=error.is_answer,
         )
 
@@ -230,9 +230,9 @@ def _restored_clause(used: list[Opened]) -> str:
 
 def _restored_lines(restored: list[str]) -> list[str]:
     return [
-        f"changed: {path} is protected; tell the person"
+        f"changed: {path} is protected; tell the user"
         if path.endswith(NOT_PUT_BACK)
-        else f"restored: {path} is protected and was put back as it was"
+        else f"restored: {path} is protected; the change was undone"
         for path in restored
     ]
 

@@ -19,47 +19,47 @@ MAX_REVISED_CHARS = 2000
 # A longer text is not looked at: where it would be cut, there could be half a secret.
 MAX_LOOKED_AT_CHARS = 16_384
 
-NOT_REPEATED = "It may have been charged for, so nothing repeats it: ask the person before you try again."
+NOT_REPEATED = "It may have been charged, so it is not retried: ask the user before you try again."
 
 _SECONDS = re.compile("[0-9]{1,6}")
 _DATE = re.compile("[A-Za-z]{3}, [A-Za-z0-9: -]{10,30} GMT")
 
 _BLOCKED_CODES = frozenset({"content_policy_violation", "moderation_blocked", "content_filter"})
-_BLOCKED = ("the endpoint refused the prompt for its content{reason}", "Change the prompt.")
+_BLOCKED = ("the endpoint rejected the content of the prompt{reason}", "Change the prompt.")
 
 _NOT_ACCEPTED = (
-    "the endpoint did not accept the request{reason}",
-    "Change the prompt or the aspect_ratio, or tell the person.",
+    "the endpoint rejected the request{reason}",
+    "Change the prompt or the aspect_ratio, or tell the user.",
 )
 _NOT_ALLOWED = (
-    "the endpoint does not allow it to this account{reason}",
-    "Tell the person: the account may lack the right, or the credit, for this model.",
+    "the endpoint does not permit this for the account{reason}",
+    "Tell the user: the account may lack the permission or the credit for this model.",
 )
 _REDIRECTED = (
     "the endpoint answered with a redirect ({status}), which is not followed",
-    "Tell the person: IMAGE_BASE_URL must be the address that answers itself.",
+    "Tell the user: IMAGE_BASE_URL must be the final address, without redirects.",
 )
 _FAILED = ("the endpoint failed (status {status}){reason}", NOT_REPEATED)
-_STRANGE = ("the endpoint answered with status {status} instead of an image{reason}", NOT_REPEATED)
+_STRANGE = ("the endpoint returned status {status} instead of an image{reason}", NOT_REPEATED)
 
 _STATUSES = {
     400: _NOT_ACCEPTED,
     # What it says here may contain a part of the key.
     401: (
-        "the endpoint did not accept the API key",
-        "Tell the person: IMAGE_API_KEY (or OPENAI_API_KEY) is wrong where Interlock was started.",
+        "the endpoint rejected the API key",
+        "Tell the user: IMAGE_API_KEY (or OPENAI_API_KEY) is wrong where Interlock was started.",
     ),
     402: _NOT_ALLOWED,
     403: _NOT_ALLOWED,
     404: (
-        "the endpoint does not know the address or the model {model}{reason}",
-        "Tell the person: IMAGE_BASE_URL or IMAGE_MODEL is wrong where Interlock was started.",
+        "the endpoint does not know the URL or the model {model}{reason}",
+        "Tell the user: IMAGE_BASE_URL or IMAGE_MODEL is wrong where Interlock was started.",
     ),
     413: _NOT_ACCEPTED,
     422: _NOT_ACCEPTED,
     429: (
-        "the endpoint takes no more requests now{waiting}{reason}",
-        "Do not call it again at once. Tell the person if it goes on: the quota may be used up.",
+        "the endpoint accepts no more requests now{waiting}{reason}",
+        "Do not call it again immediately. Tell the user if it persists: the quota may be exhausted.",
     ),
 }
 
@@ -92,7 +92,7 @@ class AnswerReader:
         try:
             document = orjson.loads(body)
         except orjson.JSONDecodeError:
-            raise no_image("its answer is not valid JSON") from None
+            raise no_image("its response is not valid JSON") from None
         data = document.get("data") if isinstance(document, dict) else None
         first = data[0] if isinstance(data, list) and data else None
         encoded, address, revised = (
@@ -102,7 +102,7 @@ class AnswerReader:
             encoded, address = address, ""
         if not encoded and not address:
             reason, _ = self._reason_of(document)
-            raise no_image(f"there is none in its answer{reason}", redacted=self.redacted)
+            raise no_image(f"its response contains no image{reason}", redacted=self.redacted)
         image = self._decoded(encoded) if encoded else b""
         return Answer(image, "" if image else address, self._short(revised, MAX_REVISED_CHARS))
 
@@ -123,7 +123,7 @@ class AnswerReader:
         told = message.format(
             status=status, reason=reason, model=visible(self.model), waiting=_waiting(retry_after)
         )
-        message = f"no image was made: {told}"
+        message = f"no image was generated: {told}"
         # Not every sentence quotes the endpoint.
         redacted = self.redacted and reason in told
         return ToolError(ErrorCode.EXECUTION_ERROR, message, step, redacted=redacted)
@@ -153,7 +153,7 @@ class AnswerReader:
     def _short(self, text: str, max_chars: int) -> str:
         """Secrets go first and the cut comes second, so that no half of one is left."""
         if len(text) > MAX_LOOKED_AT_CHARS:
-            return f"({len(text)} characters, too many to be told)"
+            return f"({len(text)} characters, too many to show)"
         clean = visible(" ".join(storable(text).split()))
         line = self.redactor.text(clean)
         self.redacted = self.redacted or line != clean
@@ -162,16 +162,16 @@ class AnswerReader:
 
 def no_image(reason: str, *, redacted: bool = False) -> ToolError:
     """The endpoint took the request, and what it gave is of no use."""
-    message = f"the endpoint gave no image that can be used: {reason}"
+    message = f"the endpoint returned no usable image: {reason}"
     return ToolError(ErrorCode.EXECUTION_ERROR, message, NOT_REPEATED, redacted=redacted)
 
 
 def too_large(max_image_bytes: int) -> ToolError:
     return ToolError(
         ErrorCode.LIMIT_EXCEEDED,
-        f"the image has more than the {max_image_bytes} bytes that an image may have "
-        "(tools.image.max_bytes, IMAGE_MAX_BYTES); it was not written",
-        "A .jpg or .webp is smaller; the person can raise the limit. " + NOT_REPEATED,
+        f"the image is larger than {max_image_bytes} bytes (tools.image.max_bytes, "
+        "IMAGE_MAX_BYTES); it was not written",
+        "A .jpg or .webp is smaller; the user can raise the limit. " + NOT_REPEATED,
     )
 
 

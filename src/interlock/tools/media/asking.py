@@ -13,7 +13,7 @@ from interlock.tools.media.exchange import opened_session, read_refusal, read_up
 from interlock.tools.media.orders import Order
 
 _MADE = frozenset({200, 201})
-_UNSENT = "Tell the person: the endpoint for images is not there. Nothing was asked of it yet."
+_UNSENT = "Tell the user: the image endpoint cannot be reached. No request was sent."
 
 
 @dataclass(frozen=True, slots=True)

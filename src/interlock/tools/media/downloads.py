@@ -36,12 +36,12 @@ async def fetch_image(
     if not is_own:
         _refuse_unsafe(url)
     resolver = None if is_own else PublicOnly(ThreadedResolver())
-    who = "the endpoint" if is_own else f"the server {quotable(str(url.host), 100)}, which has the image,"
+    who = "the endpoint" if is_own else f"the image server {quotable(str(url.host), 100)}"
     async with opened_session(headers if is_own else {}, resolver) as session:
         with told_plainly(who):
             async with session.get(url, allow_redirects=False) as response:
                 if response.status != _OK:
-                    raise no_image(f"{who} did not give it (status {response.status})")
+                    raise no_image(f"{who} did not return it (status {response.status})")
                 image = await read_up_to(response, max_bytes, heard)
     if image is None:
         raise too_large(max_bytes)
@@ -58,7 +58,7 @@ def _parsed(address: str) -> URL:
             return url.with_fragment(None)
     except ValueError:
         pass
-    raise no_image("the address it gave for it is not valid")
+    raise no_image("the URL of the image is not valid")
 
 
 def _refuse_unsafe(url: URL) -> None:
@@ -67,7 +67,7 @@ def _refuse_unsafe(url: URL) -> None:
         raise _refused(host, "by plain http")
     # A name made of digits is an address to the library: no resolver is asked for it.
     if (":" in host or host.replace(".", "").isdigit()) and not is_public(host):
-        raise _refused(host, "from an address that is not public")
+        raise _refused(host, "from a non-public address")
 
 
 def is_public(address: str) -> bool:
@@ -96,7 +96,7 @@ class PublicOnly(AbstractResolver):
     ) -> list[ResolveResult]:
         found = await self._inner.resolve(host, port, family)
         if not all(is_public(each["host"]) for each in found):
-            raise _refused(host, "from an address that is not public")
+            raise _refused(host, "from a non-public address")
         return found
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class PublicOnly(AbstractResolver):
 def _refused(host: str, how: str) -> ToolError:
     return ToolError(
         ErrorCode.EXECUTION_ERROR,
-        f"the endpoint made the image, and wants it fetched {how} ({quotable(host, 100)}); "
-        "that is not done, since it could lead inside this network",
-        "Tell the person: the endpoint should answer with b64_json. " + NOT_REPEATED,
+        f"the endpoint generated the image but wants it fetched {how} ({quotable(host, 100)}); "
+        "this is not done, because it could reach into this network",
+        "Tell the user: the endpoint should respond with b64_json. " + NOT_REPEATED,
     )

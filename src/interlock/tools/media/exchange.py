@@ -42,7 +42,7 @@ async def read_up_to(
 ) -> bytes | None:
     """The whole body, or None as soon as it is known to be longer."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise no_image("its answer is compressed, which was not asked for")
+        raise no_image("its response is compressed, which was not requested")
     if (response.content_length or 0) > max_bytes:
         return None
     body = bytearray()
@@ -78,14 +78,14 @@ def told_plainly(who: str, *, when_unsent: str = NOT_REPEATED) -> Iterator[None]
 # The most particular first. True: it happened before anything was sent.
 _REASONS: tuple[tuple[type[aiohttp.ClientError], str, bool], ...] = (
     (aiohttp.ClientConnectorCertificateError, "has a certificate that is not trusted", True),
-    (aiohttp.ClientConnectorDNSError, "has a name that could not be found", True),
+    (aiohttp.ClientConnectorDNSError, "has a host name that cannot be resolved", True),
     (aiohttp.ClientSSLError, "could not be reached with TLS", True),
     (aiohttp.ClientConnectorError, "could not be reached", True),
     (aiohttp.ConnectionTimeoutError, f"could not be reached within {CONNECT_SECONDS} seconds", True),
-    (aiohttp.ClientPayloadError, "was cut off in the middle of its answer", False),
-    (aiohttp.ServerDisconnectedError, "closed the connection before it had answered", False),
-    (aiohttp.ClientOSError, "closed the connection before it had answered", False),
-    (aiohttp.ClientResponseError, "answered with something that is not HTTP", False),
+    (aiohttp.ClientPayloadError, "closed the connection in the middle of its response", False),
+    (aiohttp.ServerDisconnectedError, "closed the connection before it responded", False),
+    (aiohttp.ClientOSError, "closed the connection before it responded", False),
+    (aiohttp.ClientResponseError, "sent a response that is not HTTP", False),
 )
 
 
@@ -93,7 +93,7 @@ def _reason(error: aiohttp.ClientError) -> tuple[str, bool]:
     for kind, reason, is_unsent in _REASONS:
         if isinstance(error, kind):
             return reason + _detail(error), is_unsent
-    return f"could not be talked to ({type(error).__name__})", False
+    return f"could not be used ({type(error).__name__})", False
 
 
 def _detail(error: aiohttp.ClientError) -> str:

@@ -79,8 +79,8 @@ def size_for(model: str, aspect_ratio: str) -> str:
     if not size:
         raise ToolError(
             ErrorCode.INVALID_ARGS,
-            f"aspect_ratio: the model {model} makes square images only",
-            "Ask for a square one.",
+            f"aspect_ratio: the model {model} generates only square images",
+            "Request a square image.",
         )
     return size
 

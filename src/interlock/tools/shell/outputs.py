@@ -81,7 +81,7 @@ class KeptOutputs:
         try:
             return self._begun(session_id)
         except OSError as error:
-            raise state_refused(error, "its output cannot be kept; it was not run") from error
+            raise state_refused(error, "its output cannot be stored; it was not run") from error
 
     def _begun(self, session_id: str) -> Output:
         folder = self._folder_of(session_id)

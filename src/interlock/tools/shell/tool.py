@@ -92,18 +92,21 @@ class ShellTool(BaseTool):
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 100_000,
-                    "description": "The command line, for bash.",
+                    "description": "The bash command line.",
                 },
-                "workdir": {**PATH, "description": "Where to run it. Default: the first opened folder."},
+                "workdir": {
+                    **PATH,
+                    "description": "The working folder. Default: the first opened folder.",
+                },
                 "timeout_seconds": {
                     "type": "number",
                     "exclusiveMinimum": 0,
                     "maximum": 86_400,
-                    "description": "How long it may take. Default and upper bound are the operator's.",
+                    "description": "The time limit. The operator sets the default and the maximum.",
                 },
                 "cursor": {
                     **CURSOR,
-                    "description": "Reads on in the output of that command; runs nothing.",
+                    "description": "Continues the output of an earlier command; runs nothing.",
                 },
             },
             "required": ["cmd"],
@@ -177,7 +180,7 @@ class ShellTool(BaseTool):
     async def _run(self, plan: _Plan, output: Output, context: ToolContext) -> tuple[Ran, list[str]]:
         backend, bash = self._services.backend, self._services.bash
         if backend is None or bash is None:
-            raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the person.")
+            raise ToolError(ErrorCode.TOOL_NOT_AVAILABLE, "there is no sandbox here", "Tell the user.")
         profile = context.profile
         if not self.may_write:
             profile = replace(profile, writable_roots=(), network_ports=frozenset())
@@ -190,7 +193,7 @@ class ShellTool(BaseTool):
             raise ToolError(
                 ErrorCode.TOOL_NOT_AVAILABLE,
                 f"the command could not be confined: {error}",
-                "Tell the person.",
+                "Tell the user.",
             ) from error
         finally:
             # Also after a cancellation: what the command left must not stay.
@@ -248,17 +251,17 @@ class ShellTool(BaseTool):
         if not ran.in_time:
             code, reason = (
                 ErrorCode.TIMEOUT,
-                f"the command did not end within {context.timeout_seconds:g} seconds",
+                f"the command did not finish within {context.timeout_seconds:g} seconds",
             )
-            reason += "; it and everything it had started were stopped"
-            step = "Give it less to do, or a longer timeout_seconds. What it wrote until then is shown."
+            reason += "; it and all its child processes were stopped"
+            step = "Give it less to do, or a longer timeout_seconds. Its output so far is shown."
         elif ended.reason is EndReason.exited and ended.exit_code == 0:
             return None
         else:
             code, reason = ErrorCode.EXECUTION_ERROR, f"the command failed: {ended.text}"
-            step = "Look at its output, and try another way."
+            step = "Check its output, and try a different approach."
             if self.may_write and _SHARED_TEMPORARY.search(shown):
-                step = "Use a file in the working folder, or in $TMPDIR, which is gone afterwards."
+                step = "Use a file in the working folder, or in $TMPDIR, which is deleted afterwards."
         error_class: ErrorClass = code.error_class
         has_exited = ran.in_time and ended.reason is EndReason.exited
         return ToolFailure(
@@ -269,11 +272,11 @@ class ShellTool(BaseTool):
         name, position = read_cursor(str(plan.cursor), plan.subject)
         output = self._services.outputs.find(context.session_id, name)
         if output is None:
-            raise stale_cursor("the output is not kept any more; what was kept")
+            raise stale_cursor("the output is no longer stored; the stored part")
         try:
             where = (number_in(position, "out"), number_in(position, "err"))
             if where[0] > output.out.size or where[1] > output.err.size:
-                raise invalid_cursor("it points behind the end of the output")
+                raise invalid_cursor("it points past the end of the output")
             return self._page(plan, output, where, context)[0]
         finally:
             output.close()
@@ -331,9 +334,9 @@ def _with_room(context: ToolContext, restored: list[str]) -> ToolContext:
 
 def _note(restored: list[str]) -> str:
     told = [
-        f"changed: {path} is protected; tell the person\n"
+        f"changed: {path} is protected; tell the user\n"
         if path.endswith(NOT_PUT_BACK)
-        else f"restored: {path} is protected and was put back as it was\n"
+        else f"restored: {path} is protected; the change was undone\n"
         for path in restored[:MAX_TOLD]
     ]
     more = len(restored) - len(told)

@@ -53,7 +53,7 @@ def test_a_result_that_would_take_long_to_check_is_said_to_be_too_large():
     assert fault_of(definition) == ""
     begun = time.process_time()
     result = envelope({"structuredContent": {"x": ["a" * 100] * 20_000}}, definition, "s__t", "coding", "s")
-    assert "too large to be checked" in result.failure.message
+    assert "too large to check" in result.failure.message
     assert time.process_time() - begun < 2.0
     assert envelope({"structuredContent": {"x": ["a"]}}, definition, "s__t", "coding", "s").ok
 
@@ -64,5 +64,5 @@ def test_what_doubles_far_below_the_top_is_found_too():
     doubled = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
     inside = {**lists, "l30": {"$ref": "#/$defs/d0"}, **doubled, "d40": {"type": "null"}}
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/l0"}}, "$defs": inside}
-    with pytest.raises(UnusableSchema, match="for ever"):
+    with pytest.raises(UnusableSchema, match="cannot be checked in bounded time"):
         checked_schema(schema)

@@ -50,7 +50,9 @@ def test_a_structure_is_the_text_where_there_is_no_other():
 def test_failures_are_failures():
     failed = shown({"isError": True, "content": [{"type": "text", "text": "no"}]})
     assert (failed.ok, failed.exit_code, failed.stdout) == (False, 1, "no")
-    assert "promises a structured result" in shown({"content": []}, NUMBERED).failure.message
-    assert "does not have the shape" in shown({"structuredContent": {}}, NUMBERED).failure.message
+    assert "declares a structured result" in shown({"content": []}, NUMBERED).failure.message
+    assert (
+        "does not match its declared schema" in shown({"structuredContent": {}}, NUMBERED).failure.message
+    )
     asks = shown({"resultType": "input_required", "inputRequests": {}})
     assert "asks for more" in asks.failure.message

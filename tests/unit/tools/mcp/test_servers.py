@@ -19,28 +19,28 @@ WEB = "https://example.org/mcp"
 @each_row(
     ("wish", "reason"),
     [
-        (Wish(id="Bad Name", command=TRUE), "cannot be a server's id"),
-        (Wish(id="x" * 21, command=TRUE), "cannot be a server's id"),
-        (Wish(id="", command=TRUE), "cannot be a server's id"),
-        (Wish(id="a__b", command=TRUE), "cannot be a server's id"),
+        (Wish(id="Bad Name", command=TRUE), "is not a valid server id"),
+        (Wish(id="x" * 21, command=TRUE), "is not a valid server id"),
+        (Wish(id="", command=TRUE), "is not a valid server id"),
+        (Wish(id="a__b", command=TRUE), "is not a valid server id"),
         (Wish(id="ok"), "either a command"),
         (Wish(id="ok", command=TRUE, url=WEB), "either a command"),
-        (Wish(id="ok", command=("no-such-program-anywhere",)), "no program"),
-        (Wish(id="ok", command=("/bin/true", "a\0b")), "holds a NUL"),
+        (Wish(id="ok", command=("no-such-program-anywhere",)), "no executable program"),
+        (Wish(id="ok", command=("/bin/true", "a\0b")), "contains a null character"),
         (Wish(id="ok", command=("/bin/true", "a\udcff")), "not valid UTF-8"),
         (Wish(id="ok", url=f"{WEB}\udcff"), "not valid UTF-8"),
         (Wish(id="ok", command=("/bin/true", "a" * 10_000)), "too long"),
-        (Wish(id="ok", command=("/bin/true", "--token=ghp_" + "a1B2" * 9)), "a secret in it"),
-        (Wish(id="ok", url=WEB, roots="write"), "for a command"),
-        (Wish(id="ok", url=WEB, environment=("A=b",)), "for a command"),
-        (Wish(id="ok", command=TRUE, headers=("A=b",)), "for an address"),
+        (Wish(id="ok", command=("/bin/true", "--token=ghp_" + "a1B2" * 9)), "contains a secret"),
+        (Wish(id="ok", url=WEB, roots="write"), "only to a command"),
+        (Wish(id="ok", url=WEB, environment=("A=b",)), "only to a command"),
+        (Wish(id="ok", command=TRUE, headers=("A=b",)), "only to a URL"),
         (Wish(id="ok", command=TRUE, environment=("API_KEY=abcdef",)), "API_KEY=env:VARIABLE"),
         (Wish(id="ok", command=TRUE, environment=("A=file:relative",)), "absolute path"),
         (Wish(id="ok", command=TRUE, environment=("no value",)), "write NAME=VALUE"),
         (Wish(id="ok", command=TRUE, environment=("=x",)), "write NAME=VALUE"),
         (Wish(id="ok", command=TRUE, environment=("A=b",) * 51), "at most 50"),
-        (Wish(id="ok", command=TRUE, roots="all"), "none of none, read, write"),
-        (Wish(id="ok", command=TRUE, readable=(Path("/no/such/folder"),)), "no such folder"),
+        (Wish(id="ok", command=TRUE, roots="all"), "not one of none, read, write"),
+        (Wish(id="ok", command=TRUE, readable=(Path("/no/such/folder"),)), "no such file or folder"),
     ],
 )
 def test_what_cannot_be_a_server_is_told_why(wish, reason):
@@ -80,7 +80,7 @@ def test_a_reference_is_looked_up_when_it_is_needed_and_secret_from_then_on(monk
 
 def test_a_reference_to_nothing_says_so(tmp_path):
     for value in ("env:NOT_SET_ANYWHERE", f"file:{tmp_path}/nothing", f"file:{tmp_path}"):
-        with pytest.raises(ReferenceUnresolved, match="A is to come from"):
+        with pytest.raises(ReferenceUnresolved, match="A is read from"):
             Given("A", value).resolved()
 
 

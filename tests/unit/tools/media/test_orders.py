@@ -38,7 +38,7 @@ def test_every_shape_has_a_size_that_lies_the_right_way(model, aspect_ratio):
 
 def test_dall_e_2_makes_squares():
     assert size_for("dall-e-2", "1:1") == "1024x1024"
-    with pytest.raises(ToolError, match="square images only"):
+    with pytest.raises(ToolError, match="only square images"):
         size_for("dall-e-2", "portrait")
 
 
